@@ -1,0 +1,12 @@
+//! Experiments: run settings, keep what was measured, say what it means.
+//!
+//! In reading order: [`results`] is the document an experiment leaves (`results.json`), [`study`] runs the main job (two
+//! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`summary`]
+//! turns points into the sentences and ratios people read, [`table`] prints them, [`report`] draws them.
+
+pub mod report;
+pub mod results;
+pub mod sensors;
+pub mod study;
+pub mod summary;
+pub mod table;

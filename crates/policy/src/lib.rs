@@ -1,0 +1,15 @@
+//! Decisions, and nothing but decisions.
+//!
+//! A policy is given facts and returns a verdict. It reads no clock, takes no lock, does no input or output and wakes
+//! nobody, so the same object can decide inside the embedded engine, which sees every lock request, and inside a
+//! governor, which sees what a server tells it.
+//!
+//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] is the one decision trait so far,
+//! [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a file beside `lock_scheduler/standard.rs` and a
+//! line in that list.
+
+mod class;
+mod lock_scheduler;
+
+pub use class::{Class, ParsePriorityError, Priority};
+pub use lock_scheduler::{LOCK_SCHEDULERS, LockScheduler, Rank, Requester, Stance, Verdict, lock_scheduler};

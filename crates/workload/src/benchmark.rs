@@ -1,0 +1,106 @@
+//! What a benchmark must provide to be loaded, driven and checked.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::database::{Database, DatabaseError, Session};
+use crate::schema::Schema;
+
+/// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
+/// them (NURand's C, for one) are drawn once, from the seed it was made with.
+pub trait Benchmark: Send + Sync {
+    /// Its name on the command line: `tpcc`, `tpch`.
+    fn name(&self) -> &'static str;
+
+    /// Its tables.
+    fn schema(&self) -> &'static Schema;
+
+    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
+    fn transactions(&self) -> &'static [&'static str];
+
+    /// Whether its requests are queries that run on the database's query threads rather than on the client's own.
+    fn is_analytical(&self) -> bool;
+
+    /// Bytes that the loaded data is expected to take in an embedded database, all copies and indexes included.
+    fn estimated_bytes(&self) -> u64;
+
+    /// How many clients the benchmark can make useful, where its rules limit them; for TPC-C none.
+    fn client_count_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Creates the tables and fills them.
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError>;
+
+    /// The client of that number. Equal numbers give equal sequences of requests.
+    fn client(&self, number: usize) -> Box<dyn Client>;
+
+    /// Checks what must hold of the data and, where clients of this value have run, of their input.
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
+}
+
+/// One simulated user: draws a request, then runs it, perhaps several times.
+pub trait Client: Send {
+    /// Draws the next request with all of its input, and says which of [`Benchmark::transactions`] it is.
+    fn draw(&mut self) -> usize;
+
+    /// Runs the request drawn last, from `begin` to `commit`. Called again with the same input after a retryable error.
+    fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError>;
+}
+
+/// How a request that met no error ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its work is done.
+    Committed,
+    /// It rolled itself back, as the benchmark prescribes for some of its input.
+    RolledBack,
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct CheckLine {
+    /// What must hold, in a few words.
+    pub what: String,
+    /// Whether it does; `None` where it could not be judged.
+    pub holds: Option<bool>,
+    /// What was found: the numbers compared, the first rows that differ, or why it could not be judged.
+    pub found: String,
+}
+
+/// Where loading says how far it is and learns whether to stop.
+pub struct LoadProgress<'a> {
+    /// Called with the rows loaded so far, the rows expected in all, and the table at hand.
+    pub report: &'a (dyn Fn(u64, u64, &str) + Sync),
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+}
+
+impl LoadProgress<'_> {
+    /// Reports, or fails where loading is to stop.
+    pub fn step(&self, done: u64, all: u64, table: &str) -> Result<(), LoadError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(LoadError::Stopped);
+        }
+        (self.report)(done, all, table);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LoadProgress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadProgress").field("stop", &self.stop).finish_non_exhaustive()
+    }
+}
+
+/// Why loading did not finish.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Ctrl-C.
+    #[error("stopped while loading")]
+    Stopped,
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}

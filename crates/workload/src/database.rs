@@ -1,0 +1,110 @@
+//! The database under test, as a workload sees it.
+
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use plimsoll_policy::Priority;
+
+use crate::schema::{Schema, TableId};
+use crate::statement::{Rows, Statement, Value};
+
+/// A database under test.
+pub trait Database: Send + Sync {
+    /// Creates the tables of a schema, empty.
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+
+    /// Adds rows to a table while no client is connected. May be called from several threads at once.
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError>;
+
+    /// Ends loading: indexes, statistics and column copies are complete when this returns.
+    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+
+    /// Opens a client's connection to the tables of a schema.
+    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError>;
+
+    /// Makes every change committed so far visible to [`Session::query`]. A server's queries always see them.
+    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+
+    /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
+    fn query_threads(&self) -> Vec<i32>;
+}
+
+/// One client's connection. Statements outside `begin` … `commit` are an error in the benchmark.
+pub trait Session: Send {
+    /// Sets the priority of the transactions that begin from now on.
+    fn set_priority(&mut self, priority: Priority);
+
+    /// Begins a serializable transaction.
+    fn begin(&mut self) -> Result<(), DatabaseError>;
+
+    /// Runs one statement; its rows replace what `rows` held.
+    ///
+    /// After any error the transaction is over and rolled back.
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError>;
+
+    /// Commits. After an error the transaction is rolled back.
+    fn commit(&mut self) -> Result<(), DatabaseError>;
+
+    /// Rolls back.
+    fn rollback(&mut self) -> Result<(), DatabaseError>;
+
+    /// Runs a query, outside any transaction, and returns all of its rows.
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError>;
+
+    /// What this session has cost so far.
+    fn usage(&self) -> SessionUsage;
+}
+
+/// The rows of a query and what they were read from.
+#[derive(Debug, Clone)]
+pub struct QueryAnswer {
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+    /// Which state of the data they were read from, for people: `as loaded`, `refresh 2`, `now`.
+    pub snapshot: String,
+}
+
+/// What a session has spent waiting since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionUsage {
+    /// Time spent waiting for locks; `None` where the target cannot tell.
+    pub lock_wait: Option<Duration>,
+    /// How many lock requests had to wait.
+    pub lock_waits: u64,
+}
+
+/// Why a statement or transaction did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// Chosen as the victim of a deadlock: run the transaction again.
+    #[error("deadlock victim")]
+    Deadlock,
+    /// Rolled back for the sake of a more important transaction: run it again.
+    #[error("preempted by a more important transaction")]
+    Preempted,
+    /// A row with that key exists already.
+    #[error("duplicate key in {table}")]
+    Duplicate {
+        /// The table.
+        table: String,
+    },
+    /// The database cannot do this at all.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Anything else, in the database's own words.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl DatabaseError {
+    /// Whether the same transaction may succeed when it is run again.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted)
+    }
+}

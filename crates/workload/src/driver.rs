@@ -1,0 +1,1 @@
+//! Clients that run a benchmark and measure.

@@ -1,0 +1,128 @@
+//! Tables, columns and indexes, as a benchmark declares them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
+
+/// What a benchmark keeps in a database. Declared once, in a `static`.
+#[derive(Debug)]
+pub struct Schema {
+    /// The benchmark's name; targets keep each benchmark's tables apart under it.
+    pub name: &'static str,
+    /// The tables. A [`TableId`] is a position in this list.
+    pub tables: &'static [Table],
+}
+
+/// A table's position in [`Schema::tables`].
+pub type TableId = usize;
+
+/// A column's position in [`Table::columns`].
+pub type ColumnId = usize;
+
+/// One of a table's indexes: 0 is the primary key, `1 + i` is `Table::secondary[i]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Index {
+    /// The table.
+    pub table: TableId,
+    /// 0 for the primary key, then the secondary indexes in order.
+    pub number: usize,
+}
+
+/// One table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its SQL name.
+    pub name: &'static str,
+    /// Its columns in order.
+    pub columns: &'static [Column],
+    /// The columns of the primary key, most significant first. Empty: no key, every row is kept and found by scan only.
+    pub primary_key: &'static [ColumnId],
+    /// Further ordered indexes. Rows with equal columns are all kept.
+    pub secondary: &'static [SecondaryIndex],
+    /// In which forms the table is kept.
+    pub storage: Storage,
+}
+
+/// An ordered index that is not the primary key.
+#[derive(Debug)]
+pub struct SecondaryIndex {
+    /// Its SQL name.
+    pub name: &'static str,
+    /// Its columns, most significant first.
+    pub columns: &'static [ColumnId],
+}
+
+/// Which copies of a table a two-copy database should keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// Rows for transactions, and a column copy for queries.
+    RowsAndColumns,
+    /// Columns only: the table is loaded once and queried.
+    Columns,
+}
+
+/// One column.
+#[derive(Debug)]
+pub struct Column {
+    /// Its SQL name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A 32-bit integer.
+    Int,
+    /// A 64-bit integer.
+    BigInt,
+    /// A fixed-point number: `precision` digits (at most 18), `scale` of them after the point. As a
+    /// [`Value`](crate::statement::Value) it is the integer `number * 10^scale`.
+    Decimal {
+        /// All digits.
+        precision: u8,
+        /// Digits after the point.
+        scale: i8,
+    },
+    /// Text of at most so many bytes.
+    Text(usize),
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since 1970-01-01 00:00 UTC.
+    Timestamp,
+}
+
+impl Kind {
+    /// The Arrow type that batches given to [`load`](crate::database::Database::load) use for it.
+    pub fn arrow(self) -> DataType {
+        match self {
+            Kind::Int => DataType::Int32,
+            Kind::BigInt => DataType::Int64,
+            Kind::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
+            Kind::Text(_) => DataType::Utf8View,
+            Kind::Date => DataType::Date32,
+            Kind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        }
+    }
+}
+
+/// A column that is never null.
+pub const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: false }
+}
+
+/// A column that may be null.
+pub const fn nullable(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: true }
+}
+
+impl Table {
+    /// The schema of the batches that fill this table.
+    pub fn arrow(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| Field::new(column.name, column.kind.arrow(), column.nullable));
+        Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
+    }
+}
