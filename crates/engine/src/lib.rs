@@ -1,1 +1,17 @@
-//! placeholder
+//! An embedded database for transactions and queries at once, of which every mechanism can be exchanged.
+//!
+//! A test-bed and an embedded engine, not a server: no users, no network, and no log yet (`durability = none`).
+//! It knows no benchmark and no experiment.
+//!
+//! In reading order: [`engine`] is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
+//! indexes.
+
+pub mod clock;
+pub mod engine;
+pub mod lock;
+pub mod table;
+pub mod transaction;
+pub mod value;
+
+pub use engine::{Engine, EngineOptions};
+pub use transaction::{Connection, TransactionError};

@@ -1,0 +1,93 @@
+//! The engine as a whole: its row tables and its lock table.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use plimsoll_policy::LockScheduler;
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::lock::LockTable;
+use crate::table::layout::TableSpec;
+use crate::table::{RowTable, TableError};
+use crate::transaction::Connection;
+
+/// How an engine is to behave.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Orders the queues of locks.
+    pub lock_scheduler: &'static dyn LockScheduler,
+    /// How often [`Connection::transact`] runs a deadlock's victim again before it gives up.
+    pub retry_max: u32,
+    /// What waiting times are measured with.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            lock_scheduler: plimsoll_policy::LOCK_SCHEDULERS[0],
+            retry_max: 100,
+            clock: Arc::new(MonotonicClock::default()),
+        }
+    }
+}
+
+/// An embedded database: row tables under strict two-phase locking. Nothing is logged: what is committed lives as long as
+/// the process.
+#[derive(Debug)]
+pub struct Engine {
+    locks: LockTable,
+    tables: RwLock<Vec<Arc<RowTable>>>,
+    /// Counts transactions.
+    serial: AtomicU64,
+    retry_max: u32,
+}
+
+impl Engine {
+    /// An engine without tables.
+    pub fn new(options: EngineOptions) -> Arc<Self> {
+        Arc::new(Engine {
+            locks: LockTable::new(options.lock_scheduler, options.clock),
+            tables: RwLock::default(),
+            serial: AtomicU64::new(0),
+            retry_max: options.retry_max,
+        })
+    }
+
+    /// Adds an empty table. Names need not differ: tables are known by their numbers.
+    pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
+        let mut tables = self.tables.write();
+        let first_index = tables.iter().map(|table| table.indexes.len()).sum::<usize>() as u32;
+        let table = Arc::new(RowTable::new(tables.len() as u32, first_index, spec)?);
+        tables.push(Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// The table of that number.
+    ///
+    /// # Panics
+    /// If there is none: numbers come from [`create_table`](Self::create_table).
+    pub fn row_table(&self, number: u32) -> Arc<RowTable> {
+        Arc::clone(&self.tables.read()[number as usize])
+    }
+
+    /// Opens a connection.
+    pub fn connect(self: &Arc<Self>) -> Connection {
+        Connection::new(Arc::clone(self))
+    }
+
+    /// Every lock, for statistics and tests.
+    pub fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    pub(crate) fn next_serial(&self) -> u64 {
+        // Relaxed: only its growth matters, to tell the younger of two transactions.
+        self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn retry_max(&self) -> u32 {
+        self.retry_max
+    }
+}

@@ -1,0 +1,203 @@
+//! Lock schedules as text: who asks, who waits, who is granted.
+
+use super::*;
+
+/// Runs a schedule, a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1 x` cancels,
+/// `T1 > S` downgrades. After `=` the expected answer: `granted`, `converted`, `held`, `wait`, or the transactions that a
+/// release lets in. A line `: T1 S, T2 X | T3 U` states grants and queue.
+fn check(schedule: &str) {
+    let mut head = Head::default();
+    for line in schedule.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(state) = line.strip_prefix(':') {
+            assert_eq!(describe(&head).trim(), state.trim(), "at `{line}` of {schedule}");
+            continue;
+        }
+        let (step, expected) = line.split_once('=').expect("a step has an expectation");
+        assert_eq!(perform(&mut head, step.trim()), expected.trim(), "at `{line}` of {schedule}");
+        check_invariants(&head);
+    }
+}
+
+fn perform(head: &mut Head, step: &str) -> String {
+    let words: Vec<&str> = step.split_whitespace().collect();
+    let rank = Rank(u8::from(!words[0].ends_with('!')));
+    let slot: Slot = words[0].trim_matches(['T', '!']).parse().expect("T and a number");
+    let mut granted = Vec::new();
+    let mut note = |waiter: Waiter| granted.push(format!("T{}", waiter.slot));
+    match words[1] {
+        "-" => head.release(slot, &mut note),
+        "x" => assert!(head.cancel(slot, &mut note), "{step}: was not waiting"),
+        ">" => head.downgrade(slot, mode(words[2]), &mut note),
+        wanted => {
+            return format!("{:?}", head.request(slot, mode(wanted), || rank)).to_lowercase();
+        }
+    }
+    granted.join(" ")
+}
+
+fn mode(name: &str) -> Mode {
+    Mode::ALL.into_iter().find(|mode| format!("{mode:?}") == name).expect("a mode")
+}
+
+fn describe(head: &Head) -> String {
+    let mut grants = head.grants().to_vec();
+    grants.sort_by_key(|grant| grant.slot);
+    let grants: Vec<_> = grants.iter().map(|grant| format!("T{} {:?}", grant.slot, grant.mode)).collect();
+    let queue: Vec<_> = head.queue().iter().map(|waiter| format!("T{} {:?}", waiter.slot, waiter.mode)).collect();
+    format!("{} | {}", grants.join(", "), queue.join(", "))
+}
+
+fn check_invariants(head: &Head) {
+    for (at, a) in head.grants().iter().enumerate() {
+        for b in &head.grants()[at + 1..] {
+            assert_ne!(a.slot, b.slot, "two grants of one transaction");
+            assert!(a.mode.is_compatible(b.mode), "{a:?} with {b:?}");
+        }
+    }
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_all() {
+    check(
+        "T1 S = granted
+         T2 S = granted
+         T3 X = wait
+         T4 S = wait
+         : T1 S, T2 S | T3 X, T4 S
+         T1 - =
+         T2 - = T3
+         T3 - = T4
+         : T4 S |",
+    );
+}
+
+#[test]
+fn a_conversion_goes_ahead_of_everybody() {
+    check(
+        "T1 S = granted
+         T2 S = granted
+         T3 X = wait
+         T1 X = wait
+         : T1 S, T2 S | T1 X, T3 X
+         T2 - = T1
+         : T1 X | T3 X
+         T1 - = T3",
+    );
+}
+
+#[test]
+fn an_update_lock_admits_readers_but_no_second_updater() {
+    check(
+        "T1 U = granted
+         T2 S = granted
+         T3 U = wait
+         T1 X = wait
+         T2 - = T1
+         T1 - = T3
+         : T3 U |",
+    );
+}
+
+#[test]
+fn better_ranks_are_served_first_in_order_of_arrival() {
+    check(
+        "T1 X = granted
+         T2 X = wait
+         T3! X = wait
+         T4! X = wait
+         : T1 X | T3 X, T4 X, T2 X
+         T1 - = T3
+         T3 - = T4
+         T4 - = T2",
+    );
+}
+
+#[test]
+fn a_better_rank_that_goes_with_the_holders_passes_waiters() {
+    check(
+        "T1 S = granted
+         T2 X = wait
+         T3 S = wait
+         T4! S = granted
+         : T1 S, T4 S | T2 X, T3 S",
+    );
+}
+
+#[test]
+fn intentions_go_together_and_a_table_reader_shuts_writers_out() {
+    check(
+        "T1 IX = granted
+         T2 IX = granted
+         T3 S = wait
+         T4 IS = wait
+         T1 - =
+         T2 - = T3 T4
+         T4 IX = wait
+         T3 - = T4
+         T4 S = converted
+         : T4 SIX |",
+    );
+}
+
+#[test]
+fn cancelling_lets_those_behind_in() {
+    check(
+        "T1 S = granted
+         T2 X = wait
+         T3 S = wait
+         T2 x = T3
+         : T1 S, T3 S |",
+    );
+}
+
+#[test]
+fn holding_enough_is_held_and_a_downgrade_lets_readers_in() {
+    check(
+        "T1 SIX = granted
+         T1 S = held
+         T1 IX = held
+         T2 S = wait
+         T1 > S = T2
+         : T1 S, T2 S |",
+    );
+}
+
+#[test]
+fn blockers_are_conflicting_holders_and_everybody_ahead() {
+    let mut head = Head::default();
+    for (slot, mode) in [(1, Mode::S), (2, Mode::S), (3, Mode::X), (4, Mode::S)] {
+        head.request(slot, mode, || Rank(0));
+    }
+    let blockers = |slot| {
+        let mut found = Vec::new();
+        head.blockers(slot, |blocker| found.push(blocker));
+        found
+    };
+    assert_eq!(blockers(3), [1, 2]);
+    assert_eq!(blockers(4), [3]);
+    assert_eq!(blockers(1), []);
+}
+
+#[test]
+fn an_inherited_grant_disturbs_nobody() {
+    let mut head = Head::default();
+    head.request(1, Mode::IX, || Rank(0));
+    assert_eq!(head.grant_unconditionally(2, Mode::S, |_| ()), Answer::Granted);
+    assert_eq!(head.grant_unconditionally(2, Mode::S, |_| ()), Answer::Held);
+    head.release(1, |_| panic!("nobody waits"));
+    assert_eq!(head.request(3, Mode::IX, || Rank(0)), Answer::Wait);
+}
+
+/// A waiter that inherited a grant on the very name it waited for once waited for itself for ever: no cycle showed it.
+#[test]
+fn a_waiter_that_inherits_here_does_not_wait_for_itself() {
+    let mut head = Head::default();
+    head.request(1, Mode::S, || Rank(0));
+    assert_eq!(head.request(2, Mode::IX, || Rank(0)), Answer::Wait);
+    assert_eq!(head.grant_unconditionally(2, Mode::S, |_| panic!("T1 still reads")), Answer::Granted);
+    let mut granted = Vec::new();
+    head.release(1, |waiter| granted.push((waiter.slot, waiter.mode, waiter.conversion)));
+    assert_eq!(granted, [(2, Mode::SIX, true)]);
+    assert!(head.give_up_intention(2, |_| ()), "it has still read the gap");
+    assert_eq!(head.grants(), [Grant { slot: 2, mode: Mode::S }]);
+}

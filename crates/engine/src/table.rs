@@ -1,0 +1,148 @@
+//! Row tables: a heap of rows and the indexes that find them. No locks: see [`crate::transaction`].
+
+pub mod heap;
+pub mod index;
+pub mod key;
+pub mod layout;
+
+use heap::{Heap, RowId};
+use index::Index;
+use key::{KEY_BYTES_MAX, KeyLayout};
+use layout::{COLUMNS_MAX, RowLayout, TableSpec};
+
+use crate::value::{self, Value, ValueError};
+
+/// A table kept as rows.
+#[derive(Debug)]
+pub struct RowTable {
+    /// Unique among all tables of an engine.
+    pub number: u32,
+    /// As declared.
+    pub spec: TableSpec,
+    /// The rows.
+    pub heap: Heap,
+    /// The primary key first, if there is one, then the secondary indexes.
+    pub indexes: Vec<Index>,
+}
+
+/// A table cannot be kept as declared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// More columns than a row's header has null bits for.
+    #[error("table {table} has {columns} columns, at most {COLUMNS_MAX} are possible")]
+    TooManyColumns {
+        /// The table.
+        table: String,
+        /// How many it has.
+        columns: usize,
+    },
+    /// A column of an index may be null, which no key can say.
+    #[error("column {column} of an index of table {table} may be null; declare it not null")]
+    NullableKey {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// The keys of an index would be too long.
+    #[error("index {index} of table {table} has keys longer than {KEY_BYTES_MAX} bytes; leave out or shorten a column")]
+    KeyTooLong {
+        /// The table.
+        table: String,
+        /// Its number in the table, 0 for the primary key.
+        index: usize,
+    },
+    /// A value does not fit.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// Two loaded rows have the same primary key.
+    #[error("table {table} is loaded with two rows of the same primary key")]
+    DuplicateKey {
+        /// The table.
+        table: String,
+    },
+}
+
+impl RowTable {
+    /// An empty table; its indexes are numbered from `first_index`.
+    pub fn new(number: u32, first_index: u32, spec: TableSpec) -> Result<Self, TableError> {
+        if spec.columns.len() > COLUMNS_MAX {
+            return Err(TableError::TooManyColumns { table: spec.name, columns: spec.columns.len() });
+        }
+        let primary = (!spec.primary_key.is_empty()).then_some((&spec.primary_key, true));
+        let secondary = spec.secondary.iter().map(|columns| (columns, false));
+        let mut indexes = Vec::new();
+        for (position, (columns, unique)) in primary.into_iter().chain(secondary).enumerate() {
+            if let Some(&column) = columns.iter().find(|&&column| spec.columns[column].nullable) {
+                let column = spec.columns[column].name.clone();
+                return Err(TableError::NullableKey { table: spec.name.clone(), column });
+            }
+            let keys = KeyLayout::new(&spec, columns, unique)
+                .ok_or_else(|| TableError::KeyTooLong { table: spec.name.clone(), index: position })?;
+            indexes.push(Index::new(first_index + position as u32, keys, unique));
+        }
+        let heap = Heap::new(RowLayout::new(&spec.columns));
+        Ok(RowTable { number, spec, heap, indexes })
+    }
+
+    /// Whether a row may stand in this table.
+    pub fn check(&self, row: &[Value<'_>]) -> Result<(), ValueError> {
+        assert_eq!(row.len(), self.spec.columns.len(), "a row of {} has all of its columns", self.spec.name);
+        (0..row.len()).try_for_each(|column| self.check_column(column, &row[column]))
+    }
+
+    /// Whether a value may stand in a column.
+    pub fn check_column(&self, column: usize, value: &Value<'_>) -> Result<(), ValueError> {
+        let spec = &self.spec.columns[column];
+        value::check(spec, value).map_err(|reason| ValueError {
+            table: self.spec.name.clone(),
+            column: spec.name.clone(),
+            reason,
+        })
+    }
+
+    /// Whether a column belongs to an index.
+    pub fn is_indexed(&self, column: usize) -> bool {
+        self.indexes.iter().any(|index| index.keys.columns().contains(&column))
+    }
+
+    /// Adds a row while no transaction is using the table.
+    pub fn load(&self, row: &[Value<'_>]) -> Result<RowId, TableError> {
+        self.check(row)?;
+        let number = self.heap.allocate();
+        self.heap.write(number, row);
+        for index in &self.indexes {
+            if !index.load(&index.keys.of_row(row, number), number) {
+                self.heap.free(number);
+                return Err(TableError::DuplicateKey { table: self.spec.name.clone() });
+            }
+        }
+        Ok(number)
+    }
+
+    /// The key of a stored row in one of the indexes.
+    pub fn key_of(&self, index: &Index, row: RowId) -> key::Key {
+        let mut text = String::new();
+        let columns = index.keys.columns();
+        let ends: Vec<usize> = columns
+            .iter()
+            .map(|&column| {
+                if matches!(self.spec.columns[column].kind, value::ColumnType::Text(_)) {
+                    self.heap.text(row, column, &mut text);
+                }
+                text.len()
+            })
+            .collect();
+        let mut values = vec![Value::Null; self.spec.columns.len()];
+        let mut start = 0;
+        for (&column, &end) in columns.iter().zip(&ends) {
+            values[column] = match self.spec.columns[column].kind {
+                value::ColumnType::Text(_) => Value::Text(&text[start..end]),
+                _ => Value::Int(self.heap.int(row, column)),
+            };
+            start = end;
+        }
+        index.keys.of_row(&values, row)
+    }
+}

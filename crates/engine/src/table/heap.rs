@@ -1,0 +1,303 @@
+//! Where rows live: fixed-size slots of 64-bit words in chunks that never move.
+//!
+//! Words are atomics with relaxed ordering, which costs what plain loads and stores cost. What keeps readers from seeing
+//! half-written rows is the lock on the row, not the ordering of the words: a transaction reads or writes a row only under a
+//! lock, and the lock table's mutexes order its accesses after those of the holders before it. The atomics make a program
+//! without locks (a benchmark's baseline, a bug) read a mixture of versions instead of being undefined.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::layout::{Place, RowLayout};
+use crate::value::{ColumnType, Value};
+
+/// The number of a row within its table.
+pub type RowId = u64;
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RowState {
+    /// Nothing: free for the next insertion.
+    Free = 0,
+    /// A row.
+    Live = 1,
+    /// A row that its lock's holder has deleted and not committed.
+    Deleted = 2,
+}
+
+/// Rows of the first chunk; each further chunk is twice as long as the one before, so that a table of any size has few.
+const FIRST_CHUNK_ROWS: u64 = 1024;
+const CHUNKS: usize = 40;
+
+/// Freed slots are used again only when so many others are free: whoever found a row just before it was deleted can then
+/// tell from the index that it is gone, without meeting a stranger's lock in its place.
+const FREE_SLOTS_MIN: usize = 1024;
+
+/// The rows of one table.
+#[derive(Debug)]
+pub struct Heap {
+    layout: RowLayout,
+    chunks: [OnceLock<Box<[AtomicU64]>>; CHUNKS],
+    next: AtomicU64,
+    free: Mutex<VecDeque<RowId>>,
+    /// Length of `free`, to pass by its mutex while there is nothing to take.
+    free_count: AtomicUsize,
+}
+
+impl Heap {
+    /// No rows.
+    pub fn new(layout: RowLayout) -> Self {
+        Heap {
+            layout,
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            next: AtomicU64::new(0),
+            free: Mutex::default(),
+            free_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// The layout of every row.
+    pub fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    /// A slot for a new row.
+    pub fn allocate(&self) -> RowId {
+        if self.free_count.load(Ordering::Relaxed) > FREE_SLOTS_MIN {
+            let mut free = self.free.lock();
+            if free.len() > FREE_SLOTS_MIN
+                && let Some(row) = free.pop_front()
+            {
+                self.free_count.store(free.len(), Ordering::Relaxed);
+                return row;
+            }
+        }
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Gives a slot back.
+    pub fn free(&self, row: RowId) {
+        self.set_state(row, RowState::Free);
+        let mut free = self.free.lock();
+        free.push_back(row);
+        self.free_count.store(free.len(), Ordering::Relaxed);
+    }
+
+    /// Writes a whole row, live. The values must have been [checked](crate::table::RowTable::check).
+    pub fn write(&self, row: RowId, values: &[Value<'_>]) {
+        let words = self.words(row);
+        words[0].store(RowState::Live as u64, Ordering::Relaxed);
+        for (column, value) in values.iter().enumerate() {
+            self.set(row, column, *value);
+        }
+    }
+
+    /// What a slot holds.
+    pub fn state(&self, row: RowId) -> RowState {
+        match self.words(row)[0].load(Ordering::Relaxed) & 0xFF {
+            1 => RowState::Live,
+            2 => RowState::Deleted,
+            _ => RowState::Free,
+        }
+    }
+
+    /// Changes what a slot holds.
+    pub fn set_state(&self, row: RowId, state: RowState) {
+        let header = &self.words(row)[0];
+        header.store((header.load(Ordering::Relaxed) & !0xFF) | state as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a column is null.
+    pub fn is_null(&self, row: RowId, column: usize) -> bool {
+        self.words(row)[0].load(Ordering::Relaxed) >> (8 + column) & 1 == 1
+    }
+
+    /// The integer in a column that is not null.
+    pub fn int(&self, row: RowId, column: usize) -> i64 {
+        let place = self.layout.place(column);
+        let word = self.words(row)[place.word as usize].load(Ordering::Relaxed);
+        match place.kind {
+            ColumnType::Int64 => word as i64,
+            ColumnType::Int32 => i64::from((word >> place.shift) as u32 as i32),
+            ColumnType::Text(_) => panic!("column {column} is text"),
+        }
+    }
+
+    /// Appends the text in a column that is not null.
+    pub fn text(&self, row: RowId, column: usize, into: &mut String) {
+        let place = self.layout.place(column);
+        assert!(matches!(place.kind, ColumnType::Text(_)), "column {column} is no text");
+        let words = &self.words(row)[place.word as usize..];
+        let first = words[0].load(Ordering::Relaxed).to_le_bytes();
+        let length = usize::from(u16::from_le_bytes([first[0], first[1]]));
+        let mut bytes = [0_u8; 512 + 8];
+        let mut at = 0;
+        let mut piece = &first[2..];
+        let mut buffer;
+        let mut next = 1;
+        let mut long = Vec::new();
+        let target: &mut [u8] = if length <= 512 {
+            &mut bytes
+        } else {
+            long.resize(length + 8, 0);
+            &mut long
+        };
+        while at < length {
+            target[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+            if at < length {
+                buffer = words[next].load(Ordering::Relaxed).to_le_bytes();
+                piece = &buffer;
+                next += 1;
+            }
+        }
+        // Text is whole under the row's lock. Without a lock two versions can be mixed; then what is not UTF-8 is replaced.
+        match std::str::from_utf8(&target[..length]) {
+            Ok(text) => into.push_str(text),
+            Err(_) => into.push_str(&String::from_utf8_lossy(&target[..length])),
+        }
+    }
+
+    /// Writes one column.
+    pub fn set(&self, row: RowId, column: usize, value: Value<'_>) {
+        let place = self.layout.place(column);
+        let words = self.words(row);
+        let header = words[0].load(Ordering::Relaxed);
+        let null_bit = 1 << (8 + column);
+        let is_null = value == Value::Null;
+        let new_header = if is_null { header | null_bit } else { header & !null_bit };
+        if new_header != header {
+            words[0].store(new_header, Ordering::Relaxed);
+        }
+        let words = &words[place.word as usize..(place.word + place.words) as usize];
+        match (place.kind, value) {
+            (_, Value::Null) => {}
+            (ColumnType::Int64, Value::Int(number)) => words[0].store(number as u64, Ordering::Relaxed),
+            (ColumnType::Int32, Value::Int(number)) => {
+                let others = words[0].load(Ordering::Relaxed) & !(0xFFFF_FFFF << place.shift);
+                words[0].store(others | u64::from(number as u32) << place.shift, Ordering::Relaxed);
+            }
+            (ColumnType::Text(_), Value::Text(text)) => store_text(words, text),
+            (kind, value) => panic!("{value:?} in column {column} of {kind:?}"),
+        }
+    }
+
+    /// The words of a column and the header before them, as undo keeps them.
+    pub fn save(&self, row: RowId, place: Place, into: &mut Vec<u64>) {
+        let words = self.words(row);
+        into.push(words[0].load(Ordering::Relaxed));
+        let column = &words[place.word as usize..(place.word + place.words) as usize];
+        into.extend(column.iter().map(|word| word.load(Ordering::Relaxed)));
+    }
+
+    /// Puts back what [`save`](Self::save) has kept. Changes of one row are put back in reverse order.
+    pub fn restore(&self, row: RowId, place: Place, saved: &[u64]) {
+        let words = self.words(row);
+        words[0].store(saved[0], Ordering::Relaxed);
+        for (word, saved) in words[place.word as usize..].iter().zip(&saved[1..]) {
+            word.store(*saved, Ordering::Relaxed);
+        }
+    }
+
+    /// Every live row, in order of number. Under a table lock, or while nobody writes.
+    pub fn live_rows(&self) -> impl Iterator<Item = RowId> + '_ {
+        (0..self.next.load(Ordering::Acquire)).filter(|&row| self.state(row) == RowState::Live)
+    }
+
+    /// Bytes of memory that the rows occupy.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+    }
+
+    fn words(&self, row: RowId) -> &[AtomicU64] {
+        // Chunk c holds rows FIRST * (2^c - 1) up to FIRST * (2^(c+1) - 1).
+        let position = row / FIRST_CHUNK_ROWS + 1;
+        let chunk = position.ilog2();
+        let first = FIRST_CHUNK_ROWS * ((1 << chunk) - 1);
+        let rows = FIRST_CHUNK_ROWS << chunk;
+        let width = self.layout.words();
+        let words = self.chunks[chunk as usize]
+            .get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(rows as usize * width).collect());
+        let at = (row - first) as usize * width;
+        &words[at..at + width]
+    }
+}
+
+fn store_text(words: &[AtomicU64], text: &str) {
+    let bytes = text.as_bytes();
+    let mut word = [0_u8; 8];
+    word[..2].copy_from_slice(&(bytes.len() as u16).to_le_bytes());
+    let (first, rest) = bytes.split_at(bytes.len().min(6));
+    word[2..2 + first.len()].copy_from_slice(first);
+    words[0].store(u64::from_le_bytes(word), Ordering::Relaxed);
+    for (target, piece) in words[1..].iter().zip(rest.chunks(8)) {
+        let mut word = [0_u8; 8];
+        word[..piece.len()].copy_from_slice(piece);
+        target.store(u64::from_le_bytes(word), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::ColumnSpec;
+
+    fn heap(kinds: &[ColumnType]) -> Heap {
+        let columns: Vec<_> =
+            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
+        Heap::new(RowLayout::new(&columns))
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_neighbours_are_left_alone() {
+        let heap = heap(&[ColumnType::Int32, ColumnType::Int32, ColumnType::Text(600), ColumnType::Int64]);
+        for length in [0, 1, 5, 6, 7, 14, 15, 511, 512, 513, 600] {
+            let text = "é".repeat(300)[..length & !1].to_owned();
+            let row = heap.allocate();
+            heap.write(
+                row,
+                &[Value::Int(-7), Value::Int(i64::from(i32::MAX)), Value::Text(&text), Value::Int(i64::MIN)],
+            );
+            let mut read = String::new();
+            heap.text(row, 2, &mut read);
+            assert_eq!(read, text);
+            assert_eq!([0, 1, 3].map(|column| heap.int(row, column)), [-7, i64::from(i32::MAX), i64::MIN]);
+            heap.set(row, 1, Value::Int(3));
+            assert_eq!([0, 1].map(|column| heap.int(row, column)), [-7, 3]);
+        }
+    }
+
+    #[test]
+    fn nulls_come_and_go_and_changes_are_undone() {
+        let heap = heap(&[ColumnType::Int64, ColumnType::Text(20)]);
+        let row = heap.allocate();
+        heap.write(row, &[Value::Null, Value::Text("before the change")]);
+        let mut saved = Vec::new();
+        heap.save(row, heap.layout().place(1), &mut saved);
+        heap.set(row, 1, Value::Null);
+        heap.set(row, 0, Value::Int(5));
+        assert!(heap.is_null(row, 1) && !heap.is_null(row, 0));
+        heap.restore(row, heap.layout().place(1), &saved);
+        let mut text = String::new();
+        heap.text(row, 1, &mut text);
+        assert_eq!(text, "before the change");
+        assert!(heap.is_null(row, 0) && !heap.is_null(row, 1));
+    }
+
+    #[test]
+    fn chunks_do_not_overlap() {
+        let heap = heap(&[ColumnType::Int64]);
+        for row in 0..10_000 {
+            assert_eq!(heap.allocate(), row);
+            heap.write(row, &[Value::Int(row as i64)]);
+        }
+        assert!((0..10_000).all(|row| heap.int(row, 0) == row as i64));
+        heap.free(17);
+        assert_eq!(heap.live_rows().count(), 9_999);
+        assert_eq!(heap.allocate(), 10_000, "a freed slot rests before it is used again");
+    }
+}

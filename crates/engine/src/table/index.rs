@@ -1,0 +1,188 @@
+//! Ordered indexes: keys to row numbers, in a concurrent B+ tree.
+//!
+//! Lookups take no latch. What changes the set of keys ([`Index::insert_latched`] and its kind) goes through
+//! the index's latch, and so does the moment in which a scan makes sure that what it has locked is still what there is: see
+//! [key-range locks](crate::lock).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use scc::{Guard, TreeIndex};
+
+use super::heap::RowId;
+use super::key::{Key, KeyLayout, StoredKey};
+
+/// One ordered index of a table.
+#[derive(Debug)]
+pub struct Index {
+    /// Unique among all indexes of an engine.
+    pub number: u32,
+    /// How rows become keys.
+    pub keys: KeyLayout,
+    /// Whether two rows may not have equal columns.
+    pub unique: bool,
+    tree: Tree,
+    latch: RwLock<()>,
+    /// Grows with each change of the set of keys.
+    version: AtomicU64,
+    /// Grows with each key that disappears or comes to mean another row.
+    removals: AtomicU64,
+}
+
+/// The tree in the least width that holds the index's keys: comparing two words is what a lookup does most.
+#[derive(Debug)]
+enum Tree {
+    Two(TreeIndex<[u64; 2], RowId>),
+    Three(TreeIndex<[u64; 3], RowId>),
+    Eight(TreeIndex<[u64; 8], RowId>),
+}
+
+macro_rules! with_tree {
+    ($self:expr, $tree:ident => $body:expr) => {
+        match &$self.tree {
+            Tree::Two($tree) => $body,
+            Tree::Three($tree) => $body,
+            Tree::Eight($tree) => $body,
+        }
+    };
+}
+
+impl Index {
+    /// An empty index.
+    pub fn new(number: u32, keys: KeyLayout, unique: bool) -> Self {
+        let tree = match keys.key_bytes() {
+            0..=16 => Tree::Two(TreeIndex::new()),
+            17..=24 => Tree::Three(TreeIndex::new()),
+            _ => Tree::Eight(TreeIndex::new()),
+        };
+        Index {
+            number,
+            keys,
+            unique,
+            tree,
+            latch: RwLock::new(()),
+            version: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
+        }
+    }
+
+    /// The row with that key.
+    pub fn get(&self, key: &Key) -> Option<RowId> {
+        with_tree!(self, tree => get(tree, key))
+    }
+
+    /// The first row in `low..=high`.
+    pub fn first(&self, low: &Key, high: &Key) -> Option<RowId> {
+        with_tree!(self, tree => first(tree, low, high))
+    }
+
+    /// The last row in `low..=high`.
+    pub fn last(&self, low: &Key, high: &Key) -> Option<RowId> {
+        with_tree!(self, tree => last(tree, low, high))
+    }
+
+    /// The first row whose key is greater.
+    pub fn after(&self, key: &Key) -> Option<RowId> {
+        with_tree!(self, tree => after(tree, key))
+    }
+
+    /// Appends every row in `low..=high` in order of key; returns the first row after them.
+    pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
+        with_tree!(self, tree => collect(tree, low, high, rows))
+    }
+
+    /// How many keys there are. Walks the index.
+    pub fn key_count(&self) -> usize {
+        with_tree!(self, tree => tree.len())
+    }
+
+    /// A number that grows whenever the set of keys changes.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A number that grows whenever a key disappears or comes to mean another row.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// Keeps the set of keys as it is.
+    pub fn freeze(&self) -> RwLockReadGuard<'_, ()> {
+        self.latch.read()
+    }
+
+    /// The right to change the set of keys.
+    pub fn latch(&self) -> RwLockWriteGuard<'_, ()> {
+        self.latch.write()
+    }
+
+    /// Adds a key under the [`latch`](Self::latch). False, and nothing changed, if it is there already.
+    pub fn insert_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+        let inserted = with_tree!(self, tree => tree.insert_sync(StoredKey::store(key), row).is_ok());
+        if inserted {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        inserted
+    }
+
+    /// Makes a key mean another row under the [`latch`](Self::latch).
+    pub fn replace_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) {
+        with_tree!(self, tree => tree.upsert_sync(StoredKey::store(key), row));
+        self.version.fetch_add(1, Ordering::Release);
+        self.removals.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes a key away under the [`latch`](Self::latch), if it means that row.
+    pub fn remove_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+        let removed = with_tree!(self, tree => remove(tree, key, row));
+        if removed {
+            self.version.fetch_add(1, Ordering::Release);
+            self.removals.fetch_add(1, Ordering::Release);
+        }
+        removed
+    }
+
+    /// Adds a key while nobody else uses the index at all, as a bulk load does. False if it is there already.
+    pub fn load(&self, key: &Key, row: RowId) -> bool {
+        with_tree!(self, tree => tree.insert_sync(StoredKey::store(key), row).is_ok())
+    }
+}
+
+fn get<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
+    tree.peek_with(&K::store(key), |_, row| *row)
+}
+
+fn remove<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key, row: RowId) -> bool {
+    tree.remove_if_sync(&K::store(key), |found| *found == row)
+}
+
+fn first<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
+    let guard = Guard::new();
+    tree.range(K::store(low)..=K::store(high), &guard).next().map(|(_, row)| *row)
+}
+
+fn last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
+    let guard = Guard::new();
+    tree.range(K::store(low)..=K::store(high), &guard).next_back().map(|(_, row)| *row)
+}
+
+fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
+    let guard = Guard::new();
+    let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
+    tree.range::<K, _>(bounds, &guard).next().map(|(_, row)| *row)
+}
+
+fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
+    let guard = Guard::new();
+    let high = K::store(high);
+    for (key, row) in tree.range::<K, _>(K::store(low).., &guard) {
+        if *key > high {
+            return Some(*row);
+        }
+        rows.push(*row);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

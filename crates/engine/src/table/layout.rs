@@ -1,0 +1,110 @@
+//! Where in a row each column stands.
+//!
+//! A row is a number of 64-bit words. Word 0 is the header: the row's [`RowState`] in the low byte and a null bit for each
+//! column above it. Columns follow at fixed offsets: 64-bit integers take a word, 32-bit integers half a word, text of at most
+//! n bytes a length of two bytes and n bytes, rounded up to whole words. Reading one column decodes one column.
+
+use crate::value::{ColumnSpec, ColumnType};
+
+/// The most columns a table can have: a null bit each in the header above the state.
+pub const COLUMNS_MAX: usize = 56;
+
+/// A table as declared.
+#[derive(Debug, Clone)]
+pub struct TableSpec {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<ColumnSpec>,
+    /// Positions of the primary key's columns, most significant first. Empty: the table has no index but those in `secondary`.
+    pub primary_key: Vec<usize>,
+    /// Further indexes, as positions of columns.
+    pub secondary: Vec<Vec<usize>>,
+}
+
+/// Where a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The word it begins in.
+    pub word: u32,
+    /// How many words it touches.
+    pub words: u32,
+    /// For a 32-bit integer: its first bit within the word, 0 or 32.
+    pub shift: u32,
+    /// What it holds.
+    pub kind: ColumnType,
+}
+
+/// Where every column of a table stands.
+#[derive(Debug, Clone)]
+pub struct RowLayout {
+    places: Vec<Place>,
+    words: usize,
+}
+
+impl RowLayout {
+    /// The layout of these columns.
+    pub fn new(columns: &[ColumnSpec]) -> Self {
+        let mut next_word = 1;
+        // A word whose upper half is still free.
+        let mut half: Option<u32> = None;
+        let places = columns
+            .iter()
+            .map(|column| {
+                let mut take = |words: u32| {
+                    next_word += words;
+                    next_word - words
+                };
+                let (word, words, shift) = match column.kind {
+                    ColumnType::Int64 => (take(1), 1, 0),
+                    ColumnType::Int32 => match half.take() {
+                        Some(word) => (word, 1, 32),
+                        None => {
+                            let word = take(1);
+                            half = Some(word);
+                            (word, 1, 0)
+                        }
+                    },
+                    ColumnType::Text(max) => {
+                        let words = (2 + u32::from(max)).div_ceil(8);
+                        (take(words), words, 0)
+                    }
+                };
+                Place { word, words, shift, kind: column.kind }
+            })
+            .collect();
+        RowLayout { places, words: next_word as usize }
+    }
+
+    /// Where a column stands.
+    pub fn place(&self, column: usize) -> Place {
+        self.places[column]
+    }
+
+    /// How many columns there are.
+    pub fn column_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Words of a row.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_do_not_overlap_and_small_ones_share_a_word() {
+        let kinds = [ColumnType::Int32, ColumnType::Int64, ColumnType::Int32, ColumnType::Text(6), ColumnType::Text(7)];
+        let columns: Vec<_> =
+            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: false }).collect();
+        let layout = RowLayout::new(&columns);
+        let places: Vec<_> =
+            (0..5).map(|at| layout.place(at)).map(|place| (place.word, place.words, place.shift)).collect();
+        assert_eq!(places, [(1, 1, 0), (2, 1, 0), (1, 1, 32), (3, 1, 0), (4, 2, 0)]);
+        assert_eq!(layout.words(), 6);
+    }
+}

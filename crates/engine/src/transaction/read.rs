@@ -1,0 +1,209 @@
+//! Finding rows: by whole key, at the end of a range, or all of a range; each protected against phantoms.
+
+use super::{Connection, Purpose, TransactionError, Work};
+use crate::lock::{LockName, Mode};
+use crate::table::RowTable;
+use crate::table::heap::{RowId, RowState};
+use crate::table::index::Index;
+use crate::table::key::Key;
+use crate::value::{ColumnType, Value, ValueError};
+
+/// From which end of a range a row is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The smallest key.
+    First,
+    /// The largest key.
+    Last,
+}
+
+/// Both ends of a range of keys, inclusive.
+struct Range {
+    low: Key,
+    high: Key,
+}
+
+impl Connection {
+    /// The row with that whole primary key. Where there is none, none can appear until this transaction ends.
+    pub fn find(&mut self, table: u32, key: &[Value<'_>], purpose: Purpose) -> Result<Option<RowId>, TransactionError> {
+        self.run(table, purpose.table_mode(), |work, table| {
+            let index = &table.indexes[0];
+            assert!(index.unique, "{} has no primary key to find a row by", table.spec.name);
+            assert_eq!(key.len(), index.keys.columns().len(), "a whole key of {}", table.spec.name);
+            check_key(table, index, key)?;
+            work.find_key(table, index, &index.keys.low(key), purpose)
+        })
+    }
+
+    /// The first or last row whose key begins between the two prefixes, inclusive. No row beyond it at that end can appear.
+    pub fn find_end(
+        &mut self,
+        (table, index): (u32, usize),
+        low: &[Value<'_>],
+        high: &[Value<'_>],
+        end: End,
+        purpose: Purpose,
+    ) -> Result<Option<RowId>, TransactionError> {
+        self.run(table, purpose.table_mode(), |work, table| {
+            let index = &table.indexes[index];
+            let range = range_of(table, index, low, high)?;
+            work.find_range_end(table, index, &range, end, purpose)
+        })
+    }
+
+    /// Every row whose key begins between the two prefixes, inclusive, in order of key, replacing what `rows` held. No further
+    /// one can appear.
+    pub fn find_all(
+        &mut self,
+        (table, index): (u32, usize),
+        low: &[Value<'_>],
+        high: &[Value<'_>],
+        purpose: Purpose,
+        rows: &mut Vec<RowId>,
+    ) -> Result<(), TransactionError> {
+        self.run(table, purpose.table_mode(), |work, table| {
+            let index = &table.indexes[index];
+            let range = range_of(table, index, low, high)?;
+            work.find_range(table, index, &range, purpose, rows)
+        })
+    }
+
+    /// The integer in a column, not null, of a row that this transaction has found.
+    pub fn int(&self, table: u32, row: RowId, column: usize) -> i64 {
+        self.used_table(table).heap.int(row, column)
+    }
+
+    /// Whether a column is null in a row that this transaction has found.
+    pub fn is_null(&self, table: u32, row: RowId, column: usize) -> bool {
+        self.used_table(table).heap.is_null(row, column)
+    }
+
+    /// Appends the text in a column, not null, of a row that this transaction has found.
+    pub fn text(&self, table: u32, row: RowId, column: usize, into: &mut String) {
+        self.used_table(table).heap.text(row, column, into);
+    }
+}
+
+impl Work {
+    fn find_key(
+        &mut self,
+        table: &RowTable,
+        index: &Index,
+        key: &Key,
+        purpose: Purpose,
+    ) -> Result<Option<RowId>, TransactionError> {
+        loop {
+            let removals = index.removals();
+            if let Some(row) = index.get(key) {
+                self.lock(LockName::row(table.number, row), purpose.row_mode())?;
+                // Whoever took the key away did so before giving up its lock on the row, so it shows by now.
+                if index.removals() == removals || index.get(key) == Some(row) {
+                    // A row that is still there but not live was deleted by this very transaction.
+                    return Ok((table.heap.state(row) == RowState::Live).then_some(row));
+                }
+            } else {
+                let next = index.after(key);
+                self.lock(LockName::gap(index.number, next), Mode::S)?;
+                let _frozen = index.freeze();
+                if index.get(key).is_none() && index.after(key) == next {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn find_range_end(
+        &mut self,
+        table: &RowTable,
+        index: &Index,
+        range: &Range,
+        end: End,
+        purpose: Purpose,
+    ) -> Result<Option<RowId>, TransactionError> {
+        let look = || match end {
+            End::First => {
+                let first = index.first(&range.low, &range.high);
+                (first, first.or_else(|| index.after(&range.high)))
+            }
+            End::Last => (index.last(&range.low, &range.high), index.after(&range.high)),
+        };
+        loop {
+            let version = index.version();
+            // The row, and the entry whose gap says that there is none beyond it.
+            let (found, guard) = look();
+            self.lock(LockName::gap(index.number, guard), Mode::S)?;
+            if let Some(row) = found {
+                self.lock(LockName::row(table.number, row), purpose.row_mode())?;
+            }
+            let frozen = index.freeze();
+            if index.version() != version && look() != (found, guard) {
+                continue;
+            }
+            let Some(row) = found else { return Ok(None) };
+            if table.heap.state(row) == RowState::Live {
+                return Ok(Some(row));
+            }
+            // Deleted by this transaction itself: look at the whole range, which is rare enough.
+            drop(frozen);
+            let mut rows = std::mem::take(&mut self.range);
+            let outcome = self.find_range(table, index, range, purpose, &mut rows);
+            let row = if end == End::First { rows.first().copied() } else { rows.last().copied() };
+            self.range = rows;
+            return outcome.map(|()| row);
+        }
+    }
+
+    fn find_range(
+        &mut self,
+        table: &RowTable,
+        index: &Index,
+        range: &Range,
+        purpose: Purpose,
+        rows: &mut Vec<RowId>,
+    ) -> Result<(), TransactionError> {
+        let mut again = Vec::new();
+        loop {
+            let version = index.version();
+            rows.clear();
+            let next = index.collect(&range.low, &range.high, rows);
+            for &row in &*rows {
+                self.lock(LockName::gap(index.number, Some(row)), Mode::S)?;
+                self.lock(LockName::row(table.number, row), purpose.row_mode())?;
+            }
+            self.lock(LockName::gap(index.number, next), Mode::S)?;
+            let _frozen = index.freeze();
+            let is_same = index.version() == version || {
+                again.clear();
+                index.collect(&range.low, &range.high, &mut again) == next && again == *rows
+            };
+            if is_same {
+                // Rows that are still there but not live were deleted by this very transaction.
+                rows.retain(|&row| table.heap.state(row) == RowState::Live);
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn range_of(table: &RowTable, index: &Index, low: &[Value<'_>], high: &[Value<'_>]) -> Result<Range, TransactionError> {
+    check_key(table, index, low)?;
+    check_key(table, index, high)?;
+    Ok(Range { low: index.keys.low(low), high: index.keys.high(high) })
+}
+
+fn check_key(table: &RowTable, index: &Index, values: &[Value<'_>]) -> Result<(), TransactionError> {
+    for (value, &column) in values.iter().zip(index.keys.columns()) {
+        let spec = &table.spec.columns[column];
+        let fits = match (spec.kind, value) {
+            (ColumnType::Int32, Value::Int(number)) => i32::try_from(*number).is_ok(),
+            (ColumnType::Int64, Value::Int(_)) => true,
+            (ColumnType::Text(max), Value::Text(text)) => text.len() <= max as usize,
+            _ => false,
+        };
+        if !fits {
+            let reason = format!("{value:?} is no possible key");
+            return Err(ValueError { table: table.spec.name.clone(), column: spec.name.clone(), reason }.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What a transaction has changed, so that it can be taken back, and what is left to do when it commits.
+
+use super::{Tables, Work};
+use crate::lock::LockName;
+use crate::table::RowTable;
+use crate::table::heap::{RowId, RowState};
+use crate::table::index::Index;
+
+/// Changes in the order in which they were made.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    changes: Vec<Change>,
+    /// Words of columns as they were, one change's after the other's.
+    saved: Vec<u64>,
+    deletions: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    table: u32,
+    row: RowId,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// A column was written; its words stand in `saved` from here on.
+    Column {
+        column: u32,
+        saved: usize,
+    },
+    Insertion,
+    Deletion,
+    /// In this index the row took over the key of a deleted one.
+    Replacement {
+        index: u32,
+        deleted: RowId,
+    },
+}
+
+impl Undo {
+    pub(super) fn column(&mut self, table: &RowTable, row: RowId, column: usize) {
+        let saved = self.saved.len();
+        table.heap.save(row, table.heap.layout().place(column), &mut self.saved);
+        self.push(table.number, row, Kind::Column { column: column as u32, saved });
+    }
+
+    pub(super) fn insertion(&mut self, table: &RowTable, row: RowId) {
+        self.push(table.number, row, Kind::Insertion);
+    }
+
+    pub(super) fn deletion(&mut self, table: &RowTable, row: RowId) {
+        self.deletions += 1;
+        self.push(table.number, row, Kind::Deletion);
+    }
+
+    pub(super) fn replacement(&mut self, table: u32, index: usize, deleted: RowId, row: RowId) {
+        self.push(table, row, Kind::Replacement { index: index as u32, deleted });
+    }
+
+    /// Whether this transaction has deleted that row. Looked up only when a key is inserted that exists.
+    pub(super) fn has_deleted(&self, table: u32, row: RowId) -> bool {
+        let is_it =
+            |change: &Change| matches!(change.kind, Kind::Deletion) && (change.table, change.row) == (table, row);
+        self.deletions > 0 && self.changes.iter().any(is_it)
+    }
+
+    fn push(&mut self, table: u32, row: RowId, kind: Kind) {
+        self.changes.push(Change { table, row, kind });
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.saved.clear();
+        self.deletions = 0;
+    }
+}
+
+impl Work {
+    /// Finishes deletions: their keys disappear and their slots become free.
+    pub(super) fn finish_deletions(&mut self, tables: &Tables) {
+        if self.undo.deletions > 0 {
+            for change in &self.undo.changes {
+                if matches!(change.kind, Kind::Deletion) {
+                    let table = used(tables, change.table);
+                    self.remove_row(table, change.row);
+                }
+            }
+        }
+        self.undo.clear();
+    }
+
+    /// Takes every change back, the last first.
+    pub(super) fn take_back(&mut self, tables: &Tables) {
+        for change in self.undo.changes.iter().rev() {
+            let table = used(tables, change.table);
+            match change.kind {
+                Kind::Column { column, saved } => {
+                    let place = table.heap.layout().place(column as usize);
+                    let words = &self.undo.saved[saved..=saved + place.words as usize];
+                    table.heap.restore(change.row, place, words);
+                }
+                Kind::Deletion => table.heap.set_state(change.row, RowState::Live),
+                Kind::Insertion => self.remove_row(table, change.row),
+                Kind::Replacement { index, deleted } => {
+                    let index = &table.indexes[index as usize];
+                    let key = table.key_of(index, change.row);
+                    let latch = index.latch();
+                    let [from, to] = [change.row, deleted].map(|row| LockName::gap(index.number, Some(row)));
+                    self.engine.locks().inherit(from, to);
+                    index.replace_latched(&latch, &key, deleted);
+                }
+            }
+        }
+        self.undo.clear();
+    }
+
+    fn remove_row(&self, table: &RowTable, row: RowId) {
+        for index in &table.indexes {
+            self.remove_key(table, index, row);
+        }
+        table.heap.free(row);
+    }
+
+    /// Takes a row's key out of an index, if it is there, and lets the gap above it inherit.
+    fn remove_key(&self, table: &RowTable, index: &Index, row: RowId) {
+        let key = table.key_of(index, row);
+        let latch = index.latch();
+        // The key may mean another row by now, or may never have got in.
+        if index.get(&key) == Some(row) {
+            let [from, to] = [Some(row), index.after(&key)].map(|row| LockName::gap(index.number, row));
+            self.engine.locks().inherit(from, to);
+            index.remove_latched(&latch, &key, row);
+        }
+    }
+}
+
+fn used(tables: &Tables, number: u32) -> &RowTable {
+    tables[number as usize].as_ref().expect("the transaction has changed it")
+}

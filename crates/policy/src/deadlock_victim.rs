@@ -1,0 +1,48 @@
+//! Which transaction of a cycle is rolled back so that the others can go on.
+
+use std::cmp::Reverse;
+
+use crate::Priority;
+
+/// One transaction of a cycle of waiters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CycleMember {
+    /// Its present priority.
+    pub priority: Priority,
+    /// How often it was rolled back already in its attempts to get through. A count.
+    pub rollbacks: u32,
+    /// How many locks it holds: a measure of the work that would be lost. A count.
+    pub locks: u32,
+    /// When it began, as a number that grows from transaction to transaction.
+    pub began: u64,
+}
+
+/// The position in `cycle` of the one to roll back: the lowest priority, among those the one rolled back least often so far
+/// (so that nobody loses for ever), then the one with the least to lose, then the youngest.
+///
+/// # Panics
+/// If the cycle is empty.
+pub fn deadlock_victim(cycle: &[CycleMember]) -> usize {
+    let cost = |member: &CycleMember| (member.priority, member.rollbacks, member.locks, Reverse(member.began));
+    (0..cycle.len()).min_by_key(|&at| cost(&cycle[at])).expect("a cycle has members")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Priority::{High, Low};
+
+    #[test]
+    fn the_cheapest_of_the_least_important_loses() {
+        let member = |(priority, rollbacks, locks, began)| CycleMember { priority, rollbacks, locks, began };
+        for (cycle, victim) in [
+            (vec![(High, 0, 1, 9), (Low, 3, 90, 1)], 1),
+            (vec![(Low, 1, 1, 9), (Low, 0, 90, 1)], 1),
+            (vec![(Low, 0, 2, 9), (Low, 0, 5, 10)], 0),
+            (vec![(Low, 0, 2, 9), (Low, 0, 2, 10)], 1),
+        ] {
+            let members: Vec<_> = cycle.iter().copied().map(member).collect();
+            assert_eq!(deadlock_victim(&members), victim, "{cycle:?}");
+        }
+    }
+}
