@@ -202,10 +202,7 @@ mod tests {
     #[test]
     fn a_container_sees_its_group_as_the_mount_point() {
         let fake = FakeHost::new(&[
-            (
-                "/proc/self/mountinfo",
-                "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
-            ),
+            ("/proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"),
             ("/proc/self/cgroup", "4:memory:/docker/abc\n"),
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1048576\n"),
         ]);

@@ -16,7 +16,7 @@ mod unavailable;
 use std::collections::BTreeSet;
 use std::io;
 
-use perf_event::{Builder, Counter, ReadFormat};
+use perf_event::{Counter, ReadFormat};
 use rustix::io::Errno;
 
 pub use probe::probe;
@@ -48,40 +48,43 @@ impl ThreadCounters {
     /// Takes one file descriptor for each thread and event; the soft limit of open files is raised if it is too low.
     pub fn open(tids: &[i32]) -> Result<ThreadCounters, CountersUnavailable> {
         let host = Host::real();
-        let mut counters = ThreadCounters { groups: Vec::with_capacity(tids.len()), notes: BTreeSet::new() };
+        ThreadCounters::open_events(&host, tids, |event| event.sources(&host))
+    }
+
+    /// As [`open`](ThreadCounters::open), for events of choice.
+    fn open_events(
+        host: &Host,
+        tids: &[i32],
+        sources: impl Fn(Event) -> Vec<Source>,
+    ) -> Result<ThreadCounters, CountersUnavailable> {
         make_room_for_files(tids.len() as u64 * Event::ALL.len() as u64);
-        let mut sources: Option<Vec<(Event, Source)>> = None;
+        let mut opened = ThreadCounters { groups: Vec::with_capacity(tids.len()), notes: BTreeSet::new() };
+        let mut chosen: Option<Chosen> = None;
         for &tid in tids {
-            let mut leader = match open_leader(tid) {
-                Ok(leader) => leader,
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => continue,
-                Err(error) => return Err(CountersUnavailable::explain(&error, &host)),
-            };
             // The first thread finds out what the processor offers; all threads then count the same.
-            let members = match &sources {
-                None => {
-                    let found = counters.open_what_is_offered(&host, tid, &mut leader)?;
-                    sources = Some(found.iter().map(|(event, source, _)| (*event, source.clone())).collect());
-                    found.into_iter().map(|(event, _, counter)| (event, counter)).collect()
-                }
-                Some(sources) => match open_members(sources, tid, &mut leader) {
-                    Ok(members) => members,
-                    Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => continue,
-                    Err(error) => return Err(CountersUnavailable::explain(&error, &host)),
-                },
+            let group = match &chosen {
+                Some(chosen) => chosen.open(tid),
+                None => Chosen::find(tid, &sources, &mut opened.notes).map(|(found, group)| {
+                    chosen = Some(found);
+                    group
+                }),
             };
-            counters.groups.push(ThreadGroup { leader, members });
+            match group {
+                Ok(group) => opened.groups.push(group),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
+                Err(error) => return Err(CountersUnavailable::explain(&error, host)),
+            }
         }
-        if counters.groups.is_empty() {
+        if opened.groups.is_empty() {
             return Err(CountersUnavailable::NoThreads { asked: tids.len() });
         }
-        Ok(counters)
+        Ok(opened)
     }
 
     /// Starts counting.
     pub fn enable(&mut self) -> Result<(), CountersUnavailable> {
         for group in &mut self.groups {
-            group.leader.enable_group().map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
+            group.leader.enable().map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
         }
         Ok(())
     }
@@ -104,42 +107,6 @@ impl ThreadCounters {
     /// How many threads are counted.
     pub fn thread_count(&self) -> usize {
         self.groups.len()
-    }
-
-    /// Opens every event that has a source which the processor accepts, and notes the others.
-    fn open_what_is_offered(
-        &mut self,
-        host: &Host,
-        tid: i32,
-        leader: &mut Counter,
-    ) -> Result<Vec<(Event, Source, Counter)>, CountersUnavailable> {
-        let mut found = Vec::new();
-        for event in Event::ALL.into_iter().filter(|event| *event != Event::Cycles) {
-            let mut refused = Vec::new();
-            let mut opened = None;
-            for source in event.sources(host) {
-                match open_member(&source, tid, leader) {
-                    Ok(counter) => {
-                        opened = Some((event, source, counter));
-                        break;
-                    }
-                    Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => {
-                        return Err(CountersUnavailable::explain(&error, host));
-                    }
-                    Err(error) => refused.push(format!("{source}: {error}")),
-                }
-            }
-            match opened {
-                Some(opened) => {
-                    self.notes.extend(opened.1.caveat().map(|caveat| format!("{event} are {caveat}")));
-                    found.push(opened);
-                }
-                None => {
-                    self.notes.insert(format!("{event} are not offered by this processor ({})", refused.join("; ")));
-                }
-            }
-        }
-        Ok(found)
     }
 }
 
@@ -165,26 +132,63 @@ impl ThreadGroup {
     }
 }
 
-/// An event of one thread, in user mode: the builder leaves kernel and hypervisor out by itself.
-fn builder(source: &Source, tid: i32) -> Builder<'static> {
-    let mut builder = source.builder();
-    builder.observe_pid(tid).any_cpu();
-    builder
+/// The events that this processor offers, each by its best source.
+struct Chosen {
+    cycles: Source,
+    others: Vec<(Event, Source)>,
 }
 
-fn open_leader(tid: i32) -> io::Result<Counter> {
-    let format =
-        ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
-    builder(&Source::CYCLES, tid).read_format(format).build()
+impl Chosen {
+    /// Opens every event on a thread to see which of its sources works, and notes what the reader must know. There is no
+    /// group without cycles.
+    fn find(
+        tid: i32,
+        sources: &impl Fn(Event) -> Vec<Source>,
+        notes: &mut BTreeSet<String>,
+    ) -> io::Result<(Chosen, ThreadGroup)> {
+        let cycles = sources(Event::Cycles).swap_remove(0);
+        let mut group = ThreadGroup { leader: open_leader(&cycles, tid)?, members: Vec::new() };
+        let mut others = Vec::new();
+        for event in Event::ALL.into_iter().filter(|event| *event != Event::Cycles) {
+            let mut refused = Vec::new();
+            for source in sources(event) {
+                match open_member(&source, tid, &mut group.leader) {
+                    Ok(counter) => {
+                        notes.extend(source.caveat().map(|caveat| format!("{event} are {caveat}")));
+                        group.members.push((event, counter));
+                        others.push((event, source));
+                        refused.clear();
+                        break;
+                    }
+                    Err(error) => match Errno::from_io_error(&error) {
+                        Some(Errno::MFILE | Errno::NFILE | Errno::SRCH) => return Err(error),
+                        _ => refused.push(format!("{source}: {error}")),
+                    },
+                }
+            }
+            if !refused.is_empty() {
+                notes.insert(format!("{event} are not offered by this processor ({})", refused.join("; ")));
+            }
+        }
+        Ok((Chosen { cycles, others }, group))
+    }
+
+    fn open(&self, tid: i32) -> io::Result<ThreadGroup> {
+        let mut leader = open_leader(&self.cycles, tid)?;
+        let members = self.others.iter().map(|(event, source)| Ok((*event, open_member(source, tid, &mut leader)?)));
+        let members = members.collect::<io::Result<_>>()?;
+        Ok(ThreadGroup { leader, members })
+    }
+}
+
+fn open_leader(source: &Source, tid: i32) -> io::Result<Counter> {
+    let format = ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
+    source.builder(tid).read_format(format).build()
 }
 
 fn open_member(source: &Source, tid: i32, leader: &mut Counter) -> io::Result<Counter> {
-    // A member of a group starts with its leader, so it must not wait to be enabled by itself.
-    builder(source, tid).enabled(true).build_with_group(leader)
-}
-
-fn open_members(sources: &[(Event, Source)], tid: i32, leader: &mut Counter) -> io::Result<Vec<(Event, Counter)>> {
-    sources.iter().map(|(event, source)| Ok((*event, open_member(source, tid, leader)?))).collect()
+    // A member of a group counts only while its leader does, so that enabling the leader starts all at once.
+    source.builder(tid).enabled(true).build_with_group(leader)
 }
 
 /// Raises the soft limit of open files so that `count` more fit, as far as the hard limit lets us. If it does not, opening
@@ -203,6 +207,10 @@ fn make_room_for_files(count: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use perf_event::events::{Raw, Software};
+
     use super::*;
     use crate::cpu_time::current_thread_id;
 
@@ -218,6 +226,62 @@ mod tests {
             }
             Err(unavailable) => assert!(unavailable.to_string().len() > 20, "{unavailable}"),
         }
+    }
+
+    /// Software events go through the same groups as hardware events, and every kernel has them.
+    fn open_software(tids: &[i32]) -> Option<ThreadCounters> {
+        let page_faults = || Source::new("page-faults", Software::PAGE_FAULTS);
+        let opened = ThreadCounters::open_events(&Host::real(), tids, |event| match event {
+            Event::Cycles => vec![Source::new("task-clock", Software::TASK_CLOCK)],
+            Event::Instructions => vec![Source::new("nonsense", Raw::new(u64::MAX)), page_faults()],
+            Event::L1dMisses => vec![page_faults()],
+            Event::LlcMisses => vec![Source::new("nonsense", Raw::new(u64::MAX))],
+            Event::BranchMisses => vec![Source::new("dummy", Software::DUMMY)],
+        });
+        match opened {
+            Ok(counters) => Some(counters),
+            // Containers may forbid the call; then there is nothing to test.
+            Err(CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. }) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Touches memory that comes straight from the kernel, as large allocations do, so that it must fault.
+    fn fault(pages: usize) {
+        const PAGE: usize = 4096;
+        let mut memory = vec![0u8; pages * PAGE];
+        memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+        std::hint::black_box(&memory);
+    }
+
+    #[test]
+    fn two_threads_are_summed_and_one_may_end() {
+        const PAGES: usize = 1024;
+        let (go, wait) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(current_thread_id()).unwrap();
+            wait.recv().unwrap();
+            fault(PAGES);
+        });
+        let other = told.recv().unwrap();
+        let Some(mut counters) = open_software(&[current_thread_id(), other]) else { return };
+        assert_eq!(counters.thread_count(), 2);
+        fault(PAGES);
+        assert_eq!(counters.read().instructions, Some(0), "nothing is counted before it is enabled");
+        counters.enable().unwrap();
+        fault(PAGES);
+        go.send(()).unwrap();
+        thread.join().unwrap();
+        let reading = counters.read();
+        // Huge pages may cover many small ones with one fault, so that only a few faults are certain.
+        assert!(reading.instructions.is_some_and(|faults| faults >= 2), "{reading:?}");
+        assert_eq!(reading.instructions, reading.l1d_misses, "two counters of one event in one group");
+        assert_eq!((reading.llc_misses, reading.branch_misses), (None, Some(0)));
+        assert!(reading.cycles.is_some_and(|nanoseconds| nanoseconds > 0), "{reading:?}");
+        assert_eq!(reading.coverage, 1.0, "{reading:?}");
+        assert_eq!(reading.notes.len(), 1, "{reading:?}");
+        assert!(reading.notes[0].contains("last-level cache misses are not offered"), "{reading:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn describe(facts: &MachineFacts, counters: &Result<CounterReading, Counters
     text.push_str("\nCounters during a test of random loads (this thread, user mode)\n");
     match counters {
         Ok(reading) => write_reading(&mut text, reading),
-        Err(unavailable) => write_item(&mut text, "  not run: ", &unavailable.to_string()),
+        Err(unavailable) => write_item(&mut text, "  none: ", &unavailable.to_string()),
     }
     text
 }
@@ -39,7 +39,7 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
                 facts.cores_usable,
                 facts.cores_online,
                 count(facts.sockets, "socket"),
-                count(facts.threads_per_core, "thread")
+                count(facts.threads_per_core, "hardware thread")
             ),
         ),
     ];
@@ -48,7 +48,8 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
         rows.push(row("caches", "unknown: /sys/devices/system/cpu shows none".to_owned()));
     }
     let memory = if facts.memory_bytes == 0 { "unknown".to_owned() } else { bytes(facts.memory_bytes) };
-    let limit = facts.memory_limit_bytes.map_or_else(String::new, |limit| format!(", {} by cgroup limit", bytes(limit)));
+    let limit =
+        facts.memory_limit_bytes.map_or_else(String::new, |limit| format!(", {} by cgroup limit", bytes(limit)));
     rows.push(row("memory", memory + &limit));
     rows.push(row("kernel", format!("Linux {}", facts.kernel)));
     rows.push(row("guest of", facts.virtualised.clone().unwrap_or_else(|| "nobody, as far as can be seen".to_owned())));
@@ -82,8 +83,7 @@ fn write_capability(text: &mut String, capability: &Capability) {
 }
 
 fn write_reading(text: &mut String, reading: &CounterReading) {
-    let values =
-        [reading.cycles, reading.instructions, reading.l1d_misses, reading.llc_misses, reading.branch_misses];
+    let values = [reading.cycles, reading.instructions, reading.l1d_misses, reading.llc_misses, reading.branch_misses];
     for (event, value) in Event::ALL.into_iter().zip(values) {
         let value = value.map_or_else(|| "-".to_owned(), grouped);
         let _ = writeln!(text, "  {:<31}{value:>15}", event.to_string());
@@ -131,8 +131,10 @@ fn count(number: usize, noun: &str) -> String {
 
 /// `32 KiB`, `23.5 GiB`: one decimal if there is something behind the point.
 fn bytes(bytes: u64) -> String {
-    let (unit, name) =
-        [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")].into_iter().find(|unit| bytes >= unit.0).unwrap_or((1, "B"));
+    let (unit, name) = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
+        .into_iter()
+        .find(|unit| bytes >= unit.0)
+        .unwrap_or((1, "B"));
     if bytes % unit == 0 {
         return format!("{} {name}", bytes / unit);
     }

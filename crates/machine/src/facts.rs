@@ -86,11 +86,7 @@ pub struct Live {
 impl Live {
     /// Asks the machine this process runs on. Counts a little work, some ten milliseconds, if there are counters.
     pub fn read() -> Live {
-        Live {
-            affinity: processor::affinity(),
-            counters: probe(),
-            thread_times: thread_times(current_thread_id()),
-        }
+        Live { affinity: processor::affinity(), counters: probe(), thread_times: thread_times(current_thread_id()) }
     }
 }
 

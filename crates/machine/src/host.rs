@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn core_lists() {
-        let check = |text: &str, expect: Option<&[usize]>| assert_eq!(parse_core_list(text).as_deref(), expect, "{text}");
+        let check =
+            |text: &str, expect: Option<&[usize]>| assert_eq!(parse_core_list(text).as_deref(), expect, "{text}");
         check("0", Some(&[0]));
         check("0-3", Some(&[0, 1, 2, 3]));
         check("0-1,8,10-11", Some(&[0, 1, 8, 10, 11]));
@@ -149,7 +150,8 @@ mod tests {
 
     #[test]
     fn lines_with_and_without_unit() {
-        let fake = FakeHost::new(&[("/a", "MemTotal:   2 kB\nHugePages:  7\ninactive_file 5\nMemTotal: 9 kB\nbad x\n")]);
+        let fake =
+            FakeHost::new(&[("/a", "MemTotal:   2 kB\nHugePages:  7\ninactive_file 5\nMemTotal: 9 kB\nbad x\n")]);
         let check = |key: &str, expect: Option<u64>| assert_eq!(fake.host().line_value("/a", key), expect, "{key}");
         check("MemTotal", Some(2048));
         check("HugePages", Some(7));

@@ -31,11 +31,11 @@ impl Event {
     /// What can stand for this figure on `host`, best first.
     pub fn sources(self, host: &Host) -> Vec<Source> {
         match self {
-            Event::Cycles => vec![Source::CYCLES],
-            Event::Instructions => vec![Source::Generic(Hardware::INSTRUCTIONS, "instructions")],
-            Event::L1dMisses => vec![Source::CacheReadMiss(CacheId::L1D, "L1-dcache-load-misses")],
+            Event::Cycles => vec![Source::new("cycles", Hardware::CPU_CYCLES)],
+            Event::Instructions => vec![Source::new("instructions", Hardware::INSTRUCTIONS)],
+            Event::L1dMisses => vec![read_misses("L1-dcache-load-misses", CacheId::L1D)],
             Event::LlcMisses => last_level_sources(host),
-            Event::BranchMisses => vec![Source::Generic(Hardware::BRANCH_MISSES, "branch-misses")],
+            Event::BranchMisses => vec![Source::new("branch-misses", Hardware::BRANCH_MISSES)],
         }
     }
 }
@@ -52,49 +52,49 @@ impl fmt::Display for Event {
     }
 }
 
-/// An event as the kernel knows it, with the name `perf` gives it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Source {
-    /// One of the kernel's few generic events.
-    Generic(Hardware, &'static str),
-    /// Reads that missed a cache, by the kernel's table for the processor.
-    CacheReadMiss(CacheId, &'static str),
-    /// A processor's own event: demand fills of the first-level data cache from memory, by AMD Zen.
-    DramFills(u64),
+/// An event as the kernel knows it.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The name that `perf` gives it.
+    name: String,
+    /// What a reader must know if it stands for a figure.
+    caveat: Option<&'static str>,
+    /// Counts the event in user mode: a builder leaves kernel and hypervisor out by itself.
+    builder: Builder<'static>,
 }
 
 impl Source {
-    /// Cycles lead every group.
-    pub const CYCLES: Source = Source::Generic(Hardware::CPU_CYCLES, "cycles");
-
-    /// A counter to be configured further.
-    pub(super) fn builder(&self) -> Builder<'static> {
-        match self {
-            Source::Generic(event, _) => Builder::new(*event),
-            Source::CacheReadMiss(cache, _) => {
-                Builder::new(Cache { which: *cache, operation: CacheOp::READ, result: CacheResult::MISS })
-            }
-            Source::DramFills(config) => Builder::new(Raw::new(*config)),
-        }
+    /// Any event, under the name that `perf` gives it.
+    pub(super) fn new(name: impl Into<String>, event: impl perf_event::events::Event) -> Source {
+        Source { name: name.into(), caveat: None, builder: Builder::new(event) }
     }
 
-    /// What a reader must know if this source stands for the figure.
+    fn with_caveat(self, caveat: &'static str) -> Source {
+        Source { caveat: Some(caveat), ..self }
+    }
+
+    /// What a reader must know if this source stands for a figure.
     pub(super) fn caveat(&self) -> Option<&'static str> {
-        match self {
-            Source::DramFills(_) => Some("demand fills from memory on this processor (event 0x43); prefetches are not in it"),
-            Source::Generic(Hardware::CACHE_MISSES, _) => Some("the kernel's generic cache-misses on this processor"),
-            Source::Generic(..) | Source::CacheReadMiss(..) => None,
-        }
+        self.caveat
+    }
+
+    /// A counter of this event for one thread, to be configured further.
+    pub(super) fn builder(&self, tid: i32) -> Builder<'static> {
+        let mut builder = self.builder.clone();
+        builder.observe_pid(tid).any_cpu();
+        builder
     }
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Generic(_, name) | Source::CacheReadMiss(_, name) => f.write_str(name),
-            Source::DramFills(config) => write!(f, "raw event {config:#x}"),
-        }
+        f.write_str(&self.name)
     }
+}
+
+/// Reads that missed a cache, by the kernel's table for the processor.
+fn read_misses(name: &str, cache: CacheId) -> Source {
+    Source::new(name, Cache { which: cache, operation: CacheOp::READ, result: CacheResult::MISS })
 }
 
 /// AMD Zen counts misses of its last level outside of the cores, for nobody in particular; within the core it tells demand
@@ -105,13 +105,18 @@ fn last_level_sources(host: &Host) -> Vec<Source> {
     const ZEN_FAMILY: u32 = 0x17;
     /// Demand fills by source, and its units "memory of the own node" and "memory of another node".
     const DEMAND_FILLS: (u64, u64) = (0x43, 0x08 | 0x40);
-    let generic = Source::CacheReadMiss(CacheId::LL, "LLC-load-misses");
+    let generic = read_misses("LLC-load-misses", CacheId::LL);
     let identity = Identity::read(host);
     if identity.vendor != "AuthenticAMD" {
-        return vec![generic, Source::Generic(Hardware::CACHE_MISSES, "cache-misses")];
+        let any = Source::new("cache-misses", Hardware::CACHE_MISSES);
+        return vec![generic, any.with_caveat("the kernel's generic cache-misses on this processor")];
     }
     let raw = (identity.family >= Some(ZEN_FAMILY)).then(|| raw_config(host, DEMAND_FILLS.0, DEMAND_FILLS.1)).flatten();
-    raw.map(Source::DramFills).into_iter().chain([generic]).collect()
+    let fills = raw.map(|config| {
+        Source::new(format!("raw event {config:#x}"), Raw::new(config))
+            .with_caveat("demand fills from memory on this processor (event 0x43); prefetches are not in it")
+    });
+    fills.into_iter().chain([generic]).collect()
 }
 
 /// Puts an event number and its unit mask where the kernel says they belong. `None` if it does not say, or they do not fit.
@@ -164,8 +169,7 @@ mod tests {
                 fake.write("/sys/bus/event_source/devices/cpu/format/event", "config:0-7,32-35\n");
                 fake.write("/sys/bus/event_source/devices/cpu/format/umask", "config:8-15\n");
             }
-            let sources: Vec<String> =
-                Event::LlcMisses.sources(&fake.host()).iter().map(Source::to_string).collect();
+            let sources: Vec<String> = Event::LlcMisses.sources(&fake.host()).iter().map(Source::to_string).collect();
             assert_eq!(sources, expect, "{cpuinfo}");
         };
         let zen = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\n";

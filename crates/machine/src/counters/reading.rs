@@ -95,11 +95,7 @@ mod tests {
     use super::*;
 
     fn group(enabled_ms: u64, running_ms: u64, values: [Option<u64>; 5]) -> GroupReading {
-        GroupReading {
-            enabled: Duration::from_millis(enabled_ms),
-            running: Duration::from_millis(running_ms),
-            values,
-        }
+        GroupReading { enabled: Duration::from_millis(enabled_ms), running: Duration::from_millis(running_ms), values }
     }
 
     fn combine(groups: &[GroupReading]) -> CounterReading {
@@ -117,7 +113,7 @@ mod tests {
         assert_eq!(reading.l1d_misses, None, "an event that was not opened");
         assert_eq!(reading.llc_misses, Some(3));
         assert_eq!(reading.branch_misses, Some(6));
-        assert_eq!(reading.coverage, 0.75);
+        assert!((reading.coverage - 0.75).abs() < 1e-9);
         assert!(reading.notes.is_empty());
     }
 

@@ -33,12 +33,7 @@ fn yes(name: &str, reason: impl Into<String>) -> Capability {
 }
 
 fn no(name: &str, reason: impl Into<String>, remedy: Option<&str>) -> Capability {
-    Capability {
-        name: name.to_owned(),
-        available: false,
-        reason: reason.into(),
-        remedy: remedy.map(str::to_owned),
-    }
+    Capability { name: name.to_owned(), available: false, reason: reason.into(), remedy: remedy.map(str::to_owned) }
 }
 
 /// Opening counters says little: virtual ones may open and stand still, so what counts is that cycles were counted.
@@ -82,7 +77,9 @@ fn unlimited_cpu(cgroups: &Cgroups) -> Capability {
         None => yes(NAME, "no cgroup that can be seen has a CPU quota"),
         Some(quota) => no(
             NAME,
-            format!("a cgroup quota of {quota:.2} cores: threads are stopped when it is used up, which shows as waiting"),
+            format!(
+                "a cgroup quota of {quota:.2} cores: threads are stopped when it is used up, which shows as waiting"
+            ),
             Some("start the container without a CPU limit, or give it a cpuset instead"),
         ),
     }
@@ -157,8 +154,9 @@ impl Resctrl<'_> {
         if is_x86 && !flagged {
             return match guest::hypervisor(self.host) {
                 Some(_) => {
-                    let remedy = "run on bare metal whose processor has it (Intel RDT, AMD QoS); hypervisors rarely pass it on";
-                    no(name, format!("the hypervisor does not pass it on (no {flag} flag)"), Some(remedy))
+                    let remedy =
+                        "run on bare metal whose processor has it (Intel RDT, AMD QoS); hypervisors rarely pass it on";
+                    no(name, format!("the processor of this guest does not have it (no {flag} flag)"), Some(remedy))
                 }
                 None => no(name, format!("the processor does not have it (no {flag} flag)"), None),
             };

@@ -39,8 +39,7 @@ fn firmware_name(host: &Host) -> Option<&'static str> {
         ("Xen", "xen"),
     ];
     let files = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"];
-    let texts: Vec<String> =
-        files.iter().filter_map(|file| host.text(format!("/sys/class/dmi/id/{file}"))).collect();
+    let texts: Vec<String> = files.iter().filter_map(|file| host.text(format!("/sys/class/dmi/id/{file}"))).collect();
     NAMES.iter().find(|(mark, _)| texts.iter().any(|text| text.contains(mark))).map(|(_, name)| *name)
 }
 
@@ -68,7 +67,8 @@ mod tests {
     use super::*;
     use crate::host::fake::FakeHost;
 
-    const FLAG: (&str, &str) = ("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu hypervisor\n");
+    const FLAG: (&str, &str) =
+        ("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu hypervisor\n");
     const BARE: (&str, &str) = ("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu\n");
     const ARM: (&str, &str) = ("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n");
     const EC2: (&str, &str) = ("/sys/class/dmi/id/sys_vendor", "Amazon EC2\n");

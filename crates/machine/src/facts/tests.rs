@@ -85,14 +85,13 @@ fn a_small_guest_without_counters() {
         capability(&facts, "cgroup controllers").reason,
         "cgroup version 1; writable: cpu memory; absent: cpuset io"
     );
-    assert!(capability(&facts, "cache allocation (resctrl)").reason.contains("hypervisor"));
+    assert!(capability(&facts, "cache allocation (resctrl)").reason.contains("of this guest"));
 }
 
 #[test]
 fn every_no_has_a_reason() {
     let empty = FakeHost::new(&[]);
-    let live =
-        Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
+    let live = Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
     let facts = MachineFacts::of(&empty.host(), &live);
     assert_eq!((facts.cores_usable, facts.sockets, facts.memory_bytes), (1, 1, 0));
     assert_eq!((facts.kernel.as_str(), facts.virtualised), ("unknown", None));
@@ -107,8 +106,7 @@ fn every_no_has_a_reason() {
 fn cache_allocation_tells_the_next_obstacle() {
     const NAME: &str = "cache allocation (resctrl)";
     let fake = FakeHost::new(&[]);
-    let live =
-        Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
+    let live = Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
     let check = |path: &str, text: &str, available: bool, reason: &str| {
         fake.write(path, text);
         let facts = MachineFacts::of(&fake.host(), &live);
