@@ -209,7 +209,7 @@ fn make_room_for_files(count: u64) {
 mod tests {
     use std::sync::mpsc;
 
-    use perf_event::events::{Raw, Software};
+    use perf_event::events::Software;
 
     use super::*;
     use crate::cpu_time::current_thread_id;
@@ -233,9 +233,9 @@ mod tests {
         let page_faults = || Source::new("page-faults", Software::PAGE_FAULTS);
         let opened = ThreadCounters::open_events(&Host::real(), tids, |event| match event {
             Event::Cycles => vec![Source::new("task-clock", Software::TASK_CLOCK)],
-            Event::Instructions => vec![Source::new("nonsense", Raw::new(u64::MAX)), page_faults()],
+            Event::Instructions => vec![Source::new("nonsense", Software(9999)), page_faults()],
             Event::L1dMisses => vec![page_faults()],
-            Event::LlcMisses => vec![Source::new("nonsense", Raw::new(u64::MAX))],
+            Event::LlcMisses => vec![Source::new("nonsense", Software(9999))],
             Event::BranchMisses => vec![Source::new("dummy", Software::DUMMY)],
         });
         match opened {

@@ -135,7 +135,7 @@ fn bytes(bytes: u64) -> String {
         .into_iter()
         .find(|unit| bytes >= unit.0)
         .unwrap_or((1, "B"));
-    if bytes % unit == 0 {
+    if bytes.is_multiple_of(unit) {
         return format!("{} {name}", bytes / unit);
     }
     format!("{:.1} {name}", bytes as f64 / unit as f64)
@@ -146,7 +146,7 @@ fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
