@@ -33,7 +33,7 @@ What can be measured and limited here
   yes  cgroup controllers
        cgroup version 1; writable: cpu memory; absent: cpuset io
   no   cache allocation (resctrl)
-       the processor of this guest does not have it (no cat_l3 or cat_l2 flag)
+       the processor of this guest does not have it (no cat_l3 flag)
        remedy: run on bare metal whose processor has it (Intel RDT, AMD QoS);
                hypervisors rarely pass it on
   no   memory bandwidth limit (resctrl)

@@ -1,5 +1,7 @@
 //! What this host can measure and limit, and for each "no" the reason and the remedy.
 
+use std::path::PathBuf;
+
 use procfs::process::MountInfos;
 
 use super::processor::Identity;
@@ -18,11 +20,11 @@ pub(super) fn read(host: &Host, cgroups: &Cgroups, live: &Live) -> Vec<Capabilit
         disk_statistics(host),
         unlimited_cpu(cgroups),
         controllers(cgroups),
-        resctrl.capability("cache allocation", &["cat_l3", "cat_l2"], "/sys/fs/resctrl/info/L3", |info| {
+        resctrl.capability("cache allocation", "cat_l3", "info/L3", |info| {
             let ways = info("cbm_mask").and_then(|mask| u64::from_str_radix(&mask, 16).ok()).map(u64::count_ones);
             Some(format!("{} ways in {} groups", ways?, info("num_closids")?))
         }),
-        resctrl.capability("memory bandwidth limit", &["mba"], "/sys/fs/resctrl/info/MB", |info| {
+        resctrl.capability("memory bandwidth limit", "mba", "info/MB", |info| {
             Some(format!("in steps of {} in {} groups", info("bandwidth_gran")?, info("num_closids")?))
         }),
     ]
@@ -122,7 +124,8 @@ struct Resctrl<'a> {
     host: &'a Host,
     identity: Identity,
     supported: bool,
-    mounted: bool,
+    /// Where it is mounted, usually at `/sys/fs/resctrl`.
+    mounted: Option<PathBuf>,
 }
 
 impl Resctrl<'_> {
@@ -133,23 +136,22 @@ impl Resctrl<'_> {
             host,
             identity: Identity::read(host),
             supported: file_systems.split_whitespace().any(|word| word == "resctrl"),
-            mounted: mounts.iter().any(|mount| mount.fs_type == "resctrl"),
+            mounted: mounts.into_iter().find(|mount| mount.fs_type == "resctrl").map(|mount| mount.mount_point),
         }
     }
 
-    /// One thing that resctrl may control: wanted is any of the processor's `flags`, and that `info` exists once it is
-    /// mounted, from which `tell` says how much there is to share out.
+    /// One thing that resctrl may control: wanted is the processor's `flag`, and that the folder `info` exists once
+    /// it is mounted, from which `tell` says how much there is to share out.
     fn capability(
         &self,
         what: &str,
-        flags: &[&str],
+        flag: &str,
         info: &str,
         tell: impl Fn(&dyn Fn(&str) -> Option<String>) -> Option<String>,
     ) -> Capability {
         let name = &format!("{what} (resctrl)");
-        let flag = flags.join(" or ");
         // Arm has no flag for it (MPAM); there the kernel alone decides.
-        let flagged = flags.iter().any(|flag| self.identity.flags.contains(*flag));
+        let flagged = self.identity.flags.contains(flag);
         let is_x86 = ["AuthenticAMD", "GenuineIntel", "HygonGenuine"].contains(&self.identity.vendor.as_str());
         if is_x86 && !flagged {
             return match guest::hypervisor(self.host) {
@@ -165,17 +167,18 @@ impl Resctrl<'_> {
             let remedy = "a kernel with CONFIG_X86_CPU_RESCTRL (or CONFIG_ARM64_MPAM), not booted with rdt=!l3cat,!mba";
             return no(name, "the kernel has no resctrl file system", Some(remedy));
         }
-        if !self.mounted {
+        let Some(mounted) = &self.mounted else {
             let remedy = "as root: mount -t resctrl resctrl /sys/fs/resctrl";
             return no(name, "resctrl is not mounted", Some(remedy));
+        };
+        let info = mounted.join(info);
+        if !self.host.exists(&info) {
+            return no(name, format!("resctrl is mounted without it (no {})", info.display()), None);
         }
-        if !self.host.exists(info) {
-            return no(name, format!("resctrl is mounted without it (no {info})"), None);
-        }
-        if !self.host.writable("/sys/fs/resctrl") {
+        if !self.host.writable(mounted) {
             return no(name, "resctrl is mounted, and not ours to write", Some("run as root"));
         }
-        let told = tell(&|file| self.host.text(format!("{info}/{file}")));
+        let told = tell(&|file| self.host.text(info.join(file)));
         yes(name, told.unwrap_or_else(|| "resctrl is mounted and writable".to_owned()))
     }
 }
