@@ -19,12 +19,15 @@ mod compare;
 mod tests;
 
 pub use arm::{Arm, Percentile, Rates, Run, Spread};
+pub use compare::Tail;
 
 /// The points of one setting, sorted by workload and arm.
 #[derive(Debug, Clone)]
 pub struct Summary<'a> {
     /// Every workload, in the order in which they run together.
     pub workloads: Vec<Workload<'a>>,
+    /// How many further settings the points have, which are not in the summary.
+    pub settings_left_out: usize,
 }
 
 /// One workload alone and together.
@@ -52,6 +55,12 @@ impl<'a> Summary<'a> {
     /// different settings means nothing.
     pub fn of(points: &'a [Point]) -> Self {
         let setting = points.first().map(|point| &point.setting);
+        let mut others: Vec<&BTreeMap<_, _>> = Vec::new();
+        for point in points.iter().filter(|point| Some(&point.setting) != setting) {
+            if !others.contains(&&point.setting) {
+                others.push(&point.setting);
+            }
+        }
         let points = points.iter().filter(|point| Some(&point.setting) == setting).collect::<Vec<_>>();
         let mut workloads: Vec<Workload<'a>> = Vec::new();
         // The points ran in random order; the order of workloads within the shared arm is the experiment's.
@@ -79,7 +88,7 @@ impl<'a> Summary<'a> {
             workload.noise_floor = compare::noise_floor(&workload.alone, &workload.together);
             workload.interference = compare::interference(&workload.alone, &workload.together);
         }
-        Self { workloads }
+        Self { workloads, settings_left_out: others.len() }
     }
 
     /// [`Results::noise_floor`](crate::results::Results::noise_floor).

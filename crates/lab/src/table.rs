@@ -31,6 +31,9 @@ pub fn render(results: &Results, options: &Options) -> String {
     let summary = Summary::of(&results.points);
     let mut out = Vec::new();
     header(&mut out, results, &summary, style);
+    if summary.settings_left_out > 0 {
+        out.push(format!("first setting only; {} more in the report", summary.settings_left_out));
+    }
     for workload in &summary.workloads {
         out.push(String::new());
         workload::section(&mut out, workload, style);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::layout;
 use crate::results::Results;
-use crate::summary::{Summary, Workload};
+use crate::summary::{Summary, Tail, Workload};
 use crate::table::{clients, points_told};
 use crate::units::{MISSING, duration_us, fine_percent, list, rate, seconds};
 
@@ -42,6 +42,12 @@ pub(super) fn section(results: &Results, summary: &Summary) -> Markup {
                 p class="headline" { (headline) }
                 @if !more.is_empty() { ul class="advice" { @for sentence in more { li { (sentence) } } } }
             }
+            @if summary.settings_left_out > 0 {
+                p class="note" {
+                    "Charts and means are of the first setting; the points of " (summary.settings_left_out)
+                    " more are in the table of points."
+                }
+            }
             div class="tiles" { @for workload in &summary.workloads { (tile(workload)) } }
         }
         @if !results.warnings.is_empty() {
@@ -56,12 +62,13 @@ pub(super) fn section(results: &Results, summary: &Summary) -> Markup {
 fn tile(workload: &Workload) -> Markup {
     let ratio = workload.interference.map_or_else(|| MISSING.to_string(), |i| format!("{:.2}", i.ratio));
     let throughput = workload.arms().map(|(_, arm)| arm.throughput().map(|spread| rate(spread.mean)));
-    let p99 = workload.arms().map(|(_, arm)| {
-        arm.percentile(|result| result.latency_us, |latency| latency.p99).map(|p99| duration_us(p99.value as f64))
-    });
+    let tail = Tail::of(workload);
+    let tail_name = tail.map_or("p99", |tail| tail.name);
+    let latency = [tail.map(|tail| tail.alone), tail.map(|tail| tail.together)];
+    let latency = latency.map(|percentile| percentile.map(|percentile| duration_us(percentile.value as f64)));
     let from_to = |values: [Option<String>; 2]| {
         let [alone, together] = values.map(|value| value.unwrap_or_else(|| MISSING.to_string()));
-        html! { (alone) " → " b { (together) } }
+        html! { span { (alone) } " → " b { (together) } }
     };
     html! {
         article class="tile" {
@@ -69,7 +76,7 @@ fn tile(workload: &Workload) -> Markup {
             p class="ratio" { b { (ratio) } " of its throughput alone" }
             dl {
                 div { dt { "throughput" } dd { (from_to(throughput)) } }
-                div { dt { "p99 latency" } dd { (from_to(p99)) } }
+                div { dt { (tail_name) " latency" } dd { (from_to(latency)) } }
                 div { dt { "pairs of repeats" } dd { (pairs(workload)) } }
                 div { dt { "noise floor" } dd { (workload.noise_floor.map_or_else(|| MISSING.to_string(), fine_percent)) } }
             }

@@ -8,7 +8,7 @@ use super::layout::{self, arm_mark, figure_cell, number, range_cell, text};
 use super::svg::{Scale, WIDTH, log_ticks, px};
 use crate::results::{Latency, Part, WorkloadResult};
 use crate::summary::{Arm, Spread, Summary, Workload};
-use crate::units::{count, duration_us, rate};
+use crate::units::{count, duration_us, range_us, rate};
 
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = 300.0;
@@ -83,7 +83,7 @@ fn chart(workload: &Workload) -> Markup {
             }
             @for (quantile, name) in PERCENTILES.iter().filter(|(quantile, _)| nines(*quantile) <= x.domain.1 + 0.01) {
                 line class="grid" x1=(px(x.at(nines(*quantile)))) x2=(px(x.at(nines(*quantile)))) y1=(px(TOP)) y2=(px(BOTTOM)) {}
-                text class="tick" x=(px(x.at(nines(*quantile)))) y=(px(BOTTOM + 14.0)) text-anchor="middle" { (name) }
+                text class="tick" x=(px(x.at(nines(*quantile)))) y=(px(BOTTOM + 17.0)) text-anchor="middle" { (name) }
             }
             @for (name, bold, thin) in &curves {
                 @for curve in thin { polyline class={ "curve thin " (name) } points=(points(curve, x, y)) {} }
@@ -220,7 +220,7 @@ fn mean(parts: &[Part]) -> Option<f64> {
 fn percentile(arm: &Arm, part: impl Fn(&WorkloadResult) -> Option<Part>, which: fn(&Latency) -> Option<u64>) -> Markup {
     let percentile = arm.percentile(|result| part(result)?.latency_us, which);
     range_cell(percentile.map(|percentile| {
-        let [value, low, high] = [percentile.value, percentile.low, percentile.high].map(|us| duration_us(us as f64));
-        (value, (percentile.low < percentile.high).then(|| format!("{low} to {high}")))
+        let range = (percentile.low < percentile.high).then(|| range_us(percentile.low as f64, percentile.high as f64));
+        (duration_us(percentile.value as f64), range)
     }))
 }

@@ -62,7 +62,7 @@ pub(super) fn range_cell(value: Option<(String, Option<String>)>) -> Markup {
 
 /// The coloured mark that stands for an arm in charts and tables.
 pub(super) fn arm_mark(arm: &str) -> Markup {
-    html! { span class={ "mark " (arm) } aria-hidden="true" {} (arm) }
+    html! { span class="arm" { span class={ "mark " (arm) } aria-hidden="true" {} (arm) } }
 }
 
 /// A chart under the name of its workload.

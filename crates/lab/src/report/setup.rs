@@ -20,7 +20,7 @@ fn machine(results: &Results) -> Markup {
         (
             "Cores",
             format!(
-                "{} usable of {} online; {} threads per core, {} sockets",
+                "{} usable of {} online; threads per core: {}; sockets: {}",
                 machine.cores_usable, machine.cores_online, machine.threads_per_core, machine.sockets
             ),
         ),
@@ -40,7 +40,7 @@ fn machine(results: &Results) -> Markup {
         number("Size"),
         number("Ways"),
         number("Cores that share it"),
-        number("Of these"),
+        number("How many"),
     ];
     let capabilities = [text("Capability"), text("Here"), text("How, or why not"), text("Remedy")];
     layout::section(

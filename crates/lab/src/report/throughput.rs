@@ -58,14 +58,14 @@ fn chart(workload: &Workload) -> Markup {
             @for tick in linear_ticks(most) {
                 line class="grid" x1=(px(x.at(tick))) x2=(px(x.at(tick))) y1=(px(TOP - 4.0)) y2=(px(BOTTOM)) {}
                 text class="tick" x=(px(x.at(tick))) y=(px(BOTTOM + 13.0)) text-anchor="middle" {
-                    (rate(tick).trim_end_matches(" /s").replace("/s", ""))
+                    (tick_told(tick))
                 }
             }
             @if let Some((low, high)) = band {
                 rect class="band" x=(px(x.at(low))) width=(px((x.at(high) - x.at(low)).max(1.0))) y=(px(TOP - 4.0)) height=(px(BOTTOM - TOP + 4.0)) {}
             }
             @for (index, (name, arm)) in workload.arms().into_iter().enumerate() {
-                (row(workload, name, arm, x, TOP + index as f64 * (BAR + GAP)))
+                (row(workload, (name, arm), x, band, TOP + index as f64 * (BAR + GAP)))
             }
             @if let Some(spread) = alone {
                 line class="reference" x1=(px(x.at(spread.mean))) x2=(px(x.at(spread.mean))) y1=(px(TOP - 4.0)) y2=(px(BOTTOM)) {}
@@ -75,7 +75,7 @@ fn chart(workload: &Workload) -> Markup {
     }
 }
 
-fn row(workload: &Workload, name: &str, arm: &Arm, x: Scale, y: f64) -> Markup {
+fn row(workload: &Workload, (name, arm): (&str, &Arm), x: Scale, band: Option<(f64, f64)>, y: f64) -> Markup {
     let middle = y + BAR / 2.0;
     let note = match (name, workload.interference, workload.noise_floor) {
         ("together", Some(interference), _) => format!("{:.2} of alone", interference.ratio),
@@ -84,19 +84,37 @@ fn row(workload: &Workload, name: &str, arm: &Arm, x: Scale, y: f64) -> Markup {
     };
     html! {
         text class="label" x="0" y=(px(middle - 2.0)) { (name) }
-        text class="note" x="0" y=(px(middle + 11.0)) { (note) }
+        text class="aside" x="0" y=(px(middle + 11.0)) { (note) }
         @match arm.throughput() {
             Some(spread) => {
-                rect class={ "bar " (name) } x=(px(LEFT)) width=(px((x.at(spread.mean) - LEFT).max(1.0))) y=(px(y)) height=(px(BAR)) rx="2" {}
+                rect class={ "bar " (name) } x=(px(LEFT)) width=(px(x.at(spread.mean) - LEFT)) y=(px(y)) height=(px(BAR)) rx="2" {}
                 @for (index, repeat) in arm.throughputs().into_iter().enumerate() {
                     circle class="dot" cx=(px(x.at(repeat))) cy=(px(dot_y(middle, index, arm.runs.len()))) r="3" {
                         title { "repeat " (arm.runs[index].point.repeat) ": " (rate(repeat)) }
                     }
                 }
-                text class="value" x=(px(x.at(spread.high.max(spread.mean)) + 9.0)) y=(px(middle + 4.0)) { (rate(spread.mean)) }
+                text class="value" x=(px(value_x(x.at(spread.high), band.map(|(low, high)| (x.at(low), x.at(high)))))) y=(px(middle + 4.0)) { (rate(spread.mean)) }
             }
             None => text class="missing" x=(px(LEFT + 4.0)) y=(px(middle + 4.0)) { "no valid run" },
         }
+    }
+}
+
+/// A round number without the decimals it does not need; the axis names the unit.
+fn tick_told(per_s: f64) -> String {
+    match per_s {
+        per_s if per_s < 1e3 => per_s.to_string(),
+        per_s if per_s < 1e6 => format!("{} k", per_s / 1e3),
+        per_s => format!("{} M", per_s / 1e6),
+    }
+}
+
+/// A figure stands right of its last dot, or of the band if it would lie on it.
+fn value_x(end: f64, band: Option<(f64, f64)>) -> f64 {
+    const ROOM: f64 = 50.0;
+    match band {
+        Some((low, high)) if end < high && end + ROOM > low => high + 7.0,
+        _ => end + 9.0,
     }
 }
 
@@ -139,7 +157,7 @@ fn table(summary: &Summary) -> Markup {
                         (figure_cell(Some(count(arm.runs.iter().map(|run| run.result.completed).sum()))))
                         @if name == "together" {
                             (figure_cell(interference.map(|i| format!("{:.2}", i.ratio))))
-                            (figure_cell(interference.map(|i| format!("{:.2} to {:.2}", i.low, i.high))))
+                            (figure_cell(interference.filter(|_| workload.noise_floor.is_some()).map(|i| format!("{:.2} to {:.2}", i.low, i.high))))
                             (figure_cell(workload.noise_floor.map(fine_percent)))
                         } @else { td colspan="3" {} }
                     }

@@ -1,7 +1,7 @@
 //! What a reader should know and do, in at most four sentences; each carries the numbers it rests on.
 
-use super::Workload;
-use super::compare::{Blur, Tail, UNREPEATED_NOISE, Verdict, verdict};
+use super::compare::{Blur, UNREPEATED_NOISE, Verdict, verdict};
+use super::{Tail, Workload};
 use crate::units::{duration_us, fine_percent, list, percent, rate};
 
 mod cause;
@@ -86,7 +86,7 @@ fn within(workload: &Workload) -> String {
 /// What happened to one workload.
 fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     let name = workload.name;
-    let beside = if others.is_empty() { String::new() } else { format!(" beside {others}") };
+    let beside = if others.is_empty() { String::new() } else { format!("Beside {others}, ") };
     let throughput = |arm: &super::Arm| arm.throughput().map_or_else(String::new, |spread| rate(spread.mean));
     let (alone, together) = (throughput(&workload.alone), throughput(&workload.together));
     let ratio = workload.interference.map_or(1.0, |i| i.ratio);
@@ -98,28 +98,25 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
         Verdict::IdleAlone => {
             format!("{name}: nothing can be said, for it completed 0 requests alone; measure longer.")
         }
-        Verdict::Stopped => format!("{name} completes 0 requests{beside}, against {alone} alone."),
+        Verdict::Stopped => format!("{beside}{name} completes 0 requests, against {alone} alone."),
         Verdict::Slower => {
-            let tail = Tail::of(workload).filter(|tail| tail.together.value > tail.alone.value).map_or_else(
-                String::new,
-                |tail| {
-                    let (alone, together) =
-                        (duration_us(tail.alone.value as f64), duration_us(tail.together.value as f64));
-                    format!("; its {} latency goes from {alone} to {together}", tail.name)
-                },
-            );
+            let worse = Tail::of(workload).filter(|tail| tail.together.value > tail.alone.value);
+            let tail = worse.map_or_else(String::new, |tail| {
+                let (alone, together) = (duration_us(tail.alone.value as f64), duration_us(tail.together.value as f64));
+                format!(", {} latency {together} instead of {alone}", tail.name)
+            });
+            let spread = spread(workload);
             format!(
-                "{name} runs at {ratio:.2} of its speed alone{beside}: {together} instead of {alone}{}{tail}.",
-                spread(workload)
+                "{beside}{name} runs at {ratio:.2} of its speed alone: {together} instead of {alone}{tail}{spread}."
             )
         }
         Verdict::Faster => format!(
-            "{name} runs at {ratio:.2} of its speed alone{beside}{}: sharing rarely speeds work up, so ask what else changed between its runs.",
+            "{beside}{name} runs at {ratio:.2} of its speed alone{}: sharing rarely speeds work up, so ask what else changed between its runs.",
             spread(workload)
         ),
         Verdict::NoDifference(_) => match Tail::of(workload).filter(Tail::grew) {
             Some(tail) => format!(
-                "{name} keeps its throughput{beside} ({ratio:.2} of alone), but its {} latency grows {:.1} times, from {} to {}.",
+                "{beside}{name} keeps its throughput ({ratio:.2} of alone), but its {} latency grows {:.1} times, from {} to {}.",
                 tail.name,
                 tail.growth(),
                 duration_us(tail.alone.value as f64),

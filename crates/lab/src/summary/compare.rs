@@ -91,7 +91,8 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
 }
 
 /// The highest percentile that both arms can tell.
-pub(super) struct Tail {
+#[derive(Debug, Clone, Copy)]
+pub struct Tail {
     /// `p99`, `p95` or `p50`.
     pub name: &'static str,
     /// Alone.
@@ -102,7 +103,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// `None` where nothing can be compared. The 99.9th is left out: it moves too much between repeats.
-    pub(super) fn of(workload: &Workload) -> Option<Self> {
+    pub fn of(workload: &Workload) -> Option<Self> {
         let named: [(&'static str, fn(&Latency) -> Option<u64>); 3] =
             [("p99", |l| l.p99), ("p95", |l| l.p95), ("p50", |l| l.p50)];
         named.into_iter().find_map(|(name, which)| {
@@ -113,12 +114,12 @@ impl Tail {
     }
 
     /// Together over alone.
-    pub(super) fn growth(&self) -> f64 {
+    pub fn growth(&self) -> f64 {
         self.together.value as f64 / self.alone.value.max(1) as f64
     }
 
     /// Whether every repeat together is worse than every repeat alone, and by enough to matter.
-    pub(super) fn grew(&self) -> bool {
+    pub fn grew(&self) -> bool {
         self.together.low > self.alone.high && self.growth() >= LATENCY_GROWTH
     }
 }

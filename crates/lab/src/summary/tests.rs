@@ -75,6 +75,7 @@ fn other_settings_are_not_averaged_in() {
     points[1].setting.insert("cores".to_string(), json!(4));
     let summary = Summary::of(&points);
     assert_eq!(summary.interference()["a"].map(|i| i.ratio), Some(0.5));
+    assert_eq!(summary.settings_left_out, 1);
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn advice_names_what_was_lost_to() {
         check_advice(
             &got,
             &[
-                "a runs at 0.50 of its speed alone beside b: 505 /s instead of 1.01 k/s",
+                "Beside b, a runs at 0.50 of its speed alone: 505 /s instead of 1.01 k/s",
                 expect,
                 "b: no difference seen, 0.98",
             ],
@@ -209,7 +210,7 @@ fn latency_that_grows_behind_unchanged_throughput_is_told() {
     check_advice(
         &got,
         &[
-            "a keeps its throughput beside b (1.00 of alone), but its p99 latency grows 4.0 times",
+            "Beside b, a keeps its throughput (1.00 of alone), but its p99 latency grows 4.0 times",
             "cores are what they compete for",
         ],
     );
@@ -224,7 +225,7 @@ fn advice_survives_holes() {
     );
     check_advice(
         &advice_of((&[100.0], &[0.0]), (&[100.0], &[100.0]), |did| did),
-        &["a completes 0 requests beside b, against 100 /s alone"],
+        &["Beside b, a completes 0 requests, against 100 /s alone"],
     );
     check_advice(&advice_of((&[100.0], &[]), (&[100.0], &[]), |did| did), &["0 of its runs together are valid"]);
     check_advice(
@@ -247,7 +248,7 @@ fn the_study_of_the_fixture_reads_like_this() {
     check_advice(
         &advice,
         &[
-            "shop runs at 0.41 of its speed alone beside reports",
+            "Beside reports, shop runs at 0.41 of its speed alone",
             "cores are what they compete for",
             "reports",
             "1.32 times (0.41 + 0.91)",

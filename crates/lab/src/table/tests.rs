@@ -44,16 +44,16 @@ fn study_reads_like_this() {
                   together   1.55     21.0     7.00      5.20     83 %
 
     What it means
-      - shop runs at 0.41 of its speed alone beside reports: 1.31 k/s instead of
-        3.17 k/s (pairs of repeats give 0.40 to 0.43, noise floor 1.7 %); its p99
-        latency goes from 10.3 ms to 53.1 ms.
+      - Beside reports, shop runs at 0.41 of its speed alone: 1.31 k/s instead of
+        3.17 k/s, p99 latency 53.1 ms instead of 10.3 ms (pairs of repeats give 0.40
+        to 0.43, noise floor 1.7 %).
       - Of the 6.90 ms that a request of shop takes longer, 4.78 ms is spent waiting
         for a core (49 % of response time, 6 % alone): cores are what they compete
         for; give the important one its own cores or limit the degree of parallelism
         of the other.
-      - reports runs at 0.91 of its speed alone beside shop: 1.83 /s instead of
-        2.01 /s (pairs of repeats give 0.88 to 0.94, noise floor 1.8 %); its p95
-        latency goes from 2.86 s to 3.33 s.
+      - Beside shop, reports runs at 0.91 of its speed alone: 1.83 /s instead of
+        2.01 /s, p95 latency 3.33 s instead of 2.86 s (pairs of repeats give 0.88 to
+        0.94, noise floor 1.8 %).
       - Side by side they do 1.32 times (0.41 + 0.91) the work of taking turns.
 
     Warnings
@@ -99,9 +99,9 @@ fn a_poor_study_shows_its_holes() {
       counters                       –
 
     What it means
-      - shop runs at 0.41 of its speed alone beside re</script><b>ports</b> & "co"
-        'x': 1.29 k/s instead of 3.12 k/s (1 repeat: noise unknown); its p99 latency
-        goes from 10.3 ms to 53.1 ms.
+      - Beside re</script><b>ports</b> & "co" 'x', shop runs at 0.41 of its speed
+        alone: 1.29 k/s instead of 3.12 k/s, p99 latency 53.1 ms instead of 10.3 ms
+        (1 repeat: noise unknown).
       - re</script><b>ports</b> & "co" 'x': nothing can be said, for 0 of its runs
         alone are valid (1 left out).
 
