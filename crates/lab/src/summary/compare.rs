@@ -90,6 +90,9 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     if interference.ratio < 1.0 { Verdict::Slower } else { Verdict::Faster }
 }
 
+/// A percentile by its name.
+type Named = (&'static str, fn(&Latency) -> Option<u64>);
+
 /// The highest percentile that both arms can tell.
 #[derive(Debug, Clone, Copy)]
 pub struct Tail {
@@ -104,8 +107,7 @@ pub struct Tail {
 impl Tail {
     /// `None` where nothing can be compared. The 99.9th is left out: it moves too much between repeats.
     pub fn of(workload: &Workload) -> Option<Self> {
-        let named: [(&'static str, fn(&Latency) -> Option<u64>); 3] =
-            [("p99", |l| l.p99), ("p95", |l| l.p95), ("p50", |l| l.p50)];
+        let named: [Named; 3] = [("p99", |l| l.p99), ("p95", |l| l.p95), ("p50", |l| l.p50)];
         named.into_iter().find_map(|(name, which)| {
             let alone = workload.alone.percentile(|result| result.latency_us, which)?;
             let together = workload.together.percentile(|result| result.latency_us, which)?;

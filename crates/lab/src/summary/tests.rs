@@ -166,7 +166,14 @@ fn advice_names_what_was_lost_to() {
         &share([Some(0.3), Some(0.05), Some(0.5), Some(0.05)]),
         "they compete for the disk; limit the disk bandwidth of b",
     );
-    check(&share([Some(0.3), Some(0.05), Some(0.05), Some(0.05)]), "in none of the parts measured");
+    check(
+        &share([Some(0.3), Some(0.05), Some(0.05), Some(0.05)]),
+        "in none of the parts measured (55 % of response time, 15 % alone): look at queues",
+    );
+    check(
+        &share([Some(0.3), None, None, Some(0.05)]),
+        "waiting for a core and waiting for a device could not be measured and may be it",
+    );
     let stalled = share([Some(0.75), Some(0.03), Some(0.05), Some(0.05)]);
     check(
         &|did| Did { ipc: 0.7, llc: 6.0, ..stalled(did) },

@@ -5,7 +5,7 @@
 
 use crate::results::TimeShare;
 use crate::summary::{Rates, Workload};
-use crate::units::{duration_us, percent, significant};
+use crate::units::{duration_us, list, percent, significant};
 
 /// A part that grew by less than this much of the response time together is not a cause.
 const GROWTH_MIN: f64 = 0.05;
@@ -45,7 +45,12 @@ pub(super) enum Cause {
     /// More time on cores, and no counters to say why.
     Unexplained(Growth),
     /// None of the measured parts.
-    Elsewhere(Growth),
+    Elsewhere {
+        /// How much what is left grew.
+        growth: Growth,
+        /// What is within it because it could not be measured.
+        unmeasured: Vec<&'static str>,
+    },
 }
 
 /// How much a part of response time grew.
@@ -61,16 +66,19 @@ pub(super) struct Growth {
 
 type Part = fn(&TimeShare) -> Option<f64>;
 
+/// A part and the cause it is, should it have grown the most.
+type Candidate = (Part, fn(Growth) -> Cause);
+
 impl Cause {
     /// The part of response time that grew the most, made precise by counters. `None` where nothing was measured or
     /// nothing grew.
     pub(super) fn of(workload: &Workload) -> Option<Self> {
-        let parts: [(Part, fn(Growth) -> Self); 5] = [
+        let parts: [Candidate; 5] = [
             (|s| s.cpu_wait, Self::Cores),
             (|s| s.lock, Self::Locks),
             (|s| s.io, Self::Disk),
             (|s| s.cpu_run, Self::Unexplained),
-            (|s| Some(s.other), Self::Elsewhere),
+            (|s| Some(s.other), |growth| Self::Elsewhere { growth, unmeasured: Vec::new() }),
         ];
         let grown = parts.into_iter().filter_map(|(part, cause)| {
             let (growth, weight) = Growth::of(workload, part)?;
@@ -81,6 +89,7 @@ impl Cause {
             Some(Self::Cores(_) | Self::Locks(_) | Self::Disk(_)) => largest,
             // Stalls for memory hide in the time on a core.
             Some(Self::Unexplained(_)) | None => Self::of_counters(workload).or(largest),
+            Some(Self::Elsewhere { growth, .. }) => Some(Self::Elsewhere { growth, unmeasured: unmeasured(workload) }),
             other => other,
         }
     }
@@ -134,12 +143,33 @@ impl Cause {
                 "{}: no hardware counters say whether that is cache, memory bandwidth or hyper-threads.",
                 growth.told(name, "on a core")
             ),
-            Self::Elsewhere(growth) => format!(
+            Self::Elsewhere { growth, unmeasured } if !unmeasured.is_empty() => format!(
+                "{}; {} could not be measured and may be it.",
+                growth.told(name, "in none of the parts measured"),
+                list(unmeasured)
+            ),
+            Self::Elsewhere { growth, .. } => format!(
                 "{}: look at queues and idle workers inside the database before you divide hardware.",
                 growth.told(name, "in none of the parts measured")
             ),
         }
     }
+}
+
+/// Parts of response time that an arm could not tell from `other`.
+fn unmeasured(workload: &Workload) -> Vec<&'static str> {
+    let parts: [(&'static str, Part); 4] = [
+        ("time on a core", |s| s.cpu_run),
+        ("waiting for a core", |s| s.cpu_wait),
+        ("waiting for a device", |s| s.io),
+        ("waiting for locks", |s| s.lock),
+    ];
+    let shares = workload.arms().into_iter().filter_map(|(_, arm)| arm.time_share()).collect::<Vec<_>>();
+    parts
+        .into_iter()
+        .filter(|(_, part)| shares.iter().any(|share| part(share).is_none()))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 impl Growth {
