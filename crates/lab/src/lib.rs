@@ -10,3 +10,4 @@ pub mod sensors;
 pub mod study;
 pub mod summary;
 pub mod table;
+mod units;

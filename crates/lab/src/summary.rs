@@ -1,1 +1,130 @@
-//! summary.
+//! What the points of a study say: means with their spread, the noise floor, interference, and advice in sentences.
+//!
+//! Everything here is a pure function of the points. [`Summary::of`] sorts the runs by workload and arm, [`Arm`] merges
+//! the repeats of one arm, [`compare`] puts the arms against each other, [`advice`] says it in words.
+//!
+//! Repeats are merged so that no figure is invented. Throughputs are averaged and keep their smallest and largest.
+//! Percentiles are never averaged, for the mean of two p99 is the p99 of nothing: the repeat with the median throughput
+//! stands for all, and the smallest and largest of the repeats stand beside it. Invalid points count for nothing but
+//! are counted ([`Arm::left_out`]).
+
+use std::collections::BTreeMap;
+
+use crate::results::{Interference, Point};
+
+mod advice;
+mod arm;
+mod compare;
+#[cfg(test)]
+mod tests;
+
+pub use arm::{Arm, Percentile, Rates, Run, Spread};
+pub use compare::Tail;
+
+/// The points of one setting, sorted by workload and arm.
+#[derive(Debug, Clone)]
+pub struct Summary<'a> {
+    /// Every workload, in the order in which they run together.
+    pub workloads: Vec<Workload<'a>>,
+    /// How many further settings the points have, which are not in the summary.
+    pub settings_left_out: usize,
+}
+
+/// One workload alone and together.
+#[derive(Debug, Clone)]
+pub struct Workload<'a> {
+    /// Its name in the experiment.
+    pub name: &'a str,
+    /// The benchmark.
+    pub kind: &'a str,
+    /// How many clients ran.
+    pub clients: usize,
+    /// Its runs without the others.
+    pub alone: Arm<'a>,
+    /// Its runs beside the others.
+    pub together: Arm<'a>,
+    /// Half the spread between repeats relative to their mean, of the arm where that is larger. `None` where no arm has
+    /// two valid repeats that completed anything.
+    pub noise_floor: Option<f64>,
+    /// Throughput together over throughput alone. `None` unless both were measured and something completed alone.
+    pub interference: Option<Interference>,
+}
+
+impl<'a> Summary<'a> {
+    /// Sorts `points`. A study has one setting; of a sweep, the points of the first setting are taken, since a mean over
+    /// different settings means nothing.
+    pub fn of(points: &'a [Point]) -> Self {
+        let setting = points.first().map(|point| &point.setting);
+        let mut others: Vec<&BTreeMap<_, _>> = Vec::new();
+        for point in points.iter().filter(|point| Some(&point.setting) != setting) {
+            if !others.contains(&&point.setting) {
+                others.push(&point.setting);
+            }
+        }
+        let points = points.iter().filter(|point| Some(&point.setting) == setting).collect::<Vec<_>>();
+        let mut workloads: Vec<Workload<'a>> = Vec::new();
+        // The points ran in random order; the order of workloads within the shared arm is the experiment's.
+        let shared_first = points.iter().filter(|p| is_together(p)).chain(points.iter().filter(|p| !is_together(p)));
+        for point in shared_first {
+            for result in &point.workloads {
+                let position = workloads.iter().position(|w| w.name == result.name).unwrap_or_else(|| {
+                    workloads.push(Workload {
+                        name: &result.name,
+                        kind: &result.kind,
+                        clients: result.clients,
+                        alone: Arm::default(),
+                        together: Arm::default(),
+                        noise_floor: None,
+                        interference: None,
+                    });
+                    workloads.len() - 1
+                });
+                let workload = &mut workloads[position];
+                let arm = if is_together(point) { &mut workload.together } else { &mut workload.alone };
+                arm.add(point, result);
+            }
+        }
+        for workload in &mut workloads {
+            workload.noise_floor = compare::noise_floor(&workload.alone, &workload.together);
+            workload.interference = compare::interference(&workload.alone, &workload.together);
+        }
+        Self { workloads, settings_left_out: others.len() }
+    }
+
+    /// [`Results::noise_floor`](crate::results::Results::noise_floor).
+    pub fn noise_floor(&self) -> BTreeMap<String, Option<f64>> {
+        self.workloads.iter().map(|w| (w.name.to_string(), w.noise_floor)).collect()
+    }
+
+    /// [`Results::interference`](crate::results::Results::interference).
+    pub fn interference(&self) -> BTreeMap<String, Option<Interference>> {
+        self.workloads.iter().map(|w| (w.name.to_string(), w.interference)).collect()
+    }
+
+    /// [`Results::advice`](crate::results::Results::advice): one to four sentences, most important first.
+    pub fn advice(&self) -> Vec<String> {
+        advice::advice(&self.workloads)
+    }
+}
+
+impl Workload<'_> {
+    /// What the comparison of throughputs shows, in two or three words.
+    pub fn finding(&self) -> &'static str {
+        match compare::verdict(self) {
+            compare::Verdict::NotMeasured(_) | compare::Verdict::IdleAlone => "not measured",
+            compare::Verdict::Stopped => "stopped",
+            compare::Verdict::NoDifference(_) => "no difference seen",
+            compare::Verdict::Slower => "slower",
+            compare::Verdict::Faster => "faster",
+        }
+    }
+
+    /// The two arms with their names.
+    pub fn arms(&self) -> [(&'static str, &Arm<'_>); 2] {
+        [("alone", &self.alone), ("together", &self.together)]
+    }
+}
+
+fn is_together(point: &Point) -> bool {
+    point.arm == "together"
+}

@@ -1,1 +1,155 @@
-//! table.
+//! The study as text for a terminal of 80 columns.
+//!
+//! Plain text unless colour is asked for, so that it can be piped, pasted and compared.
+
+use crate::results::{Point, Results};
+use crate::summary::Summary;
+use crate::units::{count, list, seconds};
+
+#[cfg(test)]
+mod tests;
+mod workload;
+
+/// Columns a line may fill.
+const WIDTH: usize = 80;
+
+/// Warnings that are printed; the report has all.
+const WARNINGS_MAX: usize = 5;
+
+/// What [`render`] needs beside the results.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Paths of the files that were written, named last.
+    pub files: Vec<String>,
+    /// Bold headings and coloured warnings, by ANSI sequences.
+    pub colour: bool,
+}
+
+/// The whole text, ending in a line break.
+pub fn render(results: &Results, options: &Options) -> String {
+    let style = Style { colour: options.colour };
+    let summary = Summary::of(&results.points);
+    let mut out = Vec::new();
+    header(&mut out, results, &summary, style);
+    if summary.settings_left_out > 0 {
+        out.push(format!("first setting only; {} more in the report", summary.settings_left_out));
+    }
+    for workload in &summary.workloads {
+        out.push(String::new());
+        workload::section(&mut out, workload, style);
+    }
+    out.push(String::new());
+    out.push(style.bold("What it means"));
+    for sentence in &results.advice {
+        out.extend(wrap(sentence, "  - ", "    "));
+    }
+    warnings(&mut out, results, style);
+    if !options.files.is_empty() {
+        out.push(String::new());
+        out.push(style.bold("Written"));
+        out.extend(options.files.iter().map(|file| format!("  {file}")));
+    }
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: Style) {
+    let who = summary.workloads.iter().map(|w| format!("{} ({}, {})", w.name, w.kind, clients(w.clients)));
+    let who = who.collect::<Vec<_>>();
+    let who = list(&who.iter().map(String::as_str).collect::<Vec<_>>());
+    let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
+    out.extend(name.iter().map(|line| style.bold(line)));
+    let machine = &results.machine;
+    out.extend(wrap(
+        &format!(
+            "{}, {} cores usable; {}; took {}",
+            machine.cpu_model,
+            machine.cores_usable,
+            points_told(&results.points),
+            seconds(results.elapsed_s)
+        ),
+        "",
+        "  ",
+    ));
+}
+
+/// `1 client`, `100 clients`.
+pub(crate) fn clients(clients: usize) -> String {
+    format!("{clients} client{}", if clients == 1 { "" } else { "s" })
+}
+
+/// `6 points of 20.0 s`, and how many of them are invalid.
+pub(crate) fn points_told(points: &[Point]) -> String {
+    let invalid = points.iter().filter(|point| !point.valid).count();
+    let window = points.iter().map(|point| point.window_s).reduce(f64::max);
+    let of = window.map_or_else(String::new, |window| format!(" of {}", seconds(window)));
+    let plural = if points.len() == 1 { "" } else { "s" };
+    let left_out = if invalid > 0 { format!(", {invalid} invalid and left out") } else { String::new() };
+    format!("{} point{plural}{of}{left_out}", count(points.len() as u64))
+}
+
+fn warnings(out: &mut Vec<String>, results: &Results, style: Style) {
+    if results.warnings.is_empty() {
+        return;
+    }
+    out.push(String::new());
+    out.push(style.warning("Warnings"));
+    for warning in results.warnings.iter().take(WARNINGS_MAX) {
+        out.extend(wrap(warning, "  - ", "    "));
+    }
+    if let Some(more @ 1..) = results.warnings.len().checked_sub(WARNINGS_MAX) {
+        out.push(format!("  and {more} more, in the report"));
+    }
+}
+
+/// ANSI sequences, or none.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    colour: bool,
+}
+
+impl Style {
+    fn bold(self, text: &str) -> String {
+        self.wrapped(text, "\x1b[1m")
+    }
+
+    fn warning(self, text: &str) -> String {
+        self.wrapped(text, "\x1b[1;33m")
+    }
+
+    fn wrapped(self, text: &str, start: &str) -> String {
+        if self.colour { format!("{start}{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "/s", "k/s", "M/s", "%", "times"];
+
+/// Breaks `text` at spaces; a word longer than a line stays whole, so that paths can be copied.
+fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
+    let mut lines = vec![first.to_string()];
+    let mut is_empty = true;
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(number) if UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')'])) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_string()),
+        }
+    }
+    for word in &words {
+        let line = lines.last_mut().expect("there is always a line");
+        if is_empty {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(format!("{rest}{word}"));
+        }
+        is_empty = false;
+    }
+    lines
+}

@@ -1,0 +1,202 @@
+//! Where the time of a slowed workload went, and what would give it back.
+//!
+//! Parts are compared as time a request, share times mean response time, since a share alone can shrink while its time
+//! grows. Without mean response times the shares are compared.
+
+use crate::results::TimeShare;
+use crate::summary::{Rates, Workload};
+use crate::units::{duration_us, list, percent, significant};
+
+/// A part that grew by less than this much of the response time together is not a cause.
+const GROWTH_MIN: f64 = 0.05;
+
+/// Instructions a cycle must fall to below this much of those alone, to count as falling.
+const IPC_FALL: f64 = 0.9;
+
+/// Misses an instruction must grow beyond this many times those alone, to count as growing.
+const MISSES_GROWTH: f64 = 1.2;
+
+/// What a workload lost its time to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cause {
+    /// Waiting for a core.
+    Cores(Growth),
+    /// Waiting for database locks.
+    Locks(Growth),
+    /// Waiting for a device.
+    Disk(Growth),
+    /// Fewer instructions a cycle with more cache misses.
+    Cache {
+        /// Instructions per cycle alone and together.
+        ipc: (f64, f64),
+        /// Last-level misses per 1000 instructions alone and together.
+        misses: (f64, f64),
+    },
+    /// Fewer instructions a cycle without more cache misses.
+    CorePressure {
+        /// Instructions per cycle alone and together.
+        ipc: (f64, f64),
+    },
+    /// More instructions a request.
+    MoreWork {
+        /// Together over alone.
+        times: f64,
+    },
+    /// More time on cores, and no counters to say why.
+    Unexplained(Growth),
+    /// None of the measured parts.
+    Elsewhere {
+        /// How much what is left grew.
+        growth: Growth,
+        /// What is within it because it could not be measured.
+        unmeasured: Vec<&'static str>,
+    },
+}
+
+/// How much a part of response time grew.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Growth {
+    /// Its share alone.
+    pub alone: f64,
+    /// Its share together.
+    pub together: f64,
+    /// Growth of the part and of the whole, microseconds a request, if mean response times are known and grew.
+    pub us: Option<(f64, f64)>,
+}
+
+type Part = fn(&TimeShare) -> Option<f64>;
+
+/// A part and the cause it is, should it have grown the most.
+type Candidate = (Part, fn(Growth) -> Cause);
+
+impl Cause {
+    /// The part of response time that grew the most, made precise by counters. `None` where nothing was measured or
+    /// nothing grew.
+    pub(super) fn of(workload: &Workload) -> Option<Self> {
+        let parts: [Candidate; 5] = [
+            (|s| s.cpu_wait, Self::Cores),
+            (|s| s.lock, Self::Locks),
+            (|s| s.io, Self::Disk),
+            (|s| s.cpu_run, Self::Unexplained),
+            (|s| Some(s.other), |growth| Self::Elsewhere { growth, unmeasured: Vec::new() }),
+        ];
+        let grown = parts.into_iter().filter_map(|(part, cause)| {
+            let (growth, weight) = Growth::of(workload, part)?;
+            (weight >= GROWTH_MIN).then_some((cause(growth), weight))
+        });
+        let largest = grown.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(cause, _)| cause);
+        match largest {
+            Some(Self::Cores(_) | Self::Locks(_) | Self::Disk(_)) => largest,
+            // Stalls for memory hide in the time on a core.
+            Some(Self::Unexplained(_)) | None => Self::of_counters(workload).or(largest),
+            Some(Self::Elsewhere { growth, .. }) => Some(Self::Elsewhere { growth, unmeasured: unmeasured(workload) }),
+            other => other,
+        }
+    }
+
+    fn of_counters(workload: &Workload) -> Option<Self> {
+        let (alone, together) = (workload.alone.rates()?, workload.together.rates()?);
+        let pair = |rate: fn(&Rates) -> Option<f64>| Some((rate(&alone)?, rate(&together)?));
+        let ipc = pair(|rates| rates.ipc).filter(|(alone, together)| *together < IPC_FALL * alone);
+        let misses = pair(|rates| rates.llc_misses).filter(|(alone, together)| *together > MISSES_GROWTH * alone);
+        match (ipc, misses) {
+            (Some(ipc), Some(misses)) => Some(Self::Cache { ipc, misses }),
+            (Some(ipc), None) => Some(Self::CorePressure { ipc }),
+            (None, _) => pair(|rates| rates.instructions_per_request)
+                .map(|(alone, together)| together / alone)
+                .filter(|times| *times > MISSES_GROWTH)
+                .map(|times| Self::MoreWork { times }),
+        }
+    }
+
+    /// One sentence that names the cause, its numbers and the remedy.
+    pub(super) fn sentence(&self, name: &str, others: &str) -> String {
+        let other = if others.is_empty() { "the others" } else { others };
+        match self {
+            Self::Cores(growth) => format!(
+                "{}: cores are what they compete for; give the important one its own cores or limit the degree of parallelism of the other.",
+                growth.told(name, "waiting for a core")
+            ),
+            Self::Locks(growth) => format!(
+                "{}: they meet in the same rows; priority lock scheduling lets the important transactions pass.",
+                growth.told(name, "waiting for database locks")
+            ),
+            Self::Disk(growth) => format!(
+                "{}: they compete for the disk; limit the disk bandwidth of {other} or give more memory.",
+                growth.told(name, "waiting for a device")
+            ),
+            Self::Cache { ipc, misses } => format!(
+                "{name} retires {:.2} instructions a cycle instead of {:.2} and misses the last-level cache {} times per 1000 instructions instead of {}: they share cache and memory bandwidth; partition the cache.",
+                ipc.1,
+                ipc.0,
+                significant(misses.1),
+                significant(misses.0)
+            ),
+            Self::CorePressure { ipc } => format!(
+                "{name} retires {:.2} instructions a cycle instead of {:.2} without more cache misses seen: suspect hyper-threads, clock rate or memory bandwidth; give it whole cores of its own.",
+                ipc.1, ipc.0
+            ),
+            Self::MoreWork { times } => format!(
+                "{name} executes {times:.1} times as many instructions a request: look for retries, longer version chains or a different plan before you divide hardware."
+            ),
+            Self::Unexplained(growth) => format!(
+                "{}: no hardware counters say whether that is cache, memory bandwidth or hyper-threads.",
+                growth.told(name, "on a core")
+            ),
+            Self::Elsewhere { growth, unmeasured } if !unmeasured.is_empty() => format!(
+                "{}; {} could not be measured and may be it.",
+                growth.told(name, "in none of the parts measured"),
+                list(unmeasured)
+            ),
+            Self::Elsewhere { growth, .. } => format!(
+                "{}: look at queues and idle workers inside the database before you divide hardware.",
+                growth.told(name, "in none of the parts measured")
+            ),
+        }
+    }
+}
+
+/// Parts of response time that an arm could not tell from `other`.
+fn unmeasured(workload: &Workload) -> Vec<&'static str> {
+    let parts: [(&'static str, Part); 4] = [
+        ("time on a core", |s| s.cpu_run),
+        ("waiting for a core", |s| s.cpu_wait),
+        ("waiting for a device", |s| s.io),
+        ("waiting for locks", |s| s.lock),
+    ];
+    let shares = workload.arms().into_iter().filter_map(|(_, arm)| arm.time_share()).collect::<Vec<_>>();
+    parts
+        .into_iter()
+        .filter(|(_, part)| shares.iter().any(|share| part(share).is_none()))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+impl Growth {
+    /// How much `part` grew, and that as a part of response time together. `None` unless measured in both arms.
+    fn of(workload: &Workload, part: Part) -> Option<(Self, f64)> {
+        let (alone, together) = (part(&workload.alone.time_share()?)?, part(&workload.together.time_share()?)?);
+        let means = workload.alone.mean_latency_us().zip(workload.together.mean_latency_us());
+        Some(match means {
+            Some((mean_alone, mean_together)) if mean_together > mean_alone => {
+                let us = together * mean_together - alone * mean_alone;
+                (Self { alone, together, us: Some((us, mean_together - mean_alone)) }, us / mean_together)
+            }
+            _ => (Self { alone, together, us: None }, together - alone),
+        })
+    }
+
+    fn told(&self, name: &str, doing: &str) -> String {
+        let shares = format!("{} of response time, {} alone", percent(self.together), percent(self.alone));
+        match self.us {
+            // A part can grow by more than the whole, where another part shrank.
+            Some((part, whole)) if part <= whole => format!(
+                "Of the {} that a request of {name} takes longer, {} is spent {doing} ({shares})",
+                duration_us(whole),
+                duration_us(part)
+            ),
+            Some((part, _)) => format!("A request of {name} spends {} more {doing} ({shares})", duration_us(part)),
+            None => format!("{name} spends more of its time {doing} ({shares})"),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Synthetic runs and what must be said of them.
+
+use serde_json::json;
+
+use super::*;
+use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
+use crate::results::{Interference, TimeShare};
+
+const BASE: Did = Did {
+    throughput_per_s: 1000.0,
+    p50: 10_000,
+    tail: 4.0,
+    share: [Some(0.6), Some(0.05), Some(0.1), Some(0.1)],
+    ipc: 1.2,
+    llc: 2.0,
+};
+
+/// Two workloads `a` and `b`; of each, the throughputs alone and together, one for each repeat.
+fn points(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<Point> {
+    let did = |throughput: f64| Did { throughput_per_s: throughput, ..BASE };
+    let of = |name: &'static str, did: Did| workload(name, "tpcc", 10, did);
+    let repeat = |index: usize| index as u32 + 1;
+    let mut points = Vec::new();
+    points.extend(a.0.iter().enumerate().map(|(i, &t)| point("alone:a", repeat(i), vec![of("a", did(t))])));
+    points.extend(b.0.iter().enumerate().map(|(i, &t)| point("alone:b", repeat(i), vec![of("b", did(t))])));
+    points.extend(
+        a.1.iter()
+            .zip(b.1)
+            .enumerate()
+            .map(|(i, (&a, &b))| point("together", repeat(i), vec![of("a", change(did(a))), of("b", did(b))])),
+    );
+    points
+}
+
+fn advice_of(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<String> {
+    Summary::of(&points(a, b, change)).advice()
+}
+
+#[test]
+fn noise_floor_and_interference_follow_their_definitions() {
+    let check = |alone: &[f64], together: &[f64], floor: Option<f64>, expect: Option<(f64, f64, f64)>| {
+        let points = points((alone, together), (&[1.0], &vec![1.0; together.len()]), |did| did);
+        let summary = Summary::of(&points);
+        let round = |value: f64| (value * 1000.0).round() / 1000.0;
+        assert_eq!(summary.noise_floor()["a"].map(round), floor, "{alone:?} {together:?}");
+        let got = summary.interference()["a"]
+            .map(|Interference { ratio, low, high }| (round(ratio), round(low), round(high)));
+        assert_eq!(got, expect, "{alone:?} {together:?}");
+    };
+    check(&[100.0, 110.0], &[50.0, 52.0], Some(0.048), Some((0.486, 0.455, 0.52)));
+    check(&[100.0, 100.0], &[40.0, 60.0], Some(0.2), Some((0.5, 0.4, 0.6)));
+    check(&[100.0], &[50.0], None, Some((0.5, 0.5, 0.5)));
+    check(&[100.0, 120.0], &[50.0], Some(0.091), Some((0.455, 0.417, 0.5)));
+    check(&[0.0, 0.0], &[50.0], None, None);
+    check(&[0.0, 100.0], &[50.0], Some(1.0), Some((1.0, 0.5, 0.5)));
+    check(&[100.0, 100.0], &[0.0, 0.0], Some(0.0), Some((0.0, 0.0, 0.0)));
+    check(&[], &[50.0], None, None);
+    check(&[100.0], &[], None, None);
+}
+
+#[test]
+fn invalid_points_count_for_nothing() {
+    let mut points = points((&[100.0, 900.0], &[50.0]), (&[1.0], &[1.0]), |did| did);
+    points[1].valid = false;
+    let summary = Summary::of(&points);
+    let a = summary.workloads.iter().find(|w| w.name == "a").expect("a ran");
+    assert_eq!((a.alone.runs.len(), a.alone.left_out), (1, 1));
+    assert_eq!(a.interference.map(|i| i.ratio), Some(0.5));
+    assert_eq!(a.noise_floor, None);
+}
+
+#[test]
+fn other_settings_are_not_averaged_in() {
+    let mut points = points((&[100.0, 900.0], &[50.0]), (&[1.0], &[1.0]), |did| did);
+    points[1].setting.insert("cores".to_string(), json!(4));
+    let summary = Summary::of(&points);
+    assert_eq!(summary.interference()["a"].map(|i| i.ratio), Some(0.5));
+    assert_eq!(summary.settings_left_out, 1);
+}
+
+#[test]
+fn percentiles_are_of_the_median_repeat_with_the_range_beside() {
+    let slow = [(900.0, 20_000), (1000.0, 10_000), (1100.0, 15_000)];
+    let points = slow.map(|(throughput_per_s, p50)| {
+        point("together", 1, vec![workload("a", "tpcc", 1, Did { throughput_per_s, p50, ..BASE })])
+    });
+    let summary = Summary::of(&points);
+    let together = &summary.workloads[0].together;
+    let p50 = together.percentile(|r| r.latency_us, |l| l.p50).expect("measured");
+    assert_eq!((p50.value, p50.low, p50.high), (10_000, 10_000, 20_000));
+    let high = together.percentile(|r| r.classes.get("high")?.latency_us, |l| l.p99).expect("measured");
+    assert_eq!((high.value, high.low, high.high), (38_000, 38_000, 76_000));
+    assert!(together.percentile(|r| r.classes.get("none")?.latency_us, |l| l.p50).is_none());
+}
+
+#[test]
+fn the_lower_of_two_middle_repeats_stands_for_an_even_number() {
+    let points = points((&[4.0, 1.0, 3.0, 2.0], &[]), (&[], &[]), |did| did);
+    let representative = Summary::of(&points).workloads[0].alone.representative().expect("four runs");
+    assert_eq!(representative.throughput_per_s, 2.0);
+}
+
+#[test]
+fn time_shares_add_up_to_one_where_a_part_is_missing() {
+    let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
+    points[1].workloads[0].time_share =
+        Some(TimeShare { cpu_run: Some(0.4), cpu_wait: None, io: Some(0.1), lock: Some(0.1), other: 0.4 });
+    let share = Summary::of(&points).workloads[0].alone.time_share().expect("measured");
+    assert_eq!(share.cpu_wait, None);
+    let sum = [share.cpu_run, share.io, share.lock].iter().flatten().sum::<f64>() + share.other;
+    assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
+    assert!((share.cpu_run.expect("both") - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn rates_need_every_repeat_to_have_counted() {
+    let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
+    let alone = |points: &[Point]| Summary::of(points).workloads[0].alone.rates();
+    let rates = alone(&points).expect("counted");
+    assert!((rates.ipc.expect("counted") - 1.2).abs() < 1e-6);
+    assert!((rates.llc_misses.expect("counted") - 2.0).abs() < 1e-3);
+    points[0].workloads[0].counters.as_mut().expect("counted").llc_misses = None;
+    points[0].workloads[0].counters.as_mut().expect("counted").coverage = 0.5;
+    let rates = alone(&points).expect("counted");
+    assert_eq!((rates.llc_misses, rates.coverage), (None, 0.5));
+    points.iter_mut().for_each(|point| point.workloads[0].counters = None);
+    assert_eq!(alone(&points), None);
+}
+
+/// The first sentences of what is said of `a` must begin or hold these words.
+fn check_advice(got: &[String], expect: &[&str]) {
+    assert!((1..=4).contains(&got.len()), "{got:#?}");
+    for (position, expect) in expect.iter().enumerate() {
+        let sentence = got.get(position).unwrap_or_else(|| panic!("no sentence with {expect:?}: {got:#?}"));
+        assert!(sentence.contains(expect), "{expect:?} is not in {got:#?}");
+    }
+    for sentence in got {
+        assert!(sentence.contains(|c: char| c.is_ascii_digit()), "no number in {sentence:?}");
+        assert!(sentence.ends_with('.'), "{sentence:?}");
+        assert!(!["NaN", "inf ", "None"].iter().any(|word| sentence.contains(word)), "{sentence:?}");
+    }
+}
+
+#[test]
+fn advice_names_what_was_lost_to() {
+    let slowed: (&[f64], &[f64]) = (&[1000.0, 1020.0], &[500.0, 510.0]);
+    let quiet: (&[f64], &[f64]) = (&[100.0, 104.0], &[101.0, 99.0]);
+    let share = |share| move |did: Did| Did { share, p50: did.p50 * 2, ..did };
+    let check = |change: &dyn Fn(Did) -> Did, expect: &str| {
+        let got = advice_of(slowed, quiet, change);
+        check_advice(
+            &got,
+            &[
+                "Beside b, a runs at 0.50 of its speed alone: 505 /s instead of 1.01 k/s",
+                expect,
+                "b: no difference seen, 0.98",
+            ],
+        );
+    };
+    check(
+        &share([Some(0.3), Some(0.5), Some(0.05), Some(0.05)]),
+        "waiting for a core (50 % of response time, 5 % alone): cores are what they compete for",
+    );
+    check(&share([Some(0.3), Some(0.05), Some(0.05), Some(0.5)]), "priority lock scheduling");
+    check(
+        &share([Some(0.3), Some(0.05), Some(0.5), Some(0.05)]),
+        "they compete for the disk; limit the disk bandwidth of b",
+    );
+    check(
+        &share([Some(0.3), Some(0.05), Some(0.05), Some(0.05)]),
+        "in none of the parts measured (55 % of response time, 15 % alone): look at queues",
+    );
+    check(
+        &share([Some(0.3), None, None, Some(0.05)]),
+        "waiting for a core and waiting for a device could not be measured and may be it",
+    );
+    let stalled = share([Some(0.75), Some(0.03), Some(0.05), Some(0.05)]);
+    check(
+        &|did| Did { ipc: 0.7, llc: 6.0, ..stalled(did) },
+        "0.70 instructions a cycle instead of 1.20 and misses the last-level cache 6.00 times",
+    );
+    check(&|did| Did { ipc: 0.7, ..stalled(did) }, "suspect hyper-threads");
+    check(&stalled, "executes 2.5 times as many instructions a request");
+}
+
+#[test]
+fn time_on_a_core_without_counters_is_not_explained_away() {
+    let mut points = points((&[1000.0, 1020.0], &[500.0, 510.0]), (&[100.0], &[100.0]), |did| Did {
+        share: [Some(0.75), Some(0.03), Some(0.05), Some(0.05)],
+        p50: did.p50 * 2,
+        ..did
+    });
+    points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|w| w.counters = None);
+    check_advice(&Summary::of(&points).advice(), &["a runs at 0.50", "no hardware counters say"]);
+}
+
+#[test]
+fn advice_says_no_difference_where_there_is_none() {
+    let check = |a: (&[f64], &[f64]), expect: &str| {
+        let quiet: Vec<f64> = vec![100.0; a.1.len()];
+        check_advice(&advice_of(a, (&[100.0], &quiet), |did| did), &[expect]);
+    };
+    check((&[1000.0, 1100.0], &[1020.0, 1000.0]), "a keeps 0.96 of its throughput alone (noise floor 4.8 %)");
+    // Ranges that overlap: the ratio is outside the floor, but a repeat together was as fast as one alone.
+    check((&[90.0, 110.0], &[80.0, 95.0]), "pairs of repeats give 0.73 to 1.06");
+    check((&[1000.0], &[930.0]), "1 repeat, which cannot tell less than 10 %");
+    check((&[0.2, 0.2], &[0.15, 0.15]), "as few as 3 completed in a window: measure longer");
+}
+
+#[test]
+fn latency_that_grows_behind_unchanged_throughput_is_told() {
+    let waiting = |did: Did| Did { share: [Some(0.2), Some(0.7), Some(0.02), Some(0.02)], ..faster(did, 0.25) };
+    let got = advice_of((&[1000.0, 1001.0], &[1000.0, 1000.5]), (&[100.0, 101.0], &[100.0, 100.5]), |did| Did {
+        throughput_per_s: did.throughput_per_s,
+        ..waiting(did)
+    });
+    check_advice(
+        &got,
+        &[
+            "Beside b, a keeps its throughput (1.00 of alone), but its p99 latency grows 4.0 times",
+            "cores are what they compete for",
+        ],
+    );
+}
+
+#[test]
+fn advice_survives_holes() {
+    check_advice(&Summary::of(&[]).advice(), &["0 points"]);
+    check_advice(
+        &advice_of((&[0.0], &[0.0]), (&[100.0], &[100.0]), |did| did),
+        &["completed 0 requests alone; measure longer"],
+    );
+    check_advice(
+        &advice_of((&[100.0], &[0.0]), (&[100.0], &[100.0]), |did| did),
+        &["Beside b, a completes 0 requests, against 100 /s alone"],
+    );
+    check_advice(&advice_of((&[100.0], &[]), (&[100.0], &[]), |did| did), &["0 of its runs together are valid"]);
+    check_advice(
+        &advice_of((&[100.0], &[300.0]), (&[100.0], &[90.0]), |did| did),
+        &["b: no difference seen", "ask what else changed"],
+    );
+    check_advice(&Summary::of(&poor_study().points).advice(), &["shop runs at 0.41 of its speed alone"]);
+}
+
+#[test]
+fn sharing_that_costs_more_than_turns_is_called_that() {
+    let got = advice_of((&[100.0, 101.0], &[30.0, 31.0]), (&[100.0, 101.0], &[40.0, 41.0]), |did| did);
+    let last = got.last().expect("at least one sentence");
+    assert!(last.contains("only 0.71 (0.30 + 0.40) of the work of taking turns"), "{got:#?}");
+}
+
+#[test]
+fn the_study_of_the_fixture_reads_like_this() {
+    let advice = study().advice;
+    check_advice(
+        &advice,
+        &[
+            "Beside reports, shop runs at 0.41 of its speed alone",
+            "cores are what they compete for",
+            "reports",
+            "1.32 times (0.41 + 0.91)",
+        ],
+    );
+    assert_eq!(study().points.iter().map(|point| point.window_s).sum::<f64>(), 6.0 * WINDOW_S);
+}

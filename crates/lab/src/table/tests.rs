@@ -1,0 +1,152 @@
+//! What a terminal shows.
+
+use super::*;
+use crate::report::fixture::{poor_study, study};
+
+#[test]
+fn study_reads_like_this() {
+    let files = vec!["runs/study-20260314T092653Z/report.html".to_string()];
+    insta::assert_snapshot!(render(&study(), &Options { files, colour: false }), @r#"
+    study: shop (tpcc, 100 clients) and reports (tpch, 2 clients)
+    AMD EPYC 7742 64-Core Processor, 16 cores usable; 6 points of 20.0 s; took 4 min
+      6 s
+
+    shop
+      throughput  alone       3.17 k/s  ± 1.7 %  (126 984 completed)
+                  together    1.31 k/s  ± 1.7 %  (52 503 completed)
+      together / alone            0.41  (0.40 to 0.43, noise floor 1.7 %)
+      latency                      p50       p95       p99
+        all       alone      2.45 ms   5.70 ms   10.3 ms
+                  together   5.90 ms   21.5 ms   53.1 ms
+        high      alone      2.33 ms   5.42 ms   9.77 ms
+                  together   5.61 ms   20.4 ms   50.4 ms
+        low       alone      2.45 ms   5.70 ms   10.3 ms
+                  together   5.90 ms   21.5 ms   53.1 ms
+      time share              Run   Wait   Disk   Lock  other
+                  alone      61 %    6 %   11 %   14 %    8 %  RRRRRRRRRRRRWDDDLL..
+                  together   27 %   49 %    6 %   13 %    5 %  RRRRRWWWWWWWWWWDLLL.
+      counters                IPC   L1D/1k   LLC/1k branch/1k  counted
+                  alone      1.12     21.0     2.10      5.20     83 %
+                  together   0.81     21.0     5.30      5.20     83 %
+
+    reports
+      throughput  alone        2.01 /s  ± 1.8 %  (81 completed)
+                  together     1.83 /s  ± 1.8 %  (73 completed)
+      together / alone            0.91  (0.88 to 0.94, noise floor 1.8 %)
+      latency                      p50       p95       p99
+        all       alone       1.47 s    2.86 s         –
+                  together    1.65 s    3.33 s         –
+      time share              Run   Wait   Disk   Lock  other
+                  alone      72 %    3 %    0 %    0 %   25 %  RRRRRRRRRRRRRRW.....
+                  together   66 %   12 %    0 %    0 %   22 %  RRRRRRRRRRRRRWWW....
+      counters                IPC   L1D/1k   LLC/1k branch/1k  counted
+                  alone      1.64     21.0     6.40      5.20     83 %
+                  together   1.55     21.0     7.00      5.20     83 %
+
+    What it means
+      - Beside reports, shop runs at 0.41 of its speed alone: 1.31 k/s instead of
+        3.17 k/s, p99 latency 53.1 ms instead of 10.3 ms (pairs of repeats give 0.40
+        to 0.43, noise floor 1.7 %).
+      - Of the 6.90 ms that a request of shop takes longer, 4.78 ms is spent waiting
+        for a core (49 % of response time, 6 % alone): cores are what they compete
+        for; give the important one its own cores or limit the degree of parallelism
+        of the other.
+      - Beside shop, reports runs at 0.91 of its speed alone: 1.83 /s instead of
+        2.01 /s, p95 latency 3.33 s instead of 2.86 s (pairs of repeats give 0.88 to
+        0.94, noise floor 1.8 %).
+      - Side by side they do 1.32 times (0.41 + 0.91) the work of taking turns.
+
+    Warnings
+      - the clock rate of the cores changed between blocks (2.25 GHz to 2.60 GHz)
+
+    Written
+      runs/study-20260314T092653Z/report.html
+    "#);
+}
+
+#[test]
+fn a_poor_study_shows_its_holes() {
+    insta::assert_snapshot!(render(&poor_study(), &Options::default()), @r#"
+    study: shop (tpcc, 100 clients) and re</script><b>ports</b> & "co" 'x' (tpch, 2
+      clients)
+    AMD EPYC 7742 64-Core Processor, 16 cores usable; 3 points of 20.0 s, 1 invalid
+      and left out; took 4 min 6 s
+
+    shop
+      throughput  alone       3.12 k/s  (62 400 completed)
+                  together    1.29 k/s  (25 800 completed)
+      together / alone            0.41  (one repeat, noise floor unknown)
+      latency                      p50       p95       p99
+        all       alone      2.45 ms   5.70 ms   10.3 ms
+                  together   5.90 ms   21.5 ms   53.1 ms
+        high      alone      2.33 ms   5.42 ms   9.77 ms
+                  together   5.61 ms   20.4 ms   50.4 ms
+        low       alone      2.45 ms   5.70 ms   10.3 ms
+                  together   5.90 ms   21.5 ms   53.1 ms
+      time share              Run   Wait   Disk   Lock  other
+                  alone         –      –      –   20 %   80 %  LLLL................
+                  together      –      –      –      –      –
+      counters                       –
+
+    re</script><b>ports</b> & "co" 'x'
+      throughput  alone              –  no valid run, 1 invalid
+                  together        0 /s  (0 completed)
+      together / alone               –
+      latency                      p50       p95       p99
+        all       alone            –         –         –
+                  together         –         –         –
+      time share                     –
+      counters                       –
+
+    What it means
+      - Beside re</script><b>ports</b> & "co" 'x', shop runs at 0.41 of its speed
+        alone: 1.29 k/s instead of 3.12 k/s, p99 latency 53.1 ms instead of 10.3 ms
+        (1 repeat: noise unknown).
+      - re</script><b>ports</b> & "co" 'x': nothing can be said, for 0 of its runs
+        alone are valid (1 left out).
+
+    Warnings
+      - hardware counters: not permitted (perf_event_paranoid is 3); ask for 2 or
+        less
+      - cpu_wait: <b>schedstat</b> is off
+    "#);
+}
+
+#[test]
+fn nothing_at_all_is_still_readable() {
+    let mut results = study();
+    results.points.clear();
+    results.advice = Summary::of(&[]).advice();
+    insta::assert_snapshot!(render(&results, &Options::default()), @r#"
+    study:
+    AMD EPYC 7742 64-Core Processor, 16 cores usable; 0 points; took 4 min 6 s
+
+    What it means
+      - Nothing can be said: there are 0 points.
+
+    Warnings
+      - the clock rate of the cores changed between blocks (2.25 GHz to 2.60 GHz)
+    "#);
+}
+
+#[test]
+fn lines_fit_and_colour_is_opt_in() {
+    let mut results = study();
+    results.warnings = (0..9).map(|i| format!("{i}: a warning that is long {}", "and longer ".repeat(12))).collect();
+    let plain = render(&results, &Options::default());
+    for line in plain.lines() {
+        assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
+        assert_eq!(line, line.trim_end(), "nothing trails");
+    }
+    assert!(plain.contains("and 4 more, in the report"));
+    assert!(!plain.contains('\x1b'));
+    let coloured = render(&results, &Options { files: Vec::new(), colour: true });
+    assert!(coloured.contains("\x1b[1;33mWarnings\x1b[0m"));
+    assert_eq!(coloured.replace("\x1b[1;33m", "").replace("\x1b[1m", "").replace("\x1b[0m", ""), plain);
+}
+
+#[test]
+fn words_longer_than_a_line_stay_whole() {
+    let path = "x".repeat(100);
+    assert_eq!(wrap(&format!("a {path} b"), "- ", "  "), ["- a".to_string(), format!("  {path}"), "  b".to_string()]);
+}

@@ -1,0 +1,145 @@
+//! One workload: throughput, latency, time share and counters, alone above together.
+
+use super::Style;
+use crate::results::{Latency, TimeShare, WorkloadResult};
+use crate::summary::{Rates, Workload};
+use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
+
+/// Characters of a time share bar.
+const BAR: usize = 20;
+
+/// The letter of each part of a bar. The letters head the columns too.
+const PARTS: [(char, &str); 5] = [('R', "Run"), ('W', "Wait"), ('D', "Disk"), ('L', "Lock"), ('.', "other")];
+
+/// Adds the lines of `workload`.
+pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) {
+    out.push(style.bold(workload.name));
+    throughput(out, workload);
+    latency(out, workload);
+    time_share(out, workload);
+    counters(out, workload);
+}
+
+fn throughput(out: &mut Vec<String>, workload: &Workload) {
+    for (index, (arm, runs)) in workload.arms().into_iter().enumerate() {
+        let label = if index == 0 { "throughput" } else { "" };
+        let mut line = format!("  {label:<12}{arm:<10}");
+        match runs.throughput() {
+            Some(spread) => {
+                line += &format!("{:>10}", rate(spread.mean));
+                if runs.runs.len() > 1 && spread.mean > 0.0 {
+                    line += &format!("  ± {}", fine_percent((spread.high - spread.low) / 2.0 / spread.mean));
+                }
+                line += &format!("  ({} completed)", count(runs.runs.iter().map(|run| run.result.completed).sum()));
+            }
+            None => line += &format!("{MISSING:>10}  no valid run"),
+        }
+        if runs.left_out > 0 {
+            line += &format!(", {} invalid", runs.left_out);
+        }
+        out.push(line);
+    }
+    let Some(interference) = workload.interference else {
+        out.push(format!("  {:<22}{MISSING:>10}", "together / alone"));
+        return;
+    };
+    let spread = match workload.noise_floor {
+        Some(floor) => {
+            format!("  ({:.2} to {:.2}, noise floor {})", interference.low, interference.high, fine_percent(floor))
+        }
+        None => "  (one repeat, noise floor unknown)".to_string(),
+    };
+    out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.ratio));
+}
+
+fn latency(out: &mut Vec<String>, workload: &Workload) {
+    let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
+    let mut classes = classes.collect::<Vec<_>>();
+    classes.sort();
+    classes.dedup();
+    out.push(format!("  {:<22}{:>10}{:>10}{:>10}", "latency", "p50", "p95", "p99"));
+    percentile_rows(out, workload, "all", |result| result.latency_us);
+    // A single class is the workload itself.
+    for class in classes.iter().filter(|_| classes.len() > 1) {
+        percentile_rows(out, workload, class, |result| result.classes.get(*class)?.latency_us);
+    }
+}
+
+fn percentile_rows(
+    out: &mut Vec<String>,
+    workload: &Workload,
+    label: &str,
+    part: impl Fn(&WorkloadResult) -> Option<Latency>,
+) {
+    for (index, (arm, runs)) in workload.arms().into_iter().enumerate() {
+        let cell = |which: fn(&Latency) -> Option<u64>| {
+            let percentile = runs.percentile(&part, which);
+            percentile.map_or_else(|| MISSING.to_string(), |percentile| duration_us(percentile.value as f64))
+        };
+        let label = if index == 0 { label } else { "" };
+        out.push(format!(
+            "    {label:<10}{arm:<8}{:>10}{:>10}{:>10}",
+            cell(|l| l.p50),
+            cell(|l| l.p95),
+            cell(|l| l.p99)
+        ));
+    }
+}
+
+fn time_share(out: &mut Vec<String>, workload: &Workload) {
+    if workload.arms().iter().all(|(_, arm)| arm.time_share().is_none()) {
+        out.push(format!("  {:<22}{MISSING:>10}", "time share"));
+        return;
+    }
+    let names = PARTS.map(|(_, name)| format!("{name:>7}")).concat();
+    out.push(format!("  {:<20}{names}", "time share"));
+    for (arm, runs) in workload.arms() {
+        let share = runs.time_share();
+        let parts = share.map_or([None; 5], parts_of);
+        let cells = parts.map(|part| format!("{:>7}", part.map_or_else(|| MISSING.to_string(), percent))).concat();
+        let line = format!("  {:<12}{arm:<8}{cells}  {}", "", share.as_ref().map_or_else(String::new, bar));
+        out.push(line.trim_end().to_string());
+    }
+}
+
+fn parts_of(share: TimeShare) -> [Option<f64>; 5] {
+    [share.cpu_run, share.cpu_wait, share.io, share.lock, Some(share.other)]
+}
+
+/// Letters in proportion to the parts; rounding the running sum keeps the length.
+fn bar(share: &TimeShare) -> String {
+    let mut sum = 0.0;
+    let mut bar = String::new();
+    for ((letter, _), part) in PARTS.iter().zip(parts_of(*share)) {
+        sum += part.unwrap_or(0.0);
+        let end = (sum * BAR as f64).round() as usize;
+        bar.extend(std::iter::repeat_n(*letter, end.min(BAR).saturating_sub(bar.len())));
+    }
+    bar
+}
+
+fn counters(out: &mut Vec<String>, workload: &Workload) {
+    if workload.arms().iter().all(|(_, arm)| arm.rates().is_none()) {
+        out.push(format!("  {:<22}{MISSING:>10}", "counters"));
+        return;
+    }
+    out.push(format!(
+        "  {:<20}{:>7}{:>9}{:>9}{:>10}{:>9}",
+        "counters", "IPC", "L1D/1k", "LLC/1k", "branch/1k", "counted"
+    ));
+    for (arm, runs) in workload.arms() {
+        let rates = runs.rates();
+        let cell = |rate: fn(&Rates) -> Option<f64>| {
+            rates.as_ref().and_then(rate).map_or_else(|| MISSING.to_string(), significant)
+        };
+        out.push(format!(
+            "  {:<12}{arm:<8}{:>7}{:>9}{:>9}{:>10}{:>9}",
+            "",
+            rates.and_then(|r| r.ipc).map_or_else(|| MISSING.to_string(), |ipc| format!("{ipc:.2}")),
+            cell(|r| r.l1d_misses),
+            cell(|r| r.llc_misses),
+            cell(|r| r.branch_misses),
+            rates.map_or_else(|| MISSING.to_string(), |rates| percent(rates.coverage))
+        ));
+    }
+}

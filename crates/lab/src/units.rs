@@ -1,0 +1,169 @@
+//! Numbers as people read them: three significant digits and a unit that fits.
+
+use serde_json::Value;
+
+/// What stands where there is no figure.
+pub(crate) const MISSING: &str = "–";
+
+/// Three significant digits; whole numbers from 100 up.
+pub(crate) fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return MISSING.to_string();
+    }
+    let decimals = |value: f64| match value.abs() {
+        0.0 => 0,
+        magnitude => (2 - magnitude.log10().floor() as i32).clamp(0, 6) as usize,
+    };
+    // Rounding can carry into the next decade (9.996 to 10.0), which needs one decimal less.
+    let unit = 10f64.powi(decimals(value) as i32);
+    let rounded = (value * unit).round() / unit;
+    format!("{rounded:.*}", decimals(rounded))
+}
+
+/// Microseconds as `820 µs`, `12.3 ms` or `4.56 s`.
+pub(crate) fn duration_us(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{} µs", significant(us)),
+        us if us < 999_500.0 => format!("{} ms", significant(us / 1e3)),
+        us => format!("{} s", significant(us / 1e6)),
+    }
+}
+
+/// Two durations with their unit told once if it is the same: `2.37–2.45 ms`.
+pub(crate) fn range_us(low: f64, high: f64) -> String {
+    let (low, high) = (duration_us(low), duration_us(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
+        _ => format!("{low}–{high}"),
+    }
+}
+
+/// Seconds as `48.0 s` or `12 min 5 s`.
+pub(crate) fn seconds(s: f64) -> String {
+    if !s.is_finite() || s < 119.5 {
+        return format!("{} s", significant(s));
+    }
+    let whole = s.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Events per second as `0.52 /s`, `12.3 k/s` or `1.20 M/s`.
+pub(crate) fn rate(per_s: f64) -> String {
+    match per_s {
+        per_s if per_s < 999.5 => format!("{} /s", significant(per_s)),
+        per_s if per_s < 999_500.0 => format!("{} k/s", significant(per_s / 1e3)),
+        per_s => format!("{} M/s", significant(per_s / 1e6)),
+    }
+}
+
+/// A part of 1 as `41 %`, or `0.4 %` below one percent.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        percent if !percent.is_finite() => MISSING.to_string(),
+        percent if percent.abs() < 0.05 => "0 %".to_string(),
+        percent if percent.abs() < 0.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// A small relative difference: one decimal below ten percent.
+pub(crate) fn fine_percent(share: f64) -> String {
+    if share.abs() < 0.0995 { format!("{:.1} %", share * 100.0) } else { percent(share) }
+}
+
+/// Bytes in powers of 1024.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..UNITS.len() - 1).take_while(|&power| bytes >> (10 * (power + 1)) > 0).count();
+    format!("{} {}", significant(bytes as f64 / (1u64 << (10 * power)) as f64), UNITS[power])
+}
+
+/// A count with its thousands apart: `12 345`, by spaces that do not break.
+pub(crate) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() * 2);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A JSON value as a person would write it: no quotes around text, no word for what is not set.
+pub(crate) fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "not set".to_string(),
+        Value::Bool(true) => "yes".to_string(),
+        Value::Bool(false) => "no".to_string(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(items) => items.iter().map(self::value).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| format!("{name} {}", self::value(field))).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// `one, two and three`.
+pub(crate) fn list(items: &[&str]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        let check = |got: String, expect: &str| assert_eq!(got, expect);
+        check(significant(0.0), "0");
+        check(significant(9.996), "10.0");
+        check(significant(0.01234), "0.0123");
+        check(significant(1234.6), "1235");
+        check(significant(f64::NAN), "–");
+        check(significant(f64::INFINITY), "–");
+        check(duration_us(820.0), "820 µs");
+        check(duration_us(999.7), "1.00 ms");
+        check(duration_us(12_345.0), "12.3 ms");
+        check(duration_us(4_560_000.0), "4.56 s");
+        check(range_us(2_370.0, 2_450.0), "2.37–2.45 ms");
+        check(range_us(970.0, 2_450.0), "970 µs–2.45 ms");
+        check(seconds(48.0), "48.0 s");
+        check(seconds(725.2), "12 min 5 s");
+        check(seconds(7260.0), "2 h 1 min");
+        check(rate(0.0), "0 /s");
+        check(rate(0.0213), "0.0213 /s");
+        check(rate(12_345.0), "12.3 k/s");
+        check(rate(1_200_000.0), "1.20 M/s");
+        check(percent(0.412), "41 %");
+        check(percent(0.004), "0.4 %");
+        check(percent(0.0), "0 %");
+        check(fine_percent(0.031), "3.1 %");
+        check(fine_percent(0.31), "31 %");
+        check(bytes(0), "0 B");
+        check(bytes(32 * 1024), "32.0 KiB");
+        check(bytes(270_582_939_648), "252 GiB");
+        check(count(7), "7");
+        check(count(1_234_567), "1\u{202f}234\u{202f}567");
+        check(list(&["a"]), "a");
+        check(list(&["a", "b", "c"]), "a, b and c");
+    }
+
+    #[test]
+    fn settings_read_without_json() {
+        assert_eq!(
+            value(&serde_json::json!({"think": "exp 10ms", "rate": null, "mpl": [1, 2]})),
+            "think exp 10ms, rate not set, mpl 1, 2"
+        );
+    }
+}
