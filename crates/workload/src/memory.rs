@@ -172,4 +172,5 @@ impl Drop for MemorySession {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

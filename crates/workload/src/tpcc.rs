@@ -30,6 +30,7 @@ mod size;
 mod stock_level;
 mod terminal;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
 use std::sync::Arc;

@@ -131,6 +131,7 @@ pub(super) fn all_conditions(warehouses: i64) -> Vec<Condition> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::sync::Arc;
 
