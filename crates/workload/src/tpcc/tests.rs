@@ -1,5 +1,6 @@
 //! TPC-C over the reference database.
 
+mod checking;
 mod facts;
 mod initial;
 mod input;
