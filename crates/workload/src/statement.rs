@@ -4,7 +4,7 @@
 //! embedded target calls [`Statement::native`] with its own [`RowAccess`]. Both fill the same [`Rows`].
 
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, Index, TableId};
+use crate::schema::{ColumnId, Index, Kind, Schema, TableId};
 
 /// A statement of a benchmark. Declared once, in a `static`.
 #[derive(Debug)]
@@ -92,14 +92,42 @@ impl Rows {
         debug_assert!(self.cells.is_empty() || self.columns == row.len(), "rows of unequal length");
         self.columns = row.len();
         for value in row {
-            let cell = match value {
-                Value::Null => Cell::Null,
-                Value::Int(number) => Cell::Int(*number),
-                Value::Text(text) => {
-                    let start = self.text.len() as u32;
-                    self.text.push_str(text);
-                    Cell::Text { start, end: self.text.len() as u32 }
-                }
+            self.append(*value);
+        }
+    }
+
+    /// Says how many values each row has, for rows that are given value by value with [`append`](Rows::append) and
+    /// [`append_stored`](Rows::append_stored).
+    pub fn start(&mut self, columns: usize) {
+        debug_assert!(self.cells.is_empty() || self.columns == columns, "rows of unequal length");
+        self.columns = columns;
+    }
+
+    /// Adds one value to the row at hand.
+    pub fn append(&mut self, value: Value<'_>) {
+        let cell = match value {
+            Value::Null => Cell::Null,
+            Value::Int(number) => Cell::Int(number),
+            Value::Text(text) => {
+                let start = self.text.len() as u32;
+                self.text.push_str(text);
+                Cell::Text { start, end: self.text.len() as u32 }
+            }
+        };
+        self.cells.push(cell);
+    }
+
+    /// Adds columns of a stored row to the row at hand; texts are copied once, straight from the row.
+    pub fn append_stored(&mut self, access: &dyn RowAccess, schema: &Schema, row: RowRef, columns: &[ColumnId]) {
+        for &column in columns {
+            let cell = if access.is_null(row, column) {
+                Cell::Null
+            } else if let Kind::Text(_) = schema.tables[row.table].columns[column].kind {
+                let start = self.text.len() as u32;
+                access.text(row, column, &mut self.text);
+                Cell::Text { start, end: self.text.len() as u32 }
+            } else {
+                Cell::Int(access.int(row, column))
             };
             self.cells.push(cell);
         }

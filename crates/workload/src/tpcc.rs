@@ -1,1 +1,139 @@
-//! TPC-C.
+//! TPC-C, revision 5.11: an order-entry business of W warehouses, five transactions.
+//!
+//! In reading order: `schema` are the nine tables, `random` and `population` are what is in them at first, `load` puts it
+//! there; `deck` and `terminal` are what a user draws; `new_order`, `payment`, `order_status`, `delivery` and
+//! `stock_level` are the transactions, each with its input, its control flow and its statements; `client` joins these;
+//! `audit` and `check` say whether input and data are what they must be.
+//!
+//! In the SQL texts, decimals cross the border to the client as integers, in hundredths or, for rates, in
+//! ten-thousandths: the texts multiply and divide, so that a target needs no decimal type of its own.
+//!
+//! What is not here: keying and think times are the driver's, a Delivery is run at once rather than queued, and nothing is
+//! printed on a terminal.
+
+mod audit;
+mod batch;
+mod check;
+mod client;
+mod customer;
+mod deck;
+mod delivery;
+mod desk;
+mod load;
+mod new_order;
+mod order_status;
+mod payment;
+mod population;
+mod random;
+mod schema;
+mod size;
+mod stock_level;
+mod terminal;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress};
+use crate::database::{Database, DatabaseError};
+use crate::schema::Schema;
+use crate::statement::Statement;
+use audit::Audit;
+use client::TpccClient;
+use deck::TRANSACTIONS;
+use random::{Constants, LAST_NAMES, last_name};
+
+/// TPC-C at a scale.
+#[derive(Debug)]
+pub struct Tpcc {
+    warehouses: i64,
+    seed: u64,
+    constants: Constants,
+    last_names: Arc<[String]>,
+    audit: Arc<Audit>,
+}
+
+impl Tpcc {
+    /// TPC-C of so many warehouses. Population, constants and clients follow from the seed.
+    ///
+    /// # Panics
+    /// If there is no warehouse.
+    pub fn new(scale: u32, seed: u64) -> Self {
+        assert!(scale >= 1, "TPC-C needs a warehouse");
+        let name = |number| {
+            let mut name = String::new();
+            last_name(number, &mut name);
+            name
+        };
+        Tpcc {
+            warehouses: scale.into(),
+            seed,
+            constants: Constants::draw(seed),
+            last_names: (0..LAST_NAMES).map(name).collect(),
+            audit: Arc::new(Audit::new()),
+        }
+    }
+
+    /// Checks the initial population alone: what [`check`](Benchmark::check) adds where no client has run.
+    pub fn check_population(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        check::check_population(database, self.warehouses)
+    }
+
+    /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
+    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+        let transactions: [&[&'static Statement]; 5] = [
+            &new_order::STATEMENTS,
+            &payment::STATEMENTS,
+            &order_status::STATEMENTS,
+            &delivery::STATEMENTS,
+            &stock_level::STATEMENTS,
+        ];
+        transactions.into_iter().flatten().copied()
+    }
+
+    fn tpcc_client(&self, number: usize) -> TpccClient {
+        let (last_names, audit) = (self.last_names.clone(), self.audit.clone());
+        TpccClient::new(self.seed, self.constants, self.warehouses, number, last_names, audit)
+    }
+}
+
+impl Benchmark for Tpcc {
+    fn name(&self) -> &'static str {
+        schema::SCHEMA.name
+    }
+
+    fn schema(&self) -> &'static Schema {
+        &schema::SCHEMA
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &TRANSACTIONS
+    }
+
+    fn is_analytical(&self) -> bool {
+        false
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        size::estimated_bytes(self.warehouses)
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        load::load(database, self.warehouses, self.seed, progress)
+    }
+
+    fn client(&self, number: usize) -> Box<dyn Client> {
+        Box::new(self.tpcc_client(number))
+    }
+
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        let completed = self.audit.completed();
+        let mut lines = check::check(database, self.warehouses, completed)?;
+        lines.push(check::check_constants(self.constants));
+        if completed > 0 {
+            lines.extend(self.audit.judge(self.warehouses));
+        }
+        Ok(lines)
+    }
+}

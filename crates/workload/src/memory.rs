@@ -1,0 +1,176 @@
+//! The reference implementation of [`Database`]: one transaction at a time under a mutex, BTreeMap indexes, undo by
+//! before-images.
+//!
+//! It is made for tests. Because nothing is concurrent and nothing is clever, what it holds after a sequence of
+//! transactions is what every serializable database must hold after the same sequence. It is also stricter than a real
+//! one: a native statement that writes a row it has not declared, changes a column of an index, or stores a value that
+//! its column does not allow, fails here. It answers no SQL: [`Session::query`] is unsupported, and tests look at rows
+//! with [`MemoryDatabase::scan`].
+
+mod store;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use plimsoll_policy::Priority;
+
+use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::schema::{Schema, TableId};
+use crate::statement::{Rows, Statement, Value};
+use store::Store;
+use transaction::{Transaction, Undo};
+
+/// A database in the memory of this process. See the module.
+#[derive(Default)]
+pub struct MemoryDatabase {
+    schemas: Mutex<BTreeMap<&'static str, Arc<Shared>>>,
+}
+
+/// The tables of one schema and whose turn it is.
+struct Shared {
+    store: Mutex<Store>,
+    /// Whether a transaction is open. Sessions wait for their turn here, because a transaction outlasts the calls during
+    /// which the store itself is locked.
+    busy: Mutex<bool>,
+    turn: Condvar,
+}
+
+impl MemoryDatabase {
+    /// A database without tables.
+    pub fn new() -> Self {
+        MemoryDatabase::default()
+    }
+
+    /// Calls `visit` with every row of a table, in the order in which they were inserted. Waits for no transaction, so
+    /// none should be open.
+    pub fn scan(
+        &self,
+        schema: &Schema,
+        table: TableId,
+        visit: &mut dyn FnMut(&[Value<'_>]),
+    ) -> Result<(), DatabaseError> {
+        self.shared(schema)?.store.lock().scan(table, visit);
+        Ok(())
+    }
+
+    fn shared(&self, schema: &Schema) -> Result<Arc<Shared>, DatabaseError> {
+        let schemas = self.schemas.lock();
+        schemas
+            .get(schema.name)
+            .cloned()
+            .ok_or_else(|| DatabaseError::Failed(format!("there are no tables of {}; create them first", schema.name)))
+    }
+}
+
+impl Database for MemoryDatabase {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        let shared = Shared { store: Mutex::new(Store::new(schema)), busy: Mutex::new(false), turn: Condvar::new() };
+        self.schemas.lock().insert(schema.name, Arc::new(shared));
+        Ok(())
+    }
+
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        self.shared(schema)?.store.lock().load(table, &batch)
+    }
+
+    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.shared(schema).map(drop)
+    }
+
+    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        Ok(Box::new(MemorySession { shared: self.shared(schema)?, undo: None }))
+    }
+
+    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.shared(schema).map(drop)
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
+}
+
+struct MemorySession {
+    shared: Arc<Shared>,
+    /// What to take back, while a transaction is open.
+    undo: Option<Undo>,
+}
+
+impl MemorySession {
+    fn no_transaction() -> DatabaseError {
+        DatabaseError::Failed("no transaction is open; begin one first".to_owned())
+    }
+
+    fn end(&mut self, is_kept: bool) -> Result<(), DatabaseError> {
+        let undo = self.undo.take().ok_or_else(MemorySession::no_transaction)?;
+        if !is_kept {
+            undo.apply(&mut self.shared.store.lock());
+        }
+        *self.shared.busy.lock() = false;
+        self.shared.turn.notify_one();
+        Ok(())
+    }
+}
+
+impl Session for MemorySession {
+    fn set_priority(&mut self, _priority: Priority) {}
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        if self.undo.is_some() {
+            return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
+        }
+        let mut busy: MutexGuard<'_, bool> = self.shared.busy.lock();
+        self.shared.turn.wait_while(&mut busy, |busy| *busy);
+        *busy = true;
+        drop(busy);
+        self.undo = Some(Undo::default());
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        rows.clear();
+        let undo = self.undo.as_mut().ok_or_else(MemorySession::no_transaction)?;
+        let mut store = self.shared.store.lock();
+        let result = (statement.native)(&mut Transaction::new(&mut store, undo), parameters, rows);
+        drop(store);
+        if result.is_err() {
+            self.end(false)?;
+        }
+        result
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.end(true)
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.end(false)
+    }
+
+    fn query(&mut self, _sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        Err(DatabaseError::Unsupported("the reference database answers no SQL".to_owned()))
+    }
+
+    fn usage(&self) -> SessionUsage {
+        SessionUsage::default()
+    }
+}
+
+impl Drop for MemorySession {
+    fn drop(&mut self) {
+        // Fails only where no transaction is open, and then there is nothing to do.
+        let _ = self.end(false);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -1,0 +1,161 @@
+//! Checks what must hold of the data, in SQL that PostgreSQL and DataFusion read alike.
+//!
+//! Each check is a query for the rows that violate it, so an empty answer is the proof and any other names the culprits.
+
+mod consistency;
+mod population;
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::random::Constants;
+use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, ORDERS_LOADED, SCHEMA};
+use crate::benchmark::CheckLine;
+use crate::database::{Database, DatabaseError, Session};
+
+/// A check: what must hold, and a query for rows of which it does not.
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    pub(super) what: &'static str,
+    pub(super) violations: String,
+}
+
+/// How many violating rows are shown.
+const SHOWN_MAX: usize = 5;
+
+/// Checks the consistency conditions, and the initial population where no client has run. `completed` is how many
+/// transactions the clients of this benchmark value have completed.
+pub(super) fn check(database: &dyn Database, warehouses: i64, completed: u64) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(&SCHEMA)?;
+    let mut session = database.session(&SCHEMA)?;
+    let touched = why_touched(session.as_mut(), warehouses, completed)?;
+    let mut lines = consistency::conditions()
+        .iter()
+        .map(|condition| judge(session.as_mut(), condition))
+        .collect::<Result<Vec<_>, _>>()?;
+    let at_load = consistency::at_load();
+    lines.push(match &touched {
+        None => judge(session.as_mut(), &at_load)?,
+        Some(why) => CheckLine { what: at_load.what.to_owned(), holds: None, found: why.clone() },
+    });
+    if touched.is_none() {
+        lines.extend(check_initial(session.as_mut(), warehouses)?);
+    }
+    Ok(lines)
+}
+
+/// Checks the initial population alone (TPC-C 4.3.3.1).
+pub(super) fn check_population(database: &dyn Database, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(&SCHEMA)?;
+    check_initial(database.session(&SCHEMA)?.as_mut(), warehouses)
+}
+
+fn check_initial(session: &mut dyn Session, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
+    population::conditions(warehouses).iter().map(|condition| judge(session, condition)).collect()
+}
+
+/// Whether the constants of NURand keep their distance (TPC-C 2.1.6.1).
+pub(super) fn check_constants(constants: Constants) -> CheckLine {
+    let Constants { last_name, customer, item } = constants;
+    CheckLine {
+        what: "NURand's C for last names differs between load and run by 65 to 119, not 96 nor 112".to_owned(),
+        holds: Some(Constants::is_legal(last_name)),
+        found: format!(
+            "load {}, run {last_name}; for customers {customer}, for items {item}",
+            Constants::LAST_NAME_LOAD
+        ),
+    }
+}
+
+/// Why the data are no longer as loaded; `None` where they are. Data may be older than this process, so its own count of
+/// transactions is not enough. Fewer rows than were loaded are no sign of clients but of a failed load, to be found.
+fn why_touched(session: &mut dyn Session, warehouses: i64, completed: u64) -> Result<Option<String>, DatabaseError> {
+    if completed > 0 {
+        return Ok(Some(format!("not judged: clients have completed {completed} transactions")));
+    }
+    let districts = warehouses * DISTRICTS_PER_WAREHOUSE;
+    let touched = Condition {
+        what: "",
+        violations: format!(
+            "SELECT orders, payments FROM (SELECT CAST(sum(d_next_o_id) AS bigint) AS orders FROM district) AS d \
+             CROSS JOIN (SELECT count(*) AS payments FROM history) AS h WHERE orders > {} OR payments > {}",
+            districts * (ORDERS_LOADED + 1),
+            districts * CUSTOMERS_PER_DISTRICT
+        ),
+    };
+    let line = judge(session, &touched)?;
+    Ok((line.holds == Some(false)).then(|| format!("not judged: clients have run before ({})", line.found)))
+}
+
+fn judge(session: &mut dyn Session, condition: &Condition) -> Result<CheckLine, DatabaseError> {
+    let sql = format!("{} LIMIT {SHOWN_MAX}", condition.violations);
+    let answer = session.query(&sql)?;
+    let shown = violations(&answer.batches)
+        .map_err(|error| DatabaseError::Failed(format!("cannot show the answer to {sql}: {error}")))?;
+    Ok(CheckLine {
+        what: condition.what.to_owned(),
+        holds: Some(shown.is_empty()),
+        found: match shown.len() {
+            0 => "no row violates it".to_owned(),
+            SHOWN_MAX => format!("violated by {}, and perhaps more", shown.join("; ")),
+            _ => format!("violated by {}", shown.join("; ")),
+        },
+    })
+}
+
+/// Each row as `column value, column value`.
+fn violations(batches: &[RecordBatch]) -> Result<Vec<String>, ArrowError> {
+    let options = FormatOptions::default().with_null("null");
+    let mut shown = Vec::new();
+    for batch in batches {
+        let schema = batch.schema();
+        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows() {
+            let values = schema.fields().iter().zip(&columns);
+            let values = values.map(|(field, column)| format!("{} {}", field.name(), column.value(row)));
+            shown.push(values.collect::<Vec<_>>().join(", "));
+        }
+    }
+    Ok(shown)
+}
+
+/// Every query that checking may send, for tests against real databases.
+#[cfg(test)]
+pub(super) fn all_conditions(warehouses: i64) -> Vec<Condition> {
+    let mut all = consistency::conditions();
+    all.push(consistency::at_load());
+    all.extend(population::conditions(warehouses));
+    all
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Decimal128Array, Int32Array};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn violating_rows_are_shown_with_their_columns() {
+        let schema = Schema::new(vec![
+            Field::new("w_id", DataType::Int32, false),
+            Field::new("w_ytd", DataType::Decimal128(12, 2), true),
+        ]);
+        let amounts = Decimal128Array::from(vec![Some(30_000_001), None]).with_precision_and_scale(12, 2).unwrap();
+        let columns: Vec<arrow::array::ArrayRef> = vec![Arc::new(Int32Array::from(vec![1, 2])), Arc::new(amounts)];
+        let batch = RecordBatch::try_new(Arc::new(schema), columns).unwrap();
+        assert_eq!(violations(&[batch]).unwrap(), ["w_id 1, w_ytd 300000.01", "w_id 2, w_ytd null"]);
+    }
+
+    #[test]
+    fn conditions_have_names_of_their_own() {
+        let conditions = all_conditions(3);
+        let names = conditions.iter().map(|condition| condition.what).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(names.len(), conditions.len());
+    }
+}

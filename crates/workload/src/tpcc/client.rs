@@ -1,0 +1,107 @@
+//! A client: draws a card from its deck and the card's input, then runs it.
+
+use std::sync::Arc;
+
+use super::audit::Audit;
+use super::deck::{Deck, Kind};
+use super::delivery::Delivery;
+use super::desk::Desk;
+use super::new_order::NewOrder;
+use super::order_status::OrderStatus;
+use super::payment::Payment;
+use super::random::Constants;
+use super::stock_level::StockLevel;
+use super::terminal::Terminal;
+use crate::benchmark::{Client, Outcome};
+use crate::database::{DatabaseError, Session};
+
+/// A transaction with all of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "each client keeps one and draws it in place")]
+pub(super) enum Request {
+    NewOrder(NewOrder),
+    Payment(Payment),
+    OrderStatus(OrderStatus),
+    Delivery(Delivery),
+    StockLevel(StockLevel),
+}
+
+/// One client of TPC-C.
+#[derive(Debug)]
+pub(super) struct TpccClient {
+    number: usize,
+    terminal: Terminal,
+    deck: Deck,
+    request: Option<Request>,
+    desk: Desk,
+    audit: Arc<Audit>,
+}
+
+impl TpccClient {
+    /// The client of that number of a database of so many warehouses.
+    pub(super) fn new(
+        seed: u64,
+        constants: Constants,
+        warehouses: i64,
+        number: usize,
+        last_names: Arc<[String]>,
+        audit: Arc<Audit>,
+    ) -> Self {
+        let terminal = Terminal::new(seed, constants, warehouses, number);
+        TpccClient { number, terminal, deck: Deck::new(), request: None, desk: Desk::new(last_names), audit }
+    }
+
+    /// The request drawn last.
+    #[cfg(test)]
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+}
+
+impl Client for TpccClient {
+    fn draw(&mut self) -> usize {
+        let terminal = &mut self.terminal;
+        let kind = self.deck.take(&mut terminal.random);
+        self.request = Some(match kind {
+            Kind::NewOrder => Request::NewOrder(NewOrder::draw(terminal)),
+            Kind::Payment => Request::Payment(Payment::draw(terminal)),
+            Kind::OrderStatus => Request::OrderStatus(OrderStatus::draw(terminal)),
+            Kind::Delivery => Request::Delivery(Delivery::draw(terminal)),
+            Kind::StockLevel => Request::StockLevel(StockLevel::draw(terminal)),
+        });
+        kind as usize
+    }
+
+    fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
+        let request = self.request.as_ref().expect("the driver draws before it runs");
+        let desk = &mut self.desk;
+        let tally = self.audit.tally(self.number);
+        match request {
+            Request::NewOrder(input) => {
+                let outcome = input.run(session, desk)?;
+                tally.new_order(input, outcome);
+                Ok(outcome)
+            }
+            Request::Payment(input) => {
+                let outcome = input.run(session, desk)?;
+                tally.payment(input);
+                Ok(outcome)
+            }
+            Request::OrderStatus(input) => {
+                let outcome = input.run(session, desk)?;
+                tally.order_status(input);
+                Ok(outcome)
+            }
+            Request::Delivery(input) => {
+                let (outcome, skipped) = input.run(session, desk)?;
+                tally.delivery(skipped);
+                Ok(outcome)
+            }
+            Request::StockLevel(input) => {
+                let outcome = input.run(session, desk)?;
+                tally.stock_level();
+                Ok(outcome)
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The deck from which a client takes its next kind of transaction (TPC-C 5.2.4.2).
+
+use super::random::Random;
+
+/// The kinds of transaction, in the order of [`TRANSACTIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+/// What the kinds are called.
+pub(super) const TRANSACTIONS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
+
+/// Each kind as often as it is in a deck.
+const CARDS: [(Kind, usize); 5] =
+    [(Kind::NewOrder, 10), (Kind::Payment, 10), (Kind::OrderStatus, 1), (Kind::Delivery, 1), (Kind::StockLevel, 1)];
+
+/// How many cards a deck has.
+pub(super) const DECK: usize = 23;
+
+/// A deck that is taken card by card and, when it is used up, shuffled again. Because no card goes back before that, each
+/// client's mix is exact after every deck.
+#[derive(Debug)]
+pub(super) struct Deck {
+    cards: [Kind; DECK],
+    taken: usize,
+}
+
+impl Deck {
+    /// A deck to be shuffled before its first card is taken.
+    pub(super) fn new() -> Self {
+        let mut cards = [Kind::NewOrder; DECK];
+        let kinds = CARDS.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count));
+        for (card, kind) in cards.iter_mut().zip(kinds) {
+            *card = kind;
+        }
+        Deck { cards, taken: DECK }
+    }
+
+    /// The next card.
+    pub(super) fn take(&mut self, random: &mut Random) -> Kind {
+        if self.taken == DECK {
+            random.shuffle(&mut self.cards);
+            self.taken = 0;
+        }
+        self.taken += 1;
+        self.cards[self.taken - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Purpose;
+    use super::*;
+
+    #[test]
+    fn every_deck_holds_each_kind_as_often_as_prescribed() {
+        assert_eq!(CARDS.iter().map(|&(_, count)| count).sum::<usize>(), DECK);
+        let mut random = Random::new(5, Purpose::Client, 0, 0);
+        let mut deck = Deck::new();
+        let mut orders = std::collections::BTreeSet::new();
+        for _ in 0..500 {
+            let cards = (0..DECK).map(|_| deck.take(&mut random)).collect::<Vec<_>>();
+            for (kind, count) in CARDS {
+                assert_eq!(cards.iter().filter(|&&card| card == kind).count(), count, "{kind:?}");
+            }
+            orders.insert(cards);
+        }
+        assert!(orders.len() > 490, "decks are shuffled anew: {} orders", orders.len());
+    }
+}

@@ -1,0 +1,79 @@
+//! Loading: threads make parts and hand them to the database.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use super::population::{Part, row_count};
+use super::schema::SCHEMA;
+use crate::benchmark::{LoadError, LoadProgress};
+use crate::database::Database;
+
+/// Creates the tables and fills them. What they then hold depends on the seed alone; the order in which parts arrive
+/// does not.
+pub(super) fn load(
+    database: &dyn Database,
+    warehouses: i64,
+    seed: u64,
+    progress: &LoadProgress<'_>,
+) -> Result<(), LoadError> {
+    database.create(&SCHEMA)?;
+    let loading = Loading {
+        database,
+        seed,
+        progress,
+        parts: Part::all(warehouses),
+        next_part: AtomicUsize::new(0),
+        rows_done: AtomicU64::new(0),
+        rows_all: row_count(seed, warehouses),
+        failure: Mutex::new(None),
+    };
+    // Making rows is as much work as storing them, so even one core gains nothing from fewer than two threads, and more
+    // than eight only queue for the database.
+    let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| loading.work());
+        }
+    });
+    if let Some(failure) = loading.failure.into_inner().expect("no loading thread panics while it holds the lock") {
+        return Err(failure);
+    }
+    database.finish_load(&SCHEMA)?;
+    Ok(())
+}
+
+struct Loading<'a> {
+    database: &'a dyn Database,
+    seed: u64,
+    progress: &'a LoadProgress<'a>,
+    parts: Vec<Part>,
+    next_part: AtomicUsize,
+    rows_done: AtomicU64,
+    rows_all: u64,
+    failure: Mutex<Option<LoadError>>,
+}
+
+impl Loading<'_> {
+    fn work(&self) {
+        // Relaxed: the counter only hands out numbers; what is loaded is published by the end of the thread.
+        while let Some(&part) = self.parts.get(self.next_part.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = self.load_part(part) {
+                self.next_part.store(self.parts.len(), Ordering::Relaxed);
+                let mut failure = self.failure.lock().expect("no loading thread panics while it holds the lock");
+                failure.get_or_insert(error);
+                return;
+            }
+        }
+    }
+
+    fn load_part(&self, part: Part) -> Result<(), LoadError> {
+        let table = SCHEMA.tables[part.table()].name;
+        self.progress.step(self.rows_done.load(Ordering::Relaxed), self.rows_all, table)?;
+        let batch = part.make(self.seed);
+        let rows = batch.num_rows() as u64;
+        self.database.load(&SCHEMA, part.table(), batch)?;
+        let done = self.rows_done.fetch_add(rows, Ordering::Relaxed) + rows;
+        self.progress.step(done, self.rows_all, table)
+    }
+}

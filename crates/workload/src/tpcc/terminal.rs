@@ -1,0 +1,67 @@
+//! A terminal: where its user sits, and what the user draws.
+
+use super::customer::CustomerChoice;
+use super::population::RUN_TIME_US;
+use super::random::{CUSTOMER_BITS, Constants, LAST_NAME_BITS, LAST_NAMES, Purpose, Random};
+use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE};
+
+/// The state of a terminal from which input is drawn.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    pub(super) random: Random,
+    pub(super) constants: Constants,
+    /// How many warehouses there are.
+    pub(super) warehouses: i64,
+    /// The home warehouse.
+    pub(super) warehouse: i64,
+    /// The district that this terminal's Stock-Level looks at (TPC-C 2.8.1.1).
+    pub(super) stock_level_district: i64,
+    clock_us: i64,
+}
+
+impl Terminal {
+    /// The terminal of that number. Terminals are dealt out over warehouses first, then over districts.
+    pub(super) fn new(seed: u64, constants: Constants, warehouses: i64, number: usize) -> Self {
+        let number_signed = i64::try_from(number).expect("there are fewer clients than 2^63");
+        Terminal {
+            random: Random::new(seed, Purpose::Client, number as u64, 0),
+            constants,
+            warehouses,
+            warehouse: number_signed % warehouses + 1,
+            stock_level_district: number_signed / warehouses % DISTRICTS_PER_WAREHOUSE + 1,
+            clock_us: RUN_TIME_US,
+        }
+    }
+
+    /// The time that rows are stamped with: a clock that moves 10 ms with each request, whatever the speed of the
+    /// database, so that equal seeds stamp equal times.
+    pub(super) fn now(&mut self) -> i64 {
+        self.clock_us += 10_000;
+        self.clock_us
+    }
+
+    /// Any district.
+    pub(super) fn district(&mut self) -> i64 {
+        self.random.uniform(1, DISTRICTS_PER_WAREHOUSE)
+    }
+
+    /// Any warehouse but the home warehouse; `None` where there is no other.
+    pub(super) fn remote_warehouse(&mut self) -> Option<i64> {
+        (self.warehouses > 1).then(|| self.random.uniform_except(1, self.warehouses, self.warehouse))
+    }
+
+    /// A customer's number.
+    pub(super) fn customer_id(&mut self) -> i64 {
+        self.random.non_uniform(CUSTOMER_BITS, 1, CUSTOMERS_PER_DISTRICT, self.constants.customer)
+    }
+
+    /// A customer, in 60 of 100 cases by last name (TPC-C 2.5.1.2, 2.6.1.2).
+    pub(super) fn customer(&mut self) -> CustomerChoice {
+        if self.random.uniform(1, 100) <= 60 {
+            let constant = self.constants.last_name;
+            CustomerChoice::ByLastName(self.random.non_uniform(LAST_NAME_BITS, 0, LAST_NAMES - 1, constant))
+        } else {
+            CustomerChoice::ById(self.customer_id())
+        }
+    }
+}

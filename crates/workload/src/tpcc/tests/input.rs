@@ -1,0 +1,116 @@
+//! What clients draw.
+
+use super::super::audit::Audit;
+use super::*;
+use crate::benchmark::Client;
+
+/// Draws for so many clients in turn, counting as if every transaction completed.
+fn drawn(tpcc: &Tpcc, clients: usize, draws: usize, visit: &mut dyn FnMut(usize, &Request)) -> Audit {
+    let audit = Audit::new();
+    let mut clients = (0..clients).map(|number| tpcc.tpcc_client(number)).collect::<Vec<_>>();
+    let client_count = clients.len();
+    for draw in 0..draws {
+        let number = draw % client_count;
+        let kind = clients[number].draw();
+        let request = clients[number].request().expect("just drawn");
+        assert_eq!(kind, position(request));
+        let tally = audit.tally(number);
+        match request {
+            Request::NewOrder(input) => {
+                let is_unused = input.lines().iter().any(|line| line.item > ITEMS);
+                tally.new_order(input, if is_unused { Outcome::RolledBack } else { Outcome::Committed });
+            }
+            Request::Payment(input) => tally.payment(input),
+            Request::OrderStatus(input) => tally.order_status(input),
+            Request::Delivery(_) => tally.delivery(0),
+            Request::StockLevel(_) => tally.stock_level(),
+        }
+        visit(number, request);
+    }
+    audit
+}
+
+#[test]
+fn every_audit_holds_over_many_draws_of_many_seeds() {
+    for seed in [1, 42, 4_711] {
+        let tpcc = Tpcc::new(5, seed);
+        let audit = drawn(&tpcc, 40, 400_000, &mut |_, _| {}).judge(5);
+        for line in &audit {
+            assert_eq!(line.holds, Some(true), "seed {seed}: {line:?}");
+        }
+        assert_eq!(audit.len(), 4 + 2 + 11 + 2 + 1 + 1);
+    }
+}
+
+#[test]
+fn input_stays_within_what_is_prescribed() {
+    let tpcc = Tpcc::new(3, 9);
+    let mut names = std::collections::BTreeSet::new();
+    drawn(&tpcc, 60, 100_000, &mut |number, request| {
+        let home = number as i64 % 3 + 1;
+        match request {
+            Request::NewOrder(input) => {
+                assert_eq!(input.warehouse, home);
+                assert!((1..=10).contains(&input.district) && (1..=3_000).contains(&input.customer));
+                assert!((5..=15).contains(&input.lines().len()));
+                let (last, others) = input.lines().split_last().expect("there are lines");
+                assert!(others.iter().all(|line| (1..=ITEMS).contains(&line.item)), "only the last may be unused");
+                assert!((1..=ITEMS + 1).contains(&last.item));
+                for line in input.lines() {
+                    assert!((1..=3).contains(&line.supply_warehouse) && (1..=10).contains(&line.quantity));
+                }
+            }
+            Request::Payment(input) => {
+                assert_eq!(input.warehouse, home);
+                assert!((100..=500_000).contains(&input.amount));
+                assert!((1..=3).contains(&input.customer_warehouse) && (1..=10).contains(&input.customer_district));
+                assert!(input.is_remote() || input.customer_district == input.district);
+                if let CustomerChoice::ByLastName(name) = input.customer {
+                    names.insert(name);
+                }
+            }
+            Request::OrderStatus(input) => assert_eq!(input.warehouse, home),
+            Request::Delivery(input) => {
+                assert!(input.warehouse == home && (1..=10).contains(&input.carrier));
+            }
+            Request::StockLevel(input) => {
+                assert!(input.warehouse == home && (10..=20).contains(&input.threshold));
+                assert_eq!(input.district, number as i64 / 3 % 10 + 1, "fixed for each terminal");
+            }
+        }
+    });
+    assert!(names.len() > 900 && names.iter().all(|name| (0..=999).contains(name)));
+}
+
+#[test]
+fn remote_warehouses_are_any_but_the_home() {
+    let tpcc = Tpcc::new(4, 9);
+    let mut payments = [[0u32; 5]; 5];
+    drawn(&tpcc, 40, 200_000, &mut |_, request| {
+        if let Request::Payment(input) = request {
+            payments[input.warehouse as usize][input.customer_warehouse as usize] += 1;
+        }
+    });
+    for home in 1..=4 {
+        let remote = (1..=4).filter(|&other| other != home).map(|other| payments[home][other]).collect::<Vec<_>>();
+        let mean = remote.iter().sum::<u32>() / 3;
+        assert!(remote.iter().all(|count| count.abs_diff(mean) < mean / 5), "{payments:?}");
+    }
+}
+
+#[test]
+fn equal_numbers_draw_equal_sequences_and_others_do_not() {
+    let sequence = |tpcc: &Tpcc, number| {
+        let mut client = tpcc.tpcc_client(number);
+        (0..100)
+            .map(|_| {
+                client.draw();
+                *client.request().expect("just drawn")
+            })
+            .collect::<Vec<_>>()
+    };
+    let (first, second) = (Tpcc::new(2, 5), Tpcc::new(2, 5));
+    assert_eq!(sequence(&first, 7), sequence(&second, 7));
+    assert_ne!(sequence(&first, 7), sequence(&first, 9));
+    assert_ne!(sequence(&first, 7), sequence(&Tpcc::new(2, 6), 7));
+}
