@@ -59,8 +59,9 @@ impl Tpch {
     }
 }
 
-/// Bytes per unit of scale of all eight tables as Arrow arrays in the types of [`tables`].
-const BYTES_PER_SCALE: f64 = 2_000_000_000.0;
+/// Bytes per unit of scale of all eight tables as Arrow arrays in the types of [`tables`], as their batches report it:
+/// `lineitem` takes 71 % of them, `orders` 16 %. At scale 0.1 and 1 it is the same within 1 %.
+const BYTES_PER_SCALE: f64 = 1_925_000_000.0;
 
 /// The text that the generator cuts comments from; it stays in memory once a table was made.
 const TEXT_POOL_BYTES: u64 = 300 << 20;

@@ -18,17 +18,22 @@ pub enum Tolerance {
     Ratio,
     /// A ratio computed from sums (queries 8, 14 and 17): both of the above.
     RatioOfSums,
+    /// Not at all, but of a key (query 11) the published list shows all digits except the last two.
+    WithoutTwoDigits,
 }
 
 impl Tolerance {
     /// Whether a cell is near enough to the published one. A null agrees with an empty cell only.
     pub fn accepts(self, found: Option<&str>, published: &str) -> bool {
         let Some(found) = found else { return published.is_empty() };
+        // Of a key below one hundred the list shows nothing.
+        let published = if self == Tolerance::WithoutTwoDigits && published.is_empty() { "0" } else { published };
         let (Some(found), Some(published)) = (FixedPoint::parse(found), FixedPoint::parse(published)) else {
             return self == Tolerance::Exact && found == published;
         };
         match self {
             Tolerance::Exact => found == published,
+            Tolerance::WithoutTwoDigits => found.0 / (100 * FixedPoint::ONE) == published.0 / FixedPoint::ONE,
             Tolerance::Sum => found.is_within_100(published),
             Tolerance::Ratio => found.is_within_one_percent(published),
             Tolerance::RatioOfSums => found.is_within_100(published) && found.is_within_one_percent(published),

@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::answers::Tolerance::{self, Exact, Ratio, RatioOfSums, Sum};
+use super::answers::Tolerance::{self, Exact, Ratio, RatioOfSums, Sum, WithoutTwoDigits};
 use super::parameters::{self, Draw, Parameters};
 
 /// One of the 22 queries.
@@ -163,7 +163,7 @@ pub static QUERIES: [QuerySpec; 22] = [
         template: include_str!("queries/q11.sql"),
         draw: parameters::q11,
         validation: &[("nation", "GERMANY")],
-        columns: &[Exact, Sum],
+        columns: &[WithoutTwoDigits, Sum],
         order_by: &[1],
         rows: 0..=usize::MAX,
     },

@@ -61,9 +61,23 @@ fn a_ratio_of_sums_must_meet_both_bounds() {
     check(Tolerance::RatioOfSums, Some("16.55"), "16.38", false);
 }
 
+#[test]
+fn a_key_is_compared_without_the_digits_that_the_list_lacks() {
+    check(Tolerance::WithoutTwoDigits, Some("129760"), "1297", true);
+    check(Tolerance::WithoutTwoDigits, Some("129799"), "1297", true);
+    check(Tolerance::WithoutTwoDigits, Some("129800"), "1297", false);
+    check(Tolerance::WithoutTwoDigits, Some("1297"), "1297", false);
+    check(Tolerance::WithoutTwoDigits, Some("77"), "", true);
+    check(Tolerance::WithoutTwoDigits, Some("100"), "", false);
+}
+
 /// A published answer as a database would return it.
-fn as_found(published: &[Vec<&str>]) -> Vec<TextRow> {
-    published.iter().map(|row| row.iter().map(|cell| Some((*cell).to_owned())).collect()).collect()
+fn as_found(query: &QuerySpec, published: &[Vec<&str>]) -> Vec<TextRow> {
+    let cell = |(tolerance, cell): (&Tolerance, &&str)| match tolerance {
+        Tolerance::WithoutTwoDigits => Some(format!("{cell}42")),
+        _ => Some((*cell).to_owned()),
+    };
+    published.iter().map(|row| query.columns.iter().zip(row).map(cell).collect()).collect()
 }
 
 #[test]
@@ -72,7 +86,7 @@ fn every_published_answer_has_the_columns_and_rows_of_its_query() {
         let published = published(number);
         assert!(query.rows.contains(&published.len()), "{}: {} rows", query.name, published.len());
         assert!(published.iter().all(|row| row.len() == query.columns.len()), "{}", query.name);
-        assert_eq!(compare(query, &as_found(&published), &published), Ok(()), "{}", query.name);
+        assert_eq!(compare(query, &as_found(query, &published), &published), Ok(()), "{}", query.name);
     }
     let rows: Vec<usize> = (0..QUERIES.len()).map(|number| published(number).len()).collect();
     let expect = [4, 100, 10, 5, 5, 1, 4, 2, 175, 20, 1048, 2, 42, 1, 1, 18314, 1, 57, 1, 186, 100, 7];
@@ -85,7 +99,7 @@ fn any_changed_cell_is_found_and_named() {
         let published = published(number);
         for row in [0, published.len() - 1] {
             for column in 0..query.columns.len() {
-                let mut found = as_found(&published);
+                let mut found = as_found(query, &published);
                 found[row][column] = Some("-1234567.5".to_owned());
                 let said = compare(query, &found, &published).expect_err("a wrong cell agrees with the answer");
                 assert!(said.contains("-1234567.5") && said.contains(published[row][column]), "{}: {said}", query.name);
@@ -98,23 +112,23 @@ fn any_changed_cell_is_found_and_named() {
 fn rows_that_tie_may_come_in_any_order_and_no_others() {
     let query = &QUERIES[10];
     let published = vec![vec!["7", "90.00"], vec!["8", "50.00"], vec!["9", "50.00"], vec!["6", "20.00"]];
-    let found = as_found(&published);
+    let found = as_found(query, &published);
     let reordered = |rows: [usize; 4]| rows.map(|row| found[row].clone());
     assert_eq!(compare(query, &reordered([0, 2, 1, 3]), &published), Ok(()));
     let said = compare(query, &reordered([1, 0, 2, 3]), &published).expect_err("rows out of order");
-    assert_eq!(said, "row 1, column 1: 8, published 7");
+    assert_eq!(said, "row 1, column 1: 842, published 7");
     let said = compare(query, &reordered([0, 2, 2, 3]), &published).expect_err("one row twice");
-    assert_eq!(said, "row 2, column 1: 9, published 8 (rows 2 to 3 tie)");
+    assert_eq!(said, "row 2, column 1: 942, published 8 (rows 2 to 3 tie)");
 }
 
 #[test]
 fn missing_rows_and_columns_are_said() {
     let query = &QUERIES[3];
     let published = published(3);
-    let mut found = as_found(&published);
+    let mut found = as_found(query, &published);
     found.pop();
     assert_eq!(compare(query, &found, &published), Err("4 rows, published 5".to_owned()));
-    let mut found = as_found(&published);
+    let mut found = as_found(query, &published);
     found[2].pop();
     assert_eq!(compare(query, &found, &published), Err("1 columns, published 2".to_owned()));
 }
