@@ -1,9 +1,10 @@
 //! The 22 queries: their texts, their parameters, and what is known of their answers.
 //!
-//! The texts lie beside this file, one to a `.sql` file, with named placeholders in braces. They are those of TPC-H 2.4 in
-//! a form that PostgreSQL and DataFusion read alike. Three were changed as TPC-H 2.2.3 and 2.2.4 allow: query 15 is
-//! the variant with a common table expression instead of a view, row limits are written `limit`, and query 6 casts the
-//! ends of its range of discounts, which binary floating point would otherwise move across the discounts they include.
+//! The texts lie beside this file, one to a `.sql` file, with named placeholders in braces. They are those of TPC-H 2.4,
+//! in a form that PostgreSQL and DataFusion read alike. They differ from it in three ways: query 15 has a common table
+//! expression where the specification has a view, which clients that run at once would fight over; limits on rows are
+//! written `limit`; and query 6 casts the ends of its range of discounts to the column's type, since in binary floating
+//! point 0.06 + 0.01 is less than 0.07 and the range would lose its last discount.
 
 use std::ops::RangeInclusive;
 
