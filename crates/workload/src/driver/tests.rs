@@ -142,7 +142,8 @@ fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
     let error = simulate(&ClientOptions::default(), window, |_| MS, later).expect_err("it keeps failing");
     assert_eq!(error.to_string(), "workload w: 100 requests of client 0 failed in a row, the last one with: disk full");
     // Ninety-nine in a row are survived, time and again.
-    let rarely = |number: u64| if number % 100 == 0 { Ok(()) } else { Err(DatabaseError::Failed("busy".to_owned())) };
+    let rarely =
+        |number: u64| if number.is_multiple_of(100) { Ok(()) } else { Err(DatabaseError::Failed("busy".to_owned())) };
     let recorder = simulate(&ClientOptions::default(), window, |_| MS, rarely).expect("it goes on");
     assert_eq!(recorder.aborted.error, 989);
 }
