@@ -1,0 +1,226 @@
+//! The control groups this process is in, of version 1, 2 or both: what they limit, and whether we may change them.
+//!
+//! Limits are hierarchical: what binds is the smallest of the group and all groups above it that can be seen.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use procfs::ProcessCGroups;
+use procfs::process::{MountInfo, MountInfos};
+
+use crate::host::Host;
+
+/// Where this process stands in one hierarchy.
+#[derive(Debug, Clone)]
+struct Hierarchy {
+    /// Version 2 has one hierarchy for all controllers, version 1 mostly one for each.
+    unified: bool,
+    /// Controllers that can be used in it.
+    controllers: BTreeSet<String>,
+    /// The process's own group, then each one above it up to the mount point.
+    groups: Vec<PathBuf>,
+}
+
+/// The control groups this process is in.
+#[derive(Debug, Clone)]
+pub struct Cgroups {
+    host: Host,
+    hierarchies: Vec<Hierarchy>,
+}
+
+/// Version 1 writes "no limit" as the largest multiple of the page size; nobody owns an exbibyte.
+const MEMORY_UNLIMITED: u64 = 1 << 60;
+
+impl Cgroups {
+    /// Looks at the mounts and the membership of this process. Empty where there are no control groups.
+    pub fn read(host: &Host) -> Cgroups {
+        let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
+        let membership = host.parsed::<ProcessCGroups>("/proc/self/cgroup").map(|groups| groups.0).unwrap_or_default();
+        let hierarchies = mounts
+            .iter()
+            .filter_map(|mount| {
+                let member = |found: &dyn Fn(&[String]) -> bool| {
+                    membership.iter().find(|group| found(&group.controllers)).map(|group| group.pathname.as_str())
+                };
+                match mount.fs_type.as_str() {
+                    "cgroup2" => Some(Hierarchy::unified(host, mount, member(&|names| names.is_empty())?)),
+                    "cgroup" => {
+                        let mounted: BTreeSet<String> = mount.super_options.keys().cloned().collect();
+                        let path = member(&|names| names.iter().any(|name| mounted.contains(name)))?;
+                        Some(Hierarchy { unified: false, controllers: mounted, groups: groups(host, mount, path) })
+                    }
+                    _ => None,
+                }
+            })
+            .collect();
+        Cgroups { host: host.clone(), hierarchies }
+    }
+
+    /// `1`, `2`, `1 and 2` (both are mounted) or `None`.
+    pub fn version(&self) -> Option<&'static str> {
+        let has = |unified| self.hierarchies.iter().any(|hierarchy| hierarchy.unified == unified);
+        match (has(false), has(true)) {
+            (true, true) => Some("1 and 2"),
+            (true, false) => Some("1"),
+            (false, true) => Some("2"),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether the controller exists here, and whether this process may make groups with it.
+    pub fn controller(&self, name: &str) -> Option<bool> {
+        let hierarchy = self.hierarchy(name)?;
+        Some(self.host.writable(hierarchy.groups.first()?))
+    }
+
+    /// The smallest memory limit above this process, bytes.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let hierarchy = self.hierarchy("memory")?;
+        hierarchy.groups.iter().filter_map(|group| self.group_memory_limit(hierarchy.unified, group)).min()
+    }
+
+    /// The least room left below any memory limit, bytes. File pages that nobody used lately count as room, as they do
+    /// in the kernel's `MemAvailable`.
+    pub fn memory_room(&self) -> Option<u64> {
+        let hierarchy = self.hierarchy("memory")?;
+        let room = |group: &PathBuf| {
+            let limit = self.group_memory_limit(hierarchy.unified, group)?;
+            let (usage, inactive) = match hierarchy.unified {
+                true => ("memory.current", "inactive_file"),
+                false => ("memory.usage_in_bytes", "total_inactive_file"),
+            };
+            let used: u64 = self.host.value(group.join(usage))?;
+            let reclaimable = self.host.line_value(group.join("memory.stat"), inactive).unwrap_or(0);
+            Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
+        };
+        hierarchy.groups.iter().filter_map(room).min()
+    }
+
+    /// The smallest CPU quota above this process, in cores.
+    pub fn cpu_quota(&self) -> Option<f64> {
+        let hierarchy = self.hierarchy("cpu")?;
+        let quota = |group: &PathBuf| {
+            let (quota, period): (f64, f64) = if hierarchy.unified {
+                let text = self.host.text(group.join("cpu.max"))?;
+                let (quota, period) = text.split_once(' ')?;
+                (quota.parse().ok()?, period.parse().ok()?)
+            } else {
+                (self.host.value(group.join("cpu.cfs_quota_us"))?, self.host.value(group.join("cpu.cfs_period_us"))?)
+            };
+            (quota > 0.0 && period > 0.0).then_some(quota / period)
+        };
+        hierarchy.groups.iter().filter_map(quota).min_by(f64::total_cmp)
+    }
+
+    /// The hierarchy that has the controller; a controller is in at most one.
+    fn hierarchy(&self, controller: &str) -> Option<&Hierarchy> {
+        self.hierarchies.iter().find(|hierarchy| hierarchy.controllers.contains(controller))
+    }
+
+    fn group_memory_limit(&self, unified: bool, group: &Path) -> Option<u64> {
+        let file = if unified { "memory.max" } else { "memory.limit_in_bytes" };
+        self.host.value(group.join(file)).filter(|limit| *limit < MEMORY_UNLIMITED)
+    }
+}
+
+impl Hierarchy {
+    fn unified(host: &Host, mount: &MountInfo, path: &str) -> Hierarchy {
+        let groups = groups(host, mount, path);
+        let controllers = groups.first().and_then(|group| host.text(group.join("cgroup.controllers")));
+        let controllers = controllers.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        Hierarchy { unified: true, controllers, groups }
+    }
+}
+
+/// The folder of the group `path` and of all groups above it, up to the mount point.
+///
+/// Within a container the mount may show only a part of the hierarchy, and the path may be of the whole. Where the two
+/// do not fit, the mount point is the nearest group that can be seen.
+fn groups(host: &Host, mount: &MountInfo, path: &str) -> Vec<PathBuf> {
+    let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(path));
+    let group = mount.mount_point.join(below.strip_prefix("/").unwrap_or(below));
+    let group = if host.exists(&group) { group } else { mount.mount_point.clone() };
+    group.ancestors().take_while(|folder| folder.starts_with(&mount.mount_point)).map(Path::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cgroups;
+    use crate::host::fake::FakeHost;
+
+    const MIB: u64 = 1 << 20;
+
+    const UNIFIED: [(&str, &str); 2] = [
+        ("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"),
+        ("/proc/self/cgroup", "0::/a/b\n"),
+    ];
+
+    #[test]
+    fn version_2_takes_the_smallest_limit_of_all_levels() {
+        let fake = FakeHost::new(&UNIFIED);
+        fake.write("/sys/fs/cgroup/a/b/cgroup.controllers", "cpuset cpu io memory pids\n");
+        fake.write("/sys/fs/cgroup/a/b/memory.max", "max\n");
+        fake.write("/sys/fs/cgroup/a/memory.max", &format!("{}\n", 512 * MIB));
+        fake.write("/sys/fs/cgroup/a/memory.current", &format!("{}\n", 200 * MIB));
+        fake.write("/sys/fs/cgroup/a/memory.stat", &format!("anon 1\ninactive_file {}\n", 50 * MIB));
+        fake.write("/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
+        fake.write("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
+        let cgroups = Cgroups::read(&fake.host());
+        assert_eq!(cgroups.version(), Some("2"));
+        assert_eq!(cgroups.memory_limit(), Some(512 * MIB));
+        assert_eq!(cgroups.memory_room(), Some(362 * MIB));
+        assert_eq!(cgroups.cpu_quota(), Some(1.5));
+        assert_eq!(cgroups.controller("memory"), Some(true));
+        assert_eq!(cgroups.controller("blkio"), None);
+    }
+
+    #[test]
+    fn version_1_beside_an_empty_version_2() {
+        let fake = FakeHost::new(&[
+            (
+                "/proc/self/mountinfo",
+                "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
+                 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n",
+            ),
+            ("/proc/self/cgroup", "4:memory:/x\n1:cpu,cpuacct:/\n0::/\n"),
+            ("/sys/fs/cgroup/unified/cgroup.controllers", "hugetlb\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n"),
+            ("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "2073741824\n"),
+            ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+            ("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+        ]);
+        let cgroups = Cgroups::read(&fake.host());
+        assert_eq!(cgroups.version(), Some("1 and 2"));
+        assert_eq!(cgroups.memory_limit(), Some(1024 * MIB));
+        assert_eq!(cgroups.memory_room(), Some(0), "usage above the limit leaves nothing, and wraps nowhere");
+        assert_eq!(cgroups.cpu_quota(), None);
+        assert_eq!(cgroups.controller("cpu"), Some(true));
+    }
+
+    #[test]
+    fn a_container_sees_its_group_as_the_mount_point() {
+        let fake = FakeHost::new(&[
+            ("/proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"),
+            ("/proc/self/cgroup", "4:memory:/docker/abc\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1048576\n"),
+        ]);
+        assert_eq!(Cgroups::read(&fake.host()).memory_limit(), Some(MIB));
+
+        let fake = FakeHost::new(&UNIFIED);
+        fake.write("/proc/self/cgroup", "0::/../elsewhere\n");
+        fake.write("/sys/fs/cgroup/cgroup.controllers", "memory\n");
+        fake.write("/sys/fs/cgroup/memory.max", "2097152\n");
+        assert_eq!(Cgroups::read(&fake.host()).memory_limit(), Some(2 * MIB));
+    }
+
+    #[test]
+    fn none_at_all() {
+        let cgroups = Cgroups::read(&FakeHost::new(&[]).host());
+        assert_eq!(cgroups.version(), None);
+        assert_eq!(cgroups.memory_limit(), None);
+        assert_eq!(cgroups.memory_room(), None);
+        assert_eq!(cgroups.cpu_quota(), None);
+    }
+}

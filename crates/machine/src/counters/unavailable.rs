@@ -1,0 +1,128 @@
+//! Why there are no hardware counters, and what would give them.
+
+use std::io;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::host::Host;
+
+/// Why there are no hardware counters.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CountersUnavailable {
+    /// None of the threads exists.
+    #[error("none of the {asked} threads to count is alive")]
+    NoThreads {
+        /// How many were asked for.
+        asked: usize,
+    },
+    /// The processor, or the hypervisor above it, has none to give.
+    #[error("the kernel sees no performance counters in this processor (perf_event_open: {error})")]
+    NotOffered {
+        /// What the kernel said.
+        error: String,
+        /// Whether a hypervisor could be hiding them.
+        guest: bool,
+    },
+    /// The kernel's setting forbids it.
+    #[error("this user may not use hardware counters: kernel.perf_event_paranoid is {paranoid}")]
+    NotPermitted {
+        /// The setting.
+        paranoid: i32,
+    },
+    /// The call itself is forbidden, as containers do.
+    #[error("perf_event_open is blocked here ({error}), as a container's system call filter does")]
+    Blocked {
+        /// What the kernel said.
+        error: String,
+    },
+    /// Too many files are open.
+    #[error("too many open files for the counters of all threads (perf_event_open: {error})")]
+    NoFiles {
+        /// What the kernel said.
+        error: String,
+    },
+    /// Anything else.
+    #[error("perf_event_open failed: {error}")]
+    Other {
+        /// What the kernel said.
+        error: String,
+    },
+}
+
+/// Above this, `perf_event_paranoid` keeps ordinary users from counting even their own threads.
+const PARANOID_SELF_MAX: i32 = 2;
+
+impl CountersUnavailable {
+    /// What a failure to open or start a counter means on `host`.
+    pub fn explain(failure: &io::Error, host: &Host) -> CountersUnavailable {
+        let error = failure.to_string();
+        let paranoid: Option<i32> = host.value("/proc/sys/kernel/perf_event_paranoid");
+        match Errno::from_io_error(failure) {
+            Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO) => {
+                CountersUnavailable::NotOffered { error, guest: crate::facts::guest::hypervisor(host).is_some() }
+            }
+            Some(Errno::ACCESS | Errno::PERM) if paranoid > Some(PARANOID_SELF_MAX) => {
+                CountersUnavailable::NotPermitted { paranoid: paranoid.unwrap_or_default() }
+            }
+            Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) => CountersUnavailable::Blocked { error },
+            Some(Errno::MFILE | Errno::NFILE) => CountersUnavailable::NoFiles { error },
+            _ => CountersUnavailable::Other { error },
+        }
+    }
+
+    /// What would give us counters; `None` if there is nothing to advise.
+    pub fn remedy(&self) -> Option<String> {
+        let remedy = match self {
+            CountersUnavailable::NotOffered { guest: true, .. } => {
+                "run on bare metal, or in a guest with a virtual PMU (QEMU: -cpu host,pmu=on; clouds: a metal or \
+                 full-socket size)"
+            }
+            CountersUnavailable::NotOffered { guest: false, .. } => {
+                "check that the firmware and the kernel (CONFIG_PERF_EVENTS, CONFIG_HW_PERF_EVENTS) have performance \
+                 counters enabled"
+            }
+            CountersUnavailable::NotPermitted { .. } => {
+                "as root: sysctl -w kernel.perf_event_paranoid=2, or give the program CAP_PERFMON (setcap \
+                 cap_perfmon=ep)"
+            }
+            CountersUnavailable::Blocked { .. } => {
+                "start the container with --cap-add PERFMON and a seccomp profile that lets perf_event_open through"
+            }
+            CountersUnavailable::NoFiles { .. } => "raise the hard limit of open files: ulimit -Hn 65536",
+            CountersUnavailable::NoThreads { .. } | CountersUnavailable::Other { .. } => return None,
+        };
+        Some(remedy.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::FakeHost;
+
+    #[test]
+    fn every_refusal_has_its_reason_and_remedy() {
+        let check = |errno: Errno, paranoid: &str, flags: &str, reason: &str, remedy: &str| {
+            let fake = FakeHost::new(&[
+                ("/proc/sys/kernel/perf_event_paranoid", paranoid),
+                ("/proc/cpuinfo", &format!("processor\t: 0\nflags\t\t: fpu {flags}\n")),
+            ]);
+            let unavailable = CountersUnavailable::explain(&errno.into(), &fake.host());
+            let told = unavailable.to_string();
+            assert!(told.contains(reason), "{errno:?}: {told}");
+            let advised = unavailable.remedy().unwrap_or_default();
+            assert!(advised.contains(remedy), "{errno:?}: {advised}");
+            assert!(advised.is_empty() == remedy.is_empty(), "{errno:?}: {advised}");
+        };
+        check(Errno::NOENT, "2", "hypervisor", "sees no performance counters", "virtual PMU");
+        check(Errno::OPNOTSUPP, "2", "", "sees no performance counters", "CONFIG_PERF_EVENTS");
+        check(Errno::ACCESS, "4", "", "perf_event_paranoid is 4", "perf_event_paranoid=2");
+        check(Errno::PERM, "3", "", "perf_event_paranoid is 3", "CAP_PERFMON");
+        check(Errno::PERM, "2", "", "blocked", "--cap-add PERFMON");
+        check(Errno::NOSYS, "", "", "blocked", "seccomp");
+        check(Errno::MFILE, "2", "", "too many open files", "ulimit");
+        check(Errno::INVAL, "2", "", "perf_event_open failed", "");
+    }
+}
