@@ -85,9 +85,9 @@ pub struct WorkloadThreads {
     pub workload: String,
     /// Its clients' threads, in order of client number.
     pub clients: Vec<i32>,
-    /// The database's query threads, if the benchmark is analytical; they are shared by all analytical workloads on that
-    /// database.
-    pub workers: Vec<i32>,
+    /// The database's query threads, which all analytical workloads on that database share; empty if queries run in
+    /// another process. `None` if the benchmark is not analytical: its clients' threads do all the work.
+    pub workers: Option<Vec<i32>>,
 }
 
 /// What a run is doing.

@@ -231,7 +231,7 @@ impl Coordinator<'_, '_> {
         // Asked for as late as possible: an embedded database may start its workers with the first query.
         for (drive, threads) in drives.iter().zip(&mut threads) {
             if drive.benchmark.is_analytical() {
-                threads.workers = drive.database.query_threads();
+                threads.workers = Some(drive.database.query_threads());
             }
         }
         self.observer.opened(&threads);
@@ -265,7 +265,7 @@ impl Coordinator<'_, '_> {
             .map(|drive| WorkloadThreads {
                 workload: drive.name.to_owned(),
                 clients: vec![0; drive.options.clients],
-                workers: Vec::new(),
+                workers: None,
             })
             .collect();
         let mut missing: usize = drives.iter().map(|drive| drive.options.clients).sum();
