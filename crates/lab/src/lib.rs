@@ -1,8 +1,9 @@
 //! Experiments: run settings, keep what was measured, say what it means.
 //!
 //! In reading order: [`results`] is the document an experiment leaves (`results.json`), [`study`] runs the main job (two
-//! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`summary`]
-//! turns points into the sentences and ratios people read, [`table`] prints them, [`report`] draws them.
+//! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`time_share`]
+//! says where response time went, [`summary`] turns points into the sentences and ratios people read, [`table`] prints
+//! them, [`report`] draws them.
 
 pub mod report;
 pub mod results;
@@ -10,4 +11,5 @@ pub mod sensors;
 pub mod study;
 pub mod summary;
 pub mod table;
+pub mod time_share;
 mod units;

@@ -99,7 +99,8 @@ pub struct WorkloadResult {
     pub clients: usize,
     /// Requests completed, those that rolled themselves back as prescribed included.
     pub completed: u64,
-    /// Completed requests per second.
+    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
+    /// share of its time inside the window, because a window holds few of them.
     pub throughput_per_s: f64,
     /// Requests and attempts that came to nothing.
     pub aborted: Aborted,
@@ -124,7 +125,7 @@ pub struct WorkloadResult {
 pub struct Part {
     /// Requests completed.
     pub completed: u64,
-    /// Completed requests per second.
+    /// As [`WorkloadResult::throughput_per_s`].
     pub throughput_per_s: f64,
     /// Their latency. `None` if none completed.
     pub latency_us: Option<Latency>,

@@ -1,1 +1,219 @@
-//! Clients that run a benchmark and measure.
+//! Clients that run benchmarks against a database, and what they measure.
+//!
+//! [`drive`] runs several workloads at once. Each client is a thread with a session of its own; its requests begin
+//! either a think time after the previous one ended (closed loop, [`Delay`]) or at the arrivals of a Poisson process
+//! (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of a request: a client that is woken
+//! late, or is still busy when its next request is due, does not thereby make the database look fast.
+//!
+//! There is one clock and one measurement window. The window opens after the warm-up, once the [`WindowObserver`] has
+//! attached its sensors, and every figure is judged by it:
+//!
+//! - a request is **completed** in the window if it ended inside; its whole latency counts, wherever it began;
+//! - **work done** credits a request with the share of its time that lay inside the window, at both edges. Over a steady
+//!   state it has the same expectation as the count of completions and less scatter where requests are long relative to
+//!   the window; it presumes that a request progresses evenly;
+//! - **throughput** is work done per second of window for an analytical benchmark, completed requests per second for
+//!   all others.
+//!
+//! Requests that are in flight when the window ends run to their end, and until the last of them has ended every client
+//! of every workload goes on working, uncounted: were the others to stop, the last query would finish in peace and its
+//! share inside the window would look too large.
+//!
+//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals and
+//! priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
+//! replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
+//! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
+//!
+//! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is what
+//! comes back; `coordinator` owns the phases, `client_loop` is the life of one client, `recorder` what it notes down.
+
+mod client_loop;
+mod clock;
+mod coordinator;
+mod delay;
+#[cfg(test)]
+mod fakes;
+mod measurement;
+mod options;
+mod pacing;
+mod panic_message;
+mod priority_rule;
+mod recorder;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use delay::{Delay, ParseDelayError};
+pub use hdrhistogram::Histogram;
+pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMeasurement};
+pub use options::ClientOptions;
+pub use priority_rule::{ParsePriorityRuleError, PriorityRule};
+pub use recorder::LATENCY_MAX;
+
+use crate::benchmark::Benchmark;
+use crate::database::{Database, DatabaseError};
+
+/// One workload of a run.
+#[derive(Clone, Copy)]
+pub struct Drive<'a> {
+    /// Its name in the experiment; part of its clients' seeds.
+    pub name: &'a str,
+    /// What its clients run. Its tables are loaded.
+    pub benchmark: &'a dyn Benchmark,
+    /// What they run it against.
+    pub database: &'a dyn Database,
+    /// How many clients there are and how they behave.
+    pub options: &'a ClientOptions,
+}
+
+/// How long to run before measuring, and how long to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Run at least this long first. Opening the observer's sensors comes on top.
+    pub warmup: Duration,
+    /// Then measure this long.
+    pub measure: Duration,
+}
+
+/// The threads that work for one workload, by the kernel's ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadThreads {
+    /// The workload's name.
+    pub workload: String,
+    /// Its clients' threads, in order of client number.
+    pub clients: Vec<i32>,
+    /// The database's query threads, which all analytical workloads on that database share; empty if queries run in
+    /// another process. `None` if the benchmark is not analytical: its clients' threads do all the work.
+    pub workers: Option<Vec<i32>>,
+}
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Clients run, nothing is counted.
+    WarmUp,
+    /// The window is open.
+    Measure,
+    /// Requests that were in flight at the window's end run to their end.
+    Finish,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// For how long it has been doing so.
+    pub elapsed: Duration,
+    /// How long the phase takes; `None` where nobody knows.
+    pub length: Option<Duration>,
+}
+
+/// Is told when the measurement window opens and closes, so that sensors measure what the clients measure.
+///
+/// All methods run on the thread that called [`drive`], while the clients work.
+pub trait WindowObserver {
+    /// The warm-up is over: attach. The window begins as soon as this returns, so attaching is not part of it.
+    fn opened(&mut self, threads: &[WorkloadThreads]);
+
+    /// The window has ended: read. The clients' threads still live. Not called for a run that fails or is stopped before this.
+    fn closed(&mut self);
+
+    /// Called a few times a second.
+    fn tick(&mut self, progress: Progress) {
+        let _ = progress;
+    }
+}
+
+/// An observer that looks at nothing.
+impl WindowObserver for () {
+    fn opened(&mut self, _threads: &[WorkloadThreads]) {}
+
+    fn closed(&mut self) {}
+}
+
+/// Why a run has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// Ctrl-C before the window had ended.
+    #[error("stopped before the measurement was complete")]
+    Stopped,
+    /// The settings make no sense.
+    #[error("workload {workload}: {what}")]
+    Options {
+        /// The workload; empty if it concerns the whole run.
+        workload: String,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// No thread could be had for a client.
+    #[error(
+        "workload {workload}: no thread for client {client}: {reason}; lower the number of clients or raise the process limit"
+    )]
+    NoThread {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// The system's words.
+        reason: String,
+    },
+    /// The database opened no session for a client.
+    #[error("workload {workload}: client {client} could not connect: {error}")]
+    NoSession {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// The database's words.
+        error: DatabaseError,
+    },
+    /// Every client's very first request failed, so there is nothing to measure.
+    #[error("workload {workload}: the first request of every client failed, the last one with: {error}")]
+    NothingWorks {
+        /// The workload.
+        workload: String,
+        /// What the last of them met.
+        error: DatabaseError,
+    },
+    /// A client's requests fail one after the other.
+    #[error("workload {workload}: {count} requests of client {client} failed in a row, the last one with: {error}")]
+    KeepsFailing {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// How many failed in a row.
+        count: u32,
+        /// What the last of them met.
+        error: DatabaseError,
+    },
+    /// A client's thread panicked: an error in the benchmark or the database.
+    #[error("workload {workload}: client {client} panicked: {message}")]
+    ClientPanicked {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// The panic's message and where it happened.
+        message: String,
+    },
+}
+
+/// Runs all workloads at once and returns what their clients measured.
+///
+/// Returns early with [`DriveError::Stopped`] when `stop` is set before the window has ended: it is looked at at least
+/// every 50 ms, but a request in flight is waited for. Set later, it does not spoil the measurement.
+pub fn drive(
+    drives: &[Drive<'_>],
+    window: Window,
+    observer: &mut dyn WindowObserver,
+    stop: &AtomicBool,
+) -> Result<DriveMeasurement, DriveError> {
+    options::validate(drives, window)?;
+    coordinator::run(drives, window, observer, stop)
+}

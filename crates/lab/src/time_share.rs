@@ -1,0 +1,172 @@
+//! Where response time went: on a core, waiting for one, waiting for locks, elsewhere (MW 2.6).
+//!
+//! The parts come from different sources (the scheduler's books, the session's own), so they need not fit the whole.
+//! What is left of the whole is [`TimeShare::other`]. Where the parts come out larger than the whole they are scaled to
+//! it, and above [`EXCESS_MAX`] a warning says by how much: one known cause is a thread that was granted its lock and
+//! then waits for a core, which is lock wait to the session and core wait to the scheduler.
+
+use std::time::Duration;
+
+use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_workload::driver::WorkloadMeasurement;
+
+use crate::results::TimeShare;
+
+/// Parts may exceed the whole by this share before it is worth a warning: the sources tick at different moments.
+const EXCESS_MAX: f64 = 0.02;
+
+/// What the machine knows of the threads that serve one workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServingThreads {
+    /// Their time on cores and waiting for one, over the sensors' window. `None` if unknown.
+    pub times: Option<ThreadTimes>,
+    /// How many threads serve requests: the clients' own, or the database's query threads for an analytical workload.
+    pub count: usize,
+    /// The sensors' window, which is a little longer than the clients'.
+    pub window: Duration,
+}
+
+/// The time that has to be explained: how long `threads` could have served the workload's requests.
+///
+/// A transaction runs on its client's thread, so that is the time in which clients had a request under way. Queries run
+/// on the database's query threads, all of which are there for whichever query is under way: the number of threads times
+/// the time in which there was one. With one client, or with several that never pause, that time is known exactly; in
+/// between it is taken to be as long as it can have been, so that `other` is an upper bound.
+fn whole(measured: &WorkloadMeasurement, threads: &ServingThreads) -> f64 {
+    if measured.is_analytical {
+        threads.count as f64 * measured.occupied.min(measured.window).as_secs_f64()
+    } else {
+        measured.occupied.as_secs_f64()
+    }
+}
+
+/// Where the response time of a workload went. `None`, with a warning, if no request was under way in the window or
+/// nothing is known of the threads that served it.
+pub fn time_share(
+    measured: &WorkloadMeasurement,
+    threads: &ServingThreads,
+    warnings: &mut Vec<String>,
+) -> Option<TimeShare> {
+    let name = &measured.name;
+    let whole = whole(measured, threads);
+    if whole <= 0.0 {
+        let why = if threads.count == 0 { "its queries run in another process" } else { "no request was under way" };
+        warnings.push(format!("{name}: no time shares, for {why}"));
+        return None;
+    }
+    // Sensors are opened a moment before the clients' window and closed a moment after it.
+    let scale = measured.window.as_secs_f64() / threads.window.max(measured.window).as_secs_f64();
+    let share_of_times = |time: Duration| time.as_secs_f64() * scale / whole;
+    let cpu_run = threads.times.map(|times| share_of_times(times.run));
+    let cpu_wait = threads.times.map(|times| share_of_times(times.wait));
+    // A session's lock wait is its client's. A query waits for locks as a whole: none of its threads works meanwhile.
+    let waiting_threads = if measured.is_analytical { threads.count as f64 } else { 1.0 };
+    let lock = measured.lock_wait.map(|wait| wait.as_secs_f64() * waiting_threads / whole);
+    if cpu_run.is_none() {
+        warnings.push(format!("{name}: time on cores is unknown and within `other`"));
+    }
+    if lock.is_none() {
+        warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
+    }
+    Some(divide(name, [cpu_run, cpu_wait, lock], warnings))
+}
+
+/// Makes shares that add up to 1 of parts that are relative to the whole already.
+fn divide(name: &str, parts: [Option<f64>; 3], warnings: &mut Vec<String>) -> TimeShare {
+    let sum: f64 = parts.iter().flatten().sum();
+    if sum > 1.0 + EXCESS_MAX {
+        let excess = (sum - 1.0) * 100.0;
+        warnings.push(format!(
+            "{name}: time on cores, waiting for cores and waiting for locks add up to {excess:.1} % more than response time; the shares are scaled to fit"
+        ));
+    }
+    let [cpu_run, cpu_wait, lock] = parts.map(|part| part.map(|part| part / sum.max(1.0)));
+    TimeShare { cpu_run, cpu_wait, io: None, lock, other: (1.0 - sum).max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_workload::driver::{AbortCounts, Histogram, PartMeasurement};
+
+    use super::*;
+
+    fn measured(is_analytical: bool, occupied_ms: u64, lock_wait_ms: Option<u64>) -> WorkloadMeasurement {
+        let latency_us = Histogram::new(3).expect("three digits");
+        let all = PartMeasurement { completed: 0, work_done: 0.0, throughput_per_s: 0.0, latency_us };
+        WorkloadMeasurement {
+            name: "w".to_owned(),
+            benchmark: "fake",
+            is_analytical,
+            clients: 2,
+            window: Duration::from_secs(1),
+            all,
+            classes: Vec::new(),
+            transactions: Vec::new(),
+            aborted: AbortCounts::default(),
+            response_total: Duration::from_millis(occupied_ms),
+            occupied: Duration::from_millis(occupied_ms),
+            lock_wait: lock_wait_ms.map(Duration::from_millis),
+            lock_waits: 0,
+            clamped: 0,
+        }
+    }
+
+    fn threads(count: usize, run_ms: u64, wait_ms: u64) -> ServingThreads {
+        let times = ThreadTimes { run: Duration::from_millis(run_ms), wait: Duration::from_millis(wait_ms) };
+        ServingThreads { times: Some(times), count, window: Duration::from_secs(1) }
+    }
+
+    /// Shares in whole percent: run, wait, lock, other; and how many warnings there are.
+    fn check(measured: &WorkloadMeasurement, threads: &ServingThreads, expect: ([i64; 4], usize)) {
+        let mut warnings = Vec::new();
+        let share = time_share(measured, threads, &mut warnings).expect("there is a whole");
+        let parts = [share.cpu_run, share.cpu_wait, share.lock, Some(share.other)];
+        let sum: f64 = parts.iter().flatten().sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
+        let percent = parts.map(|part| part.map_or(-1, |part| (part * 100.0).round() as i64));
+        assert_eq!((percent, warnings.len()), expect, "{share:?} {warnings:?}");
+    }
+
+    #[test]
+    fn transactions_divide_the_time_their_clients_were_at_it() {
+        check(&measured(false, 1000, Some(300)), &threads(2, 400, 100), ([40, 10, 30, 20], 0));
+        check(&measured(false, 500, Some(0)), &threads(2, 250, 0), ([50, 0, 0, 50], 0));
+        check(&measured(false, 1000, None), &threads(2, 400, 100), ([40, 10, -1, 50], 1));
+        let unknown = ServingThreads { times: None, ..threads(2, 0, 0) };
+        check(&measured(false, 1000, Some(300)), &unknown, ([-1, -1, 30, 70], 1));
+    }
+
+    #[test]
+    fn queries_divide_the_time_of_all_workers_while_a_query_was_under_way() {
+        check(&measured(true, 1000, Some(0)), &threads(4, 1000, 1000), ([25, 25, 0, 50], 0));
+        // Two clients that never pause share the same workers.
+        check(&measured(true, 2000, Some(0)), &threads(4, 1000, 1000), ([25, 25, 0, 50], 0));
+        check(&measured(true, 500, Some(0)), &threads(4, 1000, 0), ([50, 0, 0, 50], 0));
+        // While a query waits for a lock none of its workers has anything to do.
+        check(&measured(true, 1000, Some(500)), &threads(4, 1000, 0), ([25, 0, 50, 25], 0));
+    }
+
+    #[test]
+    fn sensors_that_watched_longer_are_scaled_to_the_window() {
+        let longer = ServingThreads { window: Duration::from_secs(2), ..threads(2, 800, 200) };
+        check(&measured(false, 1000, Some(300)), &longer, ([40, 10, 30, 20], 0));
+    }
+
+    #[test]
+    fn parts_larger_than_the_whole_are_scaled_and_not_in_silence() {
+        check(&measured(false, 1000, Some(500)), &threads(2, 400, 115), ([39, 11, 49, 0], 0));
+        check(&measured(false, 1000, Some(700)), &threads(2, 400, 500), ([25, 31, 44, 0], 1));
+    }
+
+    #[test]
+    fn without_a_whole_there_are_no_shares() {
+        let mut warnings = Vec::new();
+        assert!(time_share(&measured(false, 0, Some(0)), &threads(2, 0, 0), &mut warnings).is_none());
+        assert!(time_share(&measured(true, 1000, Some(0)), &threads(0, 0, 0), &mut warnings).is_none());
+        let expect = [
+            "w: no time shares, for no request was under way",
+            "w: no time shares, for its queries run in another process",
+        ];
+        assert_eq!(warnings, expect);
+    }
+}

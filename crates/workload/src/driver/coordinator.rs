@@ -1,0 +1,343 @@
+//! Starts the clients, opens and closes the window, and gathers what the clients noted down.
+//!
+//! ```text
+//! connect ──► warm-up ──► observer.opened ──► measure ──► observer.closed ──► finish ──► join
+//! ```
+//! A client that fails, or Ctrl-C before the window has ended, leads from anywhere straight to the join.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use super::client_loop::{ClientLoop, Signals, Team};
+use super::clock::{Clock, MonotonicClock, Nanos};
+use super::measurement::About;
+use super::pacing::{Pacing, Urgency};
+use super::recorder::{Bounds, Recorder};
+use super::{
+    Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
+};
+
+/// How often the coordinator looks at what may have happened: well within the 50 ms in which Ctrl-C takes effect.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The window is published this long before it begins, so that every request that ends inside knows of it.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// What coordinator and clients share for one run.
+struct Run {
+    clock: MonotonicClock,
+    signals: Signals,
+    /// When clients begin to work, once all are connected.
+    begin: OnceLock<Nanos>,
+    /// The first thing that went wrong.
+    failure: Mutex<Option<DriveError>>,
+}
+
+impl Run {
+    /// Ends the run; of several failures the first is reported.
+    fn fail(&self, error: DriveError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.signals.halt.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A client that is connected and waits for the beginning.
+struct Connected {
+    workload: usize,
+    client: usize,
+    thread: i32,
+}
+
+/// Runs all clients of all workloads. See [`super::drive`].
+pub(super) fn run(
+    drives: &[Drive<'_>],
+    window: Window,
+    observer: &mut dyn WindowObserver,
+    stop: &AtomicBool,
+) -> Result<DriveMeasurement, DriveError> {
+    let teams: Vec<Team<'_>> = drives.iter().map(team).collect();
+    let run = Run {
+        clock: MonotonicClock::start(),
+        signals: Signals::new(1 + teams.iter().map(|team| team.clients).sum::<usize>()),
+        begin: OnceLock::new(),
+        failure: Mutex::new(None),
+    };
+    let (observed, recorders) = thread::scope(|scope| {
+        let (sender, connected) = mpsc::channel();
+        let clients = spawn_clients(scope, drives, &teams, &run, &sender);
+        // Now only clients hold senders: if all of them are gone, so is the hope of further connections.
+        drop(sender);
+        let mut coordinator = Coordinator { run: &run, clients: &clients, observer, stop };
+        let observed = coordinator.phases(drives, &connected, window);
+        drop(coordinator);
+        (observed, gather(&teams, clients))
+    });
+    if let Some(error) = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let observed = observed.expect("a run without a window has failed");
+    let workloads = drives.iter().zip(&recorders);
+    Ok(DriveMeasurement {
+        window: window.measure,
+        observed: observed.length,
+        workloads: workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect(),
+        warnings: observed.warnings,
+    })
+}
+
+fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
+    Team {
+        workload: drive.name,
+        clients: drive.options.clients,
+        transactions: drive.benchmark.transactions().len(),
+        retry_max: drive.options.retry_max,
+        failed_at_once: Default::default(),
+    }
+}
+
+fn about<'a>(drive: &Drive<'a>, window: Window) -> About<'a> {
+    About {
+        name: drive.name,
+        benchmark: drive.benchmark.name(),
+        is_analytical: drive.benchmark.is_analytical(),
+        transactions: drive.benchmark.transactions(),
+        clients: drive.options.clients,
+        window: window.measure,
+    }
+}
+
+/// A client's thread and the position of its workload.
+struct ClientThread<'scope> {
+    workload: usize,
+    handle: ScopedJoinHandle<'scope, Option<Recorder>>,
+}
+
+fn spawn_clients<'scope, 'env: 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    drives: &'env [Drive<'env>],
+    teams: &'env [Team<'env>],
+    run: &'env Run,
+    connected: &Sender<Connected>,
+) -> Vec<ClientThread<'scope>> {
+    let mut clients = Vec::new();
+    for (workload, (drive, team)) in drives.iter().zip(teams).enumerate() {
+        for client in 0..team.clients {
+            let connected = connected.clone();
+            let work = move || client_thread(drive, team, run, workload, client, &connected);
+            let name = format!("{}-{client}", team.workload);
+            match thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                Ok(handle) => clients.push(ClientThread { workload, handle }),
+                Err(error) => {
+                    let workload = team.workload.to_owned();
+                    run.fail(DriveError::NoThread { workload, client, reason: error.to_string() });
+                    return clients;
+                }
+            }
+        }
+    }
+    clients
+}
+
+/// Everything a client's thread does. `None` if the run has failed, or has ended before this client began.
+fn client_thread(
+    drive: &Drive<'_>,
+    team: &Team<'_>,
+    run: &Run,
+    workload: usize,
+    client: usize,
+    connected: &Sender<Connected>,
+) -> Option<Recorder> {
+    let result = panic_message::catching(|| {
+        let mut user = drive.benchmark.client(client);
+        let mut session = drive.database.session(drive.benchmark.schema()).map_err(|error| DriveError::NoSession {
+            workload: drive.name.to_owned(),
+            client,
+            error,
+        })?;
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        // Nobody listens any more once the run has failed; then `begin` never comes, and `halt` does.
+        let _ = connected.send(Connected { workload, client, thread });
+        let Some(begin) = wait_for_begin(run) else { return Ok(None) };
+        let client_loop = ClientLoop {
+            clock: &run.clock,
+            signals: &run.signals,
+            team,
+            number: client,
+            pacing: Pacing::new(drive.options, drive.name, client, begin),
+            urgency: Urgency::new(drive.options, drive.name, client),
+            past_end: false,
+        };
+        client_loop.run(&mut *user, &mut *session, begin).map(Some)
+    });
+    let error = match result {
+        Ok(Ok(recorder)) => return recorder,
+        Ok(Err(error)) => error,
+        Err(message) => DriveError::ClientPanicked { workload: drive.name.to_owned(), client, message },
+    };
+    run.fail(error);
+    None
+}
+
+fn wait_for_begin(run: &Run) -> Option<Nanos> {
+    loop {
+        if run.signals.halted() {
+            return None;
+        }
+        if let Some(begin) = run.begin.get() {
+            return Some(*begin);
+        }
+        // Unparked at the beginning; the time limit is for an unpark that the session's own code has swallowed.
+        thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+/// Waits for all clients to end and adds up what each workload's noted down.
+fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
+    let mut recorders: Vec<Recorder> = teams.iter().map(|team| Recorder::new(team.transactions)).collect();
+    for client in clients {
+        let recorder = client.handle.join().expect("panics are caught within the thread");
+        if let Some(recorder) = recorder {
+            recorders[client.workload].merge(&recorder);
+        }
+    }
+    recorders
+}
+
+/// What became of the window.
+struct Observed {
+    /// From the observer's `opened` to its `closed`.
+    length: Duration,
+    warnings: Vec<String>,
+}
+
+struct Coordinator<'a, 'scope> {
+    run: &'a Run,
+    clients: &'a [ClientThread<'scope>],
+    observer: &'a mut dyn WindowObserver,
+    stop: &'a AtomicBool,
+}
+
+impl Coordinator<'_, '_> {
+    /// Goes through the phases; `None` if the run failed or was stopped before the window had ended.
+    fn phases(&mut self, drives: &[Drive<'_>], connected: &Receiver<Connected>, window: Window) -> Option<Observed> {
+        let mut threads = self.wait_for_connections(drives, connected)?;
+        let begin = self.run.clock.now();
+        self.run.begin.set(begin).expect("set here only");
+        self.wake_all();
+        self.watch(Phase::WarmUp, begin, begin + nanos(window.warmup))?;
+        // Asked for as late as possible: an embedded database may start its workers with the first query.
+        for (drive, threads) in drives.iter().zip(&mut threads) {
+            if drive.benchmark.is_analytical() {
+                threads.workers = Some(drive.database.query_threads());
+            }
+        }
+        self.observer.opened(&threads);
+        let opened = self.run.clock.now();
+        let bounds = Bounds { begin: opened + nanos(LEAD), end: opened + nanos(LEAD) + nanos(window.measure) };
+        self.run.signals.bounds.set(bounds).expect("set here only");
+        let mut warnings = Vec::new();
+        let late = self.run.clock.now().saturating_sub(bounds.begin);
+        if late > 0 {
+            let late = Duration::from_nanos(late);
+            warnings.push(format!(
+                "the window was announced {late:?} after it began, because the coordinator got no processor; requests that ended before are not counted"
+            ));
+        }
+        self.watch(Phase::Measure, bounds.begin, bounds.end)?;
+        let closed = self.run.clock.now();
+        self.observer.closed();
+        self.run.signals.pass_end();
+        self.finish(bounds.end);
+        Some(Observed { length: Duration::from_nanos(closed - opened), warnings })
+    }
+
+    /// Waits until every client has a session; its thread's id is then known.
+    fn wait_for_connections(
+        &mut self,
+        drives: &[Drive<'_>],
+        connected: &Receiver<Connected>,
+    ) -> Option<Vec<WorkloadThreads>> {
+        let mut threads: Vec<WorkloadThreads> = drives
+            .iter()
+            .map(|drive| WorkloadThreads {
+                workload: drive.name.to_owned(),
+                clients: vec![0; drive.options.clients],
+                workers: None,
+            })
+            .collect();
+        let mut missing: usize = drives.iter().map(|drive| drive.options.clients).sum();
+        while missing > 0 {
+            if !self.may_go_on() {
+                return None;
+            }
+            match connected.recv_timeout(LOOK_EVERY) {
+                Ok(Connected { workload, client, thread }) => {
+                    threads[workload].clients[client] = thread;
+                    missing -= 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The failure of the last client to go is about to be seen by `may_go_on`.
+                Err(RecvTimeoutError::Disconnected) => thread::yield_now(),
+            }
+        }
+        Some(threads)
+    }
+
+    /// Waits until `end`; `None` if the run fails or is stopped before.
+    fn watch(&mut self, phase: Phase, begin: Nanos, end: Nanos) -> Option<()> {
+        loop {
+            let now = self.run.clock.now();
+            if now >= end {
+                return Some(());
+            }
+            if !self.may_go_on() {
+                return None;
+            }
+            let elapsed = Duration::from_nanos(now.saturating_sub(begin));
+            self.observer.tick(Progress { phase, elapsed, length: Some(Duration::from_nanos(end - begin)) });
+            self.run.clock.doze_until(end.min(now + nanos(LOOK_EVERY)));
+        }
+    }
+
+    /// Waits until no request is left of those in flight at the window's end. Ctrl-C ends the waiting for those who
+    /// only keep up the load.
+    fn finish(&mut self, end: Nanos) {
+        while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
+            // A client that sleeps has to be woken to see that the window has ended. Again and again, because a session
+            // may use the thread's parking for its own purposes and swallow one.
+            self.wake_all();
+            let now = self.run.clock.now();
+            let elapsed = Duration::from_nanos(now - end);
+            self.observer.tick(Progress { phase: Phase::Finish, elapsed, length: None });
+            self.run.clock.doze_until(now + nanos(LOOK_EVERY));
+        }
+    }
+
+    fn wake_all(&self) {
+        self.clients.iter().for_each(|client| client.handle.thread().unpark());
+    }
+
+    /// Whether neither a client nor Ctrl-C has ended the run.
+    fn may_go_on(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            self.run.fail(DriveError::Stopped);
+        }
+        !self.run.signals.halted()
+    }
+}
+
+impl Drop for Coordinator<'_, '_> {
+    /// Ends the clients, also when an observer has panicked: the scope would wait for them forever.
+    fn drop(&mut self) {
+        self.run.signals.halt.store(true, Ordering::Relaxed);
+        self.wake_all();
+    }
+}
+
+/// A span of time on the run's clock.
+fn nanos(length: Duration) -> Nanos {
+    length.as_nanos() as Nanos
+}

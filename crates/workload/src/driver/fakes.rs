@@ -1,0 +1,207 @@
+//! A database that does nothing, or what a script says, and a benchmark with it: ordinary implementations of the public
+//! traits, for the tests of the driver.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use plimsoll_policy::Priority;
+
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::schema::{Schema, TableId};
+use crate::statement::{Rows, Statement, Value};
+
+static SCHEMA: Schema = Schema { name: "fake", tables: &[] };
+
+/// What one attempt at a transaction comes to: [`Session::commit`] acts upon it.
+pub(crate) type Act = Arc<dyn Fn(u64) -> Result<(), DatabaseError> + Send + Sync>;
+
+/// A database in which the n-th commit of all does what the script says of n.
+pub(crate) struct FakeDatabase {
+    act: Act,
+    commits: Arc<AtomicU64>,
+    refuse_sessions: bool,
+    priorities: Arc<Mutex<Vec<Priority>>>,
+}
+
+impl FakeDatabase {
+    /// One in which everything succeeds at once.
+    pub(crate) fn quick() -> Self {
+        FakeDatabase::scripted(|_| Ok(()))
+    }
+
+    /// One in which attempt number n, from 0, does what `act` says.
+    pub(crate) fn scripted(act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static) -> Self {
+        FakeDatabase { act: Arc::new(act), commits: Arc::default(), refuse_sessions: false, priorities: Arc::default() }
+    }
+
+    /// One that opens no session.
+    pub(crate) fn closed() -> Self {
+        FakeDatabase { refuse_sessions: true, ..FakeDatabase::quick() }
+    }
+
+    /// Every priority that sessions were told, in order.
+    pub(crate) fn priorities(&self) -> Vec<Priority> {
+        self.priorities.lock().expect("no panic while held").clone()
+    }
+}
+
+impl Database for FakeDatabase {
+    fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        if self.refuse_sessions {
+            return Err(DatabaseError::Failed("too many connections".to_owned()));
+        }
+        Ok(Box::new(FakeSession {
+            act: self.act.clone(),
+            commits: self.commits.clone(),
+            priorities: self.priorities.clone(),
+            usage: SessionUsage { lock_wait: Some(Duration::ZERO), lock_waits: 0 },
+        }))
+    }
+
+    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        vec![41, 42]
+    }
+}
+
+struct FakeSession {
+    act: Act,
+    commits: Arc<AtomicU64>,
+    priorities: Arc<Mutex<Vec<Priority>>>,
+    usage: SessionUsage,
+}
+
+impl Session for FakeSession {
+    fn set_priority(&mut self, priority: Priority) {
+        self.priorities.lock().expect("no panic while held").push(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        _statement: &'static Statement,
+        _parameters: &[Value<'_>],
+        _rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    /// Waits for one lock, for a microsecond, in every transaction; then does what the script says.
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.usage.lock_wait = self.usage.lock_wait.map(|wait| wait + Duration::from_micros(1));
+        self.usage.lock_waits += 1;
+        (self.act)(self.commits.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn query(&mut self, _sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        Err(DatabaseError::Unsupported("queries".to_owned()))
+    }
+
+    fn usage(&self) -> SessionUsage {
+        self.usage
+    }
+}
+
+/// Three kinds of transaction in turn; the third rolls itself back.
+pub(crate) struct FakeBenchmark {
+    analytical: bool,
+    /// How many requests have been drawn, by client number; clients beyond the list are not counted.
+    pub(crate) drawn: Arc<[AtomicUsize; 4]>,
+}
+
+impl FakeBenchmark {
+    /// A transactional one.
+    pub(crate) fn new() -> Self {
+        FakeBenchmark { analytical: false, drawn: Arc::default() }
+    }
+
+    /// One that says that its requests are queries.
+    pub(crate) fn analytical() -> Self {
+        FakeBenchmark { analytical: true, ..FakeBenchmark::new() }
+    }
+}
+
+impl Benchmark for FakeBenchmark {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn schema(&self) -> &'static Schema {
+        &SCHEMA
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &["first", "second", "rolled_back"]
+    }
+
+    fn is_analytical(&self) -> bool {
+        self.analytical
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, _database: &dyn Database, _progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        Ok(())
+    }
+
+    fn client(&self, number: usize) -> Box<dyn Client> {
+        let kinds = VecDeque::from([0, 1, 2]);
+        Box::new(FakeClient { number, kinds, kind: 0, drawn: self.drawn.clone() })
+    }
+
+    fn check(&self, _database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        Ok(Vec::new())
+    }
+}
+
+struct FakeClient {
+    number: usize,
+    kinds: VecDeque<usize>,
+    kind: usize,
+    drawn: Arc<[AtomicUsize; 4]>,
+}
+
+impl Client for FakeClient {
+    fn draw(&mut self) -> usize {
+        self.kind = self.kinds[0];
+        self.kinds.rotate_left(1);
+        if let Some(drawn) = self.drawn.get(self.number) {
+            drawn.fetch_add(1, Ordering::Relaxed);
+        }
+        self.kind
+    }
+
+    fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
+        session.begin()?;
+        session.commit()?;
+        Ok(if self.kind == 2 { Outcome::RolledBack } else { Outcome::Committed })
+    }
+}

@@ -1,0 +1,147 @@
+//! What a run measured: plain data, one window for all of it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use plimsoll_policy::Priority;
+use serde::Serialize;
+
+use super::recorder::{Cell, Recorder, empty_histogram};
+
+/// What all workloads of a run did within its window.
+#[derive(Debug, Clone)]
+pub struct DriveMeasurement {
+    /// The exact length of the window; every rate is per second of it.
+    pub window: Duration,
+    /// From the moment the observer was told that the window opens to the moment it was told that it has closed. Longer
+    /// than the window by what the coordinator's wake-ups took; what sensors counted belongs to this length.
+    pub observed: Duration,
+    /// The workloads, in the order given.
+    pub workloads: Vec<WorkloadMeasurement>,
+    /// What a reader of the figures must know; empty if all is well.
+    pub warnings: Vec<String>,
+}
+
+/// What one workload did within the window.
+#[derive(Debug, Clone)]
+pub struct WorkloadMeasurement {
+    /// Its name in the experiment.
+    pub name: String,
+    /// Its benchmark's name.
+    pub benchmark: &'static str,
+    /// Whether its requests are queries that run on the database's query threads.
+    pub is_analytical: bool,
+    /// How many clients ran.
+    pub clients: usize,
+    /// The exact length of the window.
+    pub window: Duration,
+    /// Everything, whatever its class and kind: the merger of [`transactions`](Self::transactions).
+    pub all: PartMeasurement,
+    /// The parts by priority, high first; a priority that no request had is absent.
+    pub classes: Vec<(Priority, PartMeasurement)>,
+    /// The parts by kind of transaction or query, in the benchmark's order, all of them.
+    pub transactions: Vec<(&'static str, PartMeasurement)>,
+    /// Attempts that came to nothing.
+    pub aborted: AbortCounts,
+    /// Sum of the latencies of the completed requests, exact where histograms are rounded.
+    pub response_total: Duration,
+    /// Time inside the window during which clients had a request under way, summed over clients: from the moment a
+    /// request could begin (its intended start, or the end of the client's previous request if later) to its end,
+    /// clipped to the window. At most `clients * window`. The denominator of time shares.
+    pub occupied: Duration,
+    /// Time spent waiting for locks by requests that ended inside the window; `None` where the target cannot tell.
+    pub lock_wait: Option<Duration>,
+    /// How many lock requests had to wait, of requests that ended inside the window.
+    pub lock_waits: u64,
+    /// Completed requests whose latency was above the histograms' largest value and recorded as that.
+    pub clamped: u64,
+}
+
+/// Requests of a workload, or of a part of it, within the window.
+#[derive(Debug, Clone)]
+pub struct PartMeasurement {
+    /// Requests that ended inside the window, those that rolled themselves back as prescribed included.
+    pub completed: u64,
+    /// Requests weighted with the share of their time inside the window, both edges included.
+    pub work_done: f64,
+    /// Per second of window: work done for an analytical benchmark, completed requests for all others.
+    pub throughput_per_s: f64,
+    /// Latency of the completed requests from their intended start, microseconds.
+    pub latency_us: Histogram<u64>,
+}
+
+/// Attempts that came to nothing, of requests that ended inside the window. Counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct AbortCounts {
+    /// Attempts rolled back as victim of a deadlock.
+    pub deadlock: u64,
+    /// Attempts rolled back for a more important transaction.
+    pub preempted: u64,
+    /// Requests that rolled themselves back as the benchmark prescribes; these are completed too.
+    pub user: u64,
+    /// Requests given up: an error, or more retries than the bound.
+    pub error: u64,
+}
+
+impl AbortCounts {
+    pub(super) fn add(&mut self, other: &AbortCounts) {
+        self.deadlock += other.deadlock;
+        self.preempted += other.preempted;
+        self.user += other.user;
+        self.error += other.error;
+    }
+}
+
+/// What is known of a workload beside what its clients noted down.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About<'a> {
+    pub name: &'a str,
+    pub benchmark: &'static str,
+    pub is_analytical: bool,
+    pub transactions: &'static [&'static str],
+    pub clients: usize,
+    pub window: Duration,
+}
+
+impl About<'_> {
+    /// Puts together what a workload's clients noted down.
+    pub(super) fn measurement(&self, recorder: &Recorder) -> WorkloadMeasurement {
+        let cells = |transaction| Priority::ALL.into_iter().filter_map(move |p| recorder.cell(transaction, p));
+        let kinds = 0..self.transactions.len();
+        let transactions = self.transactions.iter().zip(kinds.clone());
+        let classes = Priority::ALL.into_iter().rev().filter_map(|priority| {
+            let mut cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority)).peekable();
+            cells.peek()?;
+            Some((priority, self.part(cells)))
+        });
+        WorkloadMeasurement {
+            name: self.name.to_owned(),
+            benchmark: self.benchmark,
+            is_analytical: self.is_analytical,
+            clients: self.clients,
+            window: self.window,
+            all: self.part(kinds.clone().flat_map(cells)),
+            classes: classes.collect(),
+            transactions: transactions.map(|(name, kind)| (*name, self.part(cells(kind)))).collect(),
+            aborted: recorder.aborted,
+            response_total: Duration::from_nanos(recorder.response_total),
+            occupied: Duration::from_nanos(recorder.occupied),
+            lock_wait: recorder.lock_wait,
+            lock_waits: recorder.lock_waits,
+            clamped: recorder.clamped,
+        }
+    }
+
+    fn part<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> PartMeasurement {
+        let mut sum = Cell { latency: empty_histogram(), work_done: 0.0 };
+        cells.for_each(|cell| sum.merge(cell));
+        let completed = sum.latency.len();
+        let amount = if self.is_analytical { sum.work_done } else { completed as f64 };
+        PartMeasurement {
+            completed,
+            work_done: sum.work_done,
+            throughput_per_s: amount / self.window.as_secs_f64(),
+            latency_us: sum.latency,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How a workload's clients behave.
+
+use serde::Serialize;
+
+use super::{Delay, Drive, DriveError, PriorityRule, Window};
+
+/// How many clients a workload has and how they behave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClientOptions {
+    /// How many clients run at once.
+    pub clients: usize,
+    /// Closed loop: how long a client waits between the end of a request and the intended start of its next.
+    pub think: Delay,
+    /// Open loop: arrivals per second of all clients together, whatever the database can take. `None`: closed loop.
+    ///
+    /// Each client has its share of the arrivals as a Poisson process of its own; a request whose client is still busy
+    /// waits for that client, and the wait is part of its latency.
+    pub rate: Option<f64>,
+    /// The priority of each request.
+    pub priority: PriorityRule,
+    /// How often a request is run again after a deadlock or a preemption before it is given up as an error.
+    ///
+    /// The default of 20 is well above the five rollbacks after which lock schedulers promote a starving transaction,
+    /// so that reaching it means that something is wrong and not that luck was bad.
+    pub retry_max: u32,
+    /// Think times, arrivals and priorities are drawn from this, the workload's name and the client's number.
+    pub seed: u64,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            clients: 1,
+            think: Delay::None,
+            rate: None,
+            priority: PriorityRule::default(),
+            retry_max: 20,
+            seed: 7,
+        }
+    }
+}
+
+/// Refuses settings under which no client could run or no figure would mean anything.
+pub(super) fn validate(drives: &[Drive<'_>], window: Window) -> Result<(), DriveError> {
+    let refuse = |workload: &str, what: String| Err(DriveError::Options { workload: workload.to_owned(), what });
+    if drives.is_empty() {
+        return refuse("(none)", "there is nothing to run; name at least one workload".to_owned());
+    }
+    for (position, drive) in drives.iter().enumerate() {
+        let options = drive.options;
+        if drives[..position].iter().any(|other| other.name == drive.name) {
+            return refuse(drive.name, "two workloads have this name; give each its own".to_owned());
+        }
+        if options.clients == 0 {
+            return refuse(drive.name, "0 clients measure nothing; use 1 or more".to_owned());
+        }
+        if window.measure.is_zero() {
+            return refuse(drive.name, "a window of 0 s measures nothing; make it longer".to_owned());
+        }
+        let Some(rate) = options.rate else { continue };
+        if !(rate.is_finite() && rate > 0.0) {
+            return refuse(drive.name, format!("a rate of {rate} per second; use a number above 0"));
+        }
+        if options.think != Delay::None {
+            let what = format!("both a rate ({rate}/s) and a think time ({}); give one of them", options.think);
+            return refuse(drive.name, what);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::driver::fakes::{FakeBenchmark, FakeDatabase};
+
+    fn check(options: ClientOptions, measure: Duration, expect: Option<&str>) {
+        let (benchmark, database) = (FakeBenchmark::new(), FakeDatabase::quick());
+        let drive = Drive { name: "oltp", benchmark: &benchmark, database: &database, options: &options };
+        let found = validate(&[drive], Window { warmup: Duration::ZERO, measure }).map_err(|error| error.to_string());
+        assert_eq!(found.err().as_deref(), expect);
+    }
+
+    #[test]
+    fn senseless_settings_are_refused_with_the_remedy() {
+        let second = Duration::from_secs(1);
+        let base = ClientOptions::default;
+        check(base(), second, None);
+        check(ClientOptions { rate: Some(5.0), ..base() }, second, None);
+        let nothing = "workload oltp: 0 clients measure nothing; use 1 or more";
+        check(ClientOptions { clients: 0, ..base() }, second, Some(nothing));
+        let short = "workload oltp: a window of 0 s measures nothing; make it longer";
+        check(base(), Duration::ZERO, Some(short));
+        let rate = "workload oltp: a rate of -1 per second; use a number above 0";
+        check(ClientOptions { rate: Some(-1.0), ..base() }, second, Some(rate));
+        let think = "exp 1ms".parse().expect("a delay");
+        let both = "workload oltp: both a rate (5/s) and a think time (exp 1ms); give one of them";
+        check(ClientOptions { rate: Some(5.0), think, ..base() }, second, Some(both));
+    }
+}

@@ -1,0 +1,302 @@
+//! What one client notes down about its requests, and the rule by which a request counts.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use plimsoll_policy::Priority;
+
+use super::clock::Nanos;
+use super::measurement::AbortCounts;
+use crate::benchmark::Outcome;
+use crate::database::SessionUsage;
+
+/// Latencies above this are recorded as this, and counted as clamped.
+pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
+
+/// Three significant digits: a recorded latency is off by at most one part in a thousand.
+const DIGITS: u8 = 3;
+
+/// A histogram of microseconds with nothing in it.
+pub(super) fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX.as_micros() as u64, DIGITS)
+        .expect("bounds and digits are within its limits")
+}
+
+/// The measurement window, `begin` inclusive, `end` exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// When it opens.
+    pub begin: Nanos,
+    /// When it closes.
+    pub end: Nanos,
+}
+
+impl Bounds {
+    fn contains(&self, moment: Nanos) -> bool {
+        (self.begin..self.end).contains(&moment)
+    }
+
+    /// How much of `from..to` lies inside.
+    fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
+        to.min(self.end).saturating_sub(from.max(self.begin))
+    }
+}
+
+/// One request that has ended, well or not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    /// Position in the benchmark's list of transactions.
+    pub transaction: usize,
+    /// Its priority.
+    pub priority: Priority,
+    /// When it was meant to begin.
+    pub intended: Nanos,
+    /// When it could begin: as intended, or when its client was done with the previous one.
+    pub ready: Nanos,
+    /// When its last attempt ended.
+    pub end: Nanos,
+    /// How its last attempt ended; `None` for a request given up.
+    pub outcome: Option<Outcome>,
+    /// Attempts rolled back as a deadlock's victim. A count.
+    pub deadlocks: u32,
+    /// Attempts rolled back for a more important transaction. A count.
+    pub preemptions: u32,
+    /// Time spent waiting for locks; `None` where the target cannot tell.
+    pub lock_wait: Option<Duration>,
+    /// Lock requests that had to wait. A count.
+    pub lock_waits: u64,
+}
+
+/// Requests of one kind and priority.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    /// Latency of completed requests, microseconds.
+    pub latency: Histogram<u64>,
+    /// Requests completed, each weighted with the share of its time inside the window.
+    pub work_done: f64,
+}
+
+impl Cell {
+    fn new() -> Self {
+        Cell { latency: empty_histogram(), work_done: 0.0 }
+    }
+
+    /// Takes in what another cell has.
+    pub(super) fn merge(&mut self, other: &Cell) {
+        self.latency.add(&other.latency).expect("all histograms have the same bounds");
+        self.work_done += other.work_done;
+    }
+}
+
+/// What one client, or after merging one workload, has noted down.
+#[derive(Debug, Clone)]
+pub(super) struct Recorder {
+    /// By transaction, then priority; made when first needed, because a cell may take hundreds of kilobytes.
+    pub cells: Vec<Option<Box<Cell>>>,
+    /// Attempts that came to nothing.
+    pub aborted: AbortCounts,
+    /// Sum of the latencies of completed requests.
+    pub response_total: Nanos,
+    /// Time inside the window during which a request was under way, from `ready` to its end.
+    pub occupied: Nanos,
+    /// Lock waits of the requests that ended inside; `None` once a session could not tell.
+    pub lock_wait: Option<Duration>,
+    /// Lock requests that had to wait, of the requests that ended inside. A count.
+    pub lock_waits: u64,
+    /// Completed requests whose latency was above [`LATENCY_MAX`]. A count.
+    pub clamped: u64,
+}
+
+impl Recorder {
+    /// Nothing noted down yet, for a benchmark with so many kinds of transaction.
+    pub(super) fn new(transactions: usize) -> Self {
+        Recorder {
+            cells: vec![None; transactions * Priority::ALL.len()],
+            aborted: AbortCounts::default(),
+            response_total: 0,
+            occupied: 0,
+            lock_wait: Some(Duration::ZERO),
+            lock_waits: 0,
+            clamped: 0,
+        }
+    }
+
+    /// Where requests of that kind are noted down.
+    pub(super) fn cell(&self, transaction: usize, priority: Priority) -> Option<&Cell> {
+        self.cells[position(transaction, priority)].as_deref()
+    }
+
+    /// Notes down a request as far as the window is concerned with it.
+    pub(super) fn note(&mut self, request: &Ended, window: &Bounds) {
+        let inside = window.overlap(request.ready, request.end);
+        let counted = window.contains(request.end);
+        if inside == 0 && !counted {
+            return;
+        }
+        self.occupied += inside;
+        if counted {
+            self.note_counted(request);
+        }
+        if request.outcome.is_none() {
+            return;
+        }
+        let cell =
+            self.cells[position(request.transaction, request.priority)].get_or_insert_with(|| Box::new(Cell::new()));
+        // A request that took no time at all by the clock is wholly where it ended.
+        let length = request.end - request.ready;
+        cell.work_done += if length == 0 { 1.0 } else { inside as f64 / length as f64 };
+        if counted {
+            let latency = request.end - request.intended;
+            let highest = LATENCY_MAX.as_micros() as u64;
+            let microseconds = ((latency + 500) / 1_000).max(1);
+            cell.latency.saturating_record(microseconds.min(highest));
+            self.clamped += u64::from(microseconds > highest);
+            self.response_total += latency;
+        }
+    }
+
+    /// Notes down what concerns requests that ended inside the window, given up or not.
+    fn note_counted(&mut self, request: &Ended) {
+        self.aborted.deadlock += u64::from(request.deadlocks);
+        self.aborted.preempted += u64::from(request.preemptions);
+        match request.outcome {
+            Some(Outcome::Committed) => {}
+            Some(Outcome::RolledBack) => self.aborted.user += 1,
+            None => self.aborted.error += 1,
+        }
+        self.lock_wait = self.lock_wait.zip(request.lock_wait).map(|(sum, wait)| sum + wait);
+        self.lock_waits += request.lock_waits;
+    }
+
+    /// Takes in what another recorder of the same workload has.
+    pub(super) fn merge(&mut self, other: &Recorder) {
+        for (cell, other) in self.cells.iter_mut().zip(&other.cells) {
+            match (cell, other) {
+                (_, None) => {}
+                (Some(cell), Some(other)) => cell.merge(other),
+                (cell @ None, Some(_)) => *cell = other.clone(),
+            }
+        }
+        self.aborted.add(&other.aborted);
+        self.response_total += other.response_total;
+        self.occupied += other.occupied;
+        self.lock_wait = self.lock_wait.zip(other.lock_wait).map(|(a, b)| a + b);
+        self.lock_waits += other.lock_waits;
+        self.clamped += other.clamped;
+    }
+}
+
+fn position(transaction: usize, priority: Priority) -> usize {
+    transaction * Priority::ALL.len() + priority as usize
+}
+
+/// What a session has waited for locks between two looks at its usage.
+pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> (Option<Duration>, u64) {
+    let wait = before.lock_wait.zip(after.lock_wait).map(|(before, after)| after.saturating_sub(before));
+    (wait, after.lock_waits.saturating_sub(before.lock_waits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Bounds = Bounds { begin: 1_000_000, end: 2_000_000 };
+
+    fn request(intended: Nanos, end: Nanos) -> Ended {
+        Ended {
+            transaction: 1,
+            priority: Priority::High,
+            intended,
+            ready: intended,
+            end,
+            outcome: Some(Outcome::Committed),
+            deadlocks: 1,
+            preemptions: 0,
+            lock_wait: Some(Duration::from_micros(10)),
+            lock_waits: 2,
+        }
+    }
+
+    /// Notes one request and looks at: completed, work done, occupied, lock waits.
+    fn check(intended: Nanos, end: Nanos, expect: (u64, f64, Nanos, u64)) {
+        let mut recorder = Recorder::new(3);
+        recorder.note(&request(intended, end), &WINDOW);
+        let cell = recorder.cell(1, Priority::High);
+        let found = (
+            cell.map_or(0, |cell| cell.latency.len()),
+            cell.map_or(0.0, |cell| cell.work_done),
+            recorder.occupied,
+            recorder.lock_waits,
+        );
+        assert_eq!(found, expect, "{intended}..{end}");
+    }
+
+    #[test]
+    fn a_request_counts_where_it_ends_and_is_credited_where_it_ran() {
+        check(100, 999_999, (0, 0.0, 0, 0));
+        check(500_000, 1_500_000, (1, 0.5, 500_000, 2));
+        check(1_200_000, 1_300_000, (1, 1.0, 100_000, 2));
+        check(1_750_000, 2_250_000, (0, 0.5, 250_000, 0));
+        check(500_000, 2_500_000, (0, 0.5, 1_000_000, 0));
+        check(2_000_000, 2_100_000, (0, 0.0, 0, 0));
+        // The window's ends: its begin is inside, its end is outside.
+        check(1_000_000, 1_000_000, (1, 1.0, 0, 2));
+        check(2_000_000, 2_000_000, (0, 0.0, 0, 0));
+    }
+
+    #[test]
+    fn back_to_back_requests_fill_the_window_whatever_their_length() {
+        for length in [300, 70_001, 900_000] {
+            let mut recorder = Recorder::new(3);
+            let mut start = 0;
+            while start < 4_000_000 {
+                recorder.note(&request(start, start + length), &WINDOW);
+                start += length;
+            }
+            let work_done = recorder.cell(1, Priority::High).expect("some ran").work_done;
+            assert!((work_done * length as f64 - 1_000_000.0).abs() < 1.0, "{length}: {work_done}");
+            assert_eq!(recorder.occupied, 1_000_000);
+        }
+    }
+
+    #[test]
+    fn a_request_given_up_is_an_error_and_nothing_else() {
+        let mut recorder = Recorder::new(3);
+        recorder.note(&Ended { outcome: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        assert_eq!(recorder.aborted, AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
+        assert!(recorder.cell(1, Priority::High).is_none());
+        assert_eq!((recorder.occupied, recorder.response_total), (100_000, 0));
+    }
+
+    #[test]
+    fn queueing_before_the_client_was_ready_is_latency_but_occupies_nobody() {
+        let mut recorder = Recorder::new(3);
+        recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
+        assert_eq!((recorder.occupied, recorder.response_total), (100_000, 500_000));
+        assert_eq!(recorder.cell(1, Priority::High).expect("noted").latency.max(), 500);
+    }
+
+    #[test]
+    fn latencies_above_an_hour_are_clamped_and_counted() {
+        let mut recorder = Recorder::new(3);
+        let window = Bounds { begin: 0, end: Nanos::MAX };
+        recorder.note(&request(0, 3_601_000_000_000), &window);
+        recorder.note(&request(0, 3_600_000_000_000), &window);
+        assert_eq!(recorder.clamped, 1);
+        let cell = recorder.cell(1, Priority::High).expect("noted");
+        assert_eq!(cell.latency.len(), 2);
+        assert!(cell.latency.equivalent(cell.latency.max(), 3_600_000_000));
+    }
+
+    #[test]
+    fn one_session_that_cannot_tell_its_lock_waits_makes_the_sum_unknown() {
+        let mut known = Recorder::new(3);
+        known.note(&request(1_100_000, 1_200_000), &WINDOW);
+        assert_eq!(known.lock_wait, Some(Duration::from_micros(10)));
+        let mut unknown = Recorder::new(3);
+        unknown.note(&Ended { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        known.merge(&unknown);
+        assert_eq!(known.lock_wait, None);
+        assert_eq!(known.cell(1, Priority::High).expect("merged").latency.len(), 2);
+    }
+}

@@ -1,0 +1,362 @@
+//! Tests of whole runs: with a clock that jumps where time matters, with short real windows elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use plimsoll_policy::Priority;
+
+use super::client_loop::{ClientLoop, Signals, Team};
+use super::clock::{Clock, Nanos};
+use super::fakes::{FakeBenchmark, FakeDatabase};
+use super::pacing::{Pacing, Urgency};
+use super::recorder::{Bounds, Recorder};
+use super::*;
+use crate::benchmark::Benchmark;
+
+const MS: Nanos = 1_000_000;
+
+/// A clock that stands still unless somebody works or sleeps.
+#[derive(Debug, Clone, Default)]
+struct JumpingClock(Arc<AtomicU64>);
+
+impl JumpingClock {
+    fn pass(&self, length: Nanos) {
+        self.0.fetch_add(length, Ordering::Relaxed);
+    }
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Nanos {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn doze_until(&self, deadline: Nanos) {
+        self.0.store(deadline, Ordering::Relaxed);
+    }
+}
+
+/// One client, alone, in time that jumps: attempt number n takes `service(n)` and comes to `act(n)`.
+fn simulate(
+    options: &ClientOptions,
+    window: Bounds,
+    service: impl Fn(u64) -> Nanos + Send + Sync + 'static,
+    act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static,
+) -> Result<Recorder, DriveError> {
+    let clock = JumpingClock::default();
+    let database_clock = clock.clone();
+    let database = FakeDatabase::scripted(move |number| {
+        database_clock.pass(service(number));
+        act(number)
+    });
+    let benchmark = FakeBenchmark::new();
+    let signals = Signals::new(1);
+    signals.bounds.set(window).expect("new");
+    let team = Team {
+        workload: "w",
+        clients: 1,
+        transactions: benchmark.transactions().len(),
+        retry_max: options.retry_max,
+        failed_at_once: AtomicUsize::new(0),
+    };
+    let mut session = database.session(benchmark.schema()).expect("it opens sessions");
+    let client_loop = ClientLoop {
+        clock: &clock,
+        signals: &signals,
+        team: &team,
+        number: 0,
+        pacing: Pacing::new(options, "w", 0, 0),
+        urgency: Urgency::new(options, "w", 0),
+        past_end: false,
+    };
+    client_loop.run(&mut *benchmark.client(0), &mut *session, 0)
+}
+
+fn latencies(recorder: &Recorder) -> Histogram<u64> {
+    let mut all = super::recorder::empty_histogram();
+    for cell in recorder.cells.iter().flatten() {
+        all.add(&cell.latency).expect("equal bounds");
+    }
+    all
+}
+
+#[test]
+fn open_loop_latency_shows_the_backlog_of_one_long_block() {
+    let options = ClientOptions { rate: Some(1000.0), ..ClientOptions::default() };
+    let window = Bounds { begin: 0, end: 1000 * MS };
+    // The database blocks for 100 ms once, and else takes 10 us.
+    let service = |number| if number == 50 { 100 * MS } else { MS / 100 };
+    let all = latencies(&simulate(&options, window, service, |_| Ok(())).expect("it runs"));
+    // About a hundred requests arrive while it is blocked, evenly late by up to 100 ms; a driver that measured from the
+    // actual start would see one.
+    let late = all.count_between(10_000, 3_600_000_000);
+    assert!((60..=130).contains(&late), "{late} of {}", all.len());
+    let evenly = all.count_between(40_000, 60_000);
+    assert!((8..=40).contains(&evenly), "{evenly}");
+    // Nothing is lost: all arrivals of the second are there.
+    assert!((850..=1150).contains(&all.len()), "{}", all.len());
+}
+
+#[test]
+fn a_closed_loop_measures_the_service_and_thinks_in_between() {
+    let options = ClientOptions { think: "const 9ms".parse().expect("a delay"), ..ClientOptions::default() };
+    let window = Bounds { begin: 100 * MS, end: 200 * MS };
+    let recorder = simulate(&options, window, |_| MS, |_| Ok(())).expect("it runs");
+    let all = latencies(&recorder);
+    // A request every 10 ms: the one that ends as the window begins counts, the one that ends with it only occupies.
+    assert_eq!(all.len(), 10);
+    assert!(all.equivalent(all.min(), 1_000) && all.equivalent(all.max(), 1_000));
+    assert_eq!((recorder.occupied, recorder.response_total), (10 * MS, 10 * MS));
+}
+
+#[test]
+fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
+    let options = ClientOptions { retry_max: 3, ..ClientOptions::default() };
+    let window = Bounds { begin: 0, end: 8 * MS };
+    // The first request is a victim twice and then succeeds; the second is preempted for good.
+    let act = |number| match number {
+        0 | 1 => Err(DatabaseError::Deadlock),
+        3..=6 => Err(DatabaseError::Preempted),
+        _ => Ok(()),
+    };
+    let recorder = simulate(&options, window, |_| MS, act).expect("it runs");
+    // Attempts 0, 1, 2 are the first request, 3 to 6 the second, which ends at 7 ms; one more would end at 8 ms, outside.
+    assert_eq!(recorder.aborted, AbortCounts { deadlock: 2, preempted: 4, user: 0, error: 1 });
+    let all = latencies(&recorder);
+    assert_eq!(all.len(), 1);
+    assert!(all.equivalent(all.max(), 3_000), "latency spans all attempts: {}", all.max());
+    assert_eq!(recorder.lock_waits, 7);
+    assert_eq!(recorder.lock_wait, Some(Duration::from_micros(7)));
+}
+
+#[test]
+fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
+    let window = Bounds { begin: 0, end: 1000 * MS };
+    let broken = |_| Err(DatabaseError::Failed("relation does not exist".to_owned()));
+    let error = simulate(&ClientOptions::default(), window, |_| MS, broken).expect_err("nothing works");
+    assert_eq!(
+        error.to_string(),
+        "workload w: the first request of every client failed, the last one with: relation does not exist"
+    );
+    let later = |number| if number == 0 { Ok(()) } else { Err(DatabaseError::Failed("disk full".to_owned())) };
+    let error = simulate(&ClientOptions::default(), window, |_| MS, later).expect_err("it keeps failing");
+    assert_eq!(error.to_string(), "workload w: 100 requests of client 0 failed in a row, the last one with: disk full");
+    // Ninety-nine in a row are survived, time and again.
+    let rarely =
+        |number: u64| if number.is_multiple_of(100) { Ok(()) } else { Err(DatabaseError::Failed("busy".to_owned())) };
+    let recorder = simulate(&ClientOptions::default(), window, |_| MS, rarely).expect("it goes on");
+    assert_eq!(recorder.aborted.error, 989);
+}
+
+/// What an observer was told, in order.
+#[derive(Default)]
+struct Log {
+    told: Vec<String>,
+    threads: Vec<WorkloadThreads>,
+    phases: Vec<Phase>,
+    /// Set at the first tick of this phase.
+    stop_in: Option<(Phase, Arc<AtomicBool>)>,
+}
+
+impl WindowObserver for Log {
+    fn opened(&mut self, threads: &[WorkloadThreads]) {
+        self.told.push("opened".to_owned());
+        self.threads = threads.to_vec();
+    }
+
+    fn closed(&mut self) {
+        self.told.push("closed".to_owned());
+    }
+
+    fn tick(&mut self, progress: Progress) {
+        if self.phases.last() != Some(&progress.phase) {
+            self.phases.push(progress.phase);
+        }
+        if let Some((phase, stop)) = &self.stop_in
+            && *phase == progress.phase
+        {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+const SHORT: Window = Window { warmup: Duration::from_millis(5), measure: Duration::from_millis(40) };
+
+/// Runs a workload named `a` against that database.
+fn run_one(
+    database: &FakeDatabase,
+    options: &ClientOptions,
+    window: Window,
+    log: &mut Log,
+) -> Result<DriveMeasurement, DriveError> {
+    let benchmark = FakeBenchmark::new();
+    let stop = log.stop_in.as_ref().map(|(_, stop)| stop.clone()).unwrap_or_default();
+    drive(&[Drive { name: "a", benchmark: &benchmark, database, options }], window, log, &stop)
+}
+
+#[test]
+fn two_workloads_run_at_once_and_their_parts_add_up() {
+    let (transactions, queries) = (FakeBenchmark::new(), FakeBenchmark::analytical());
+    let database = FakeDatabase::quick();
+    let priority = "high:0.3".parse().expect("a rule");
+    let options = ClientOptions { clients: 2, priority, ..ClientOptions::default() };
+    let drives = [
+        Drive { name: "oltp", benchmark: &transactions, database: &database, options: &options },
+        Drive { name: "olap", benchmark: &queries, database: &database, options: &options },
+    ];
+    let mut log = Log::default();
+    let measured = drive(&drives, SHORT, &mut log, &AtomicBool::new(false)).expect("it runs");
+
+    assert_eq!(log.told, ["opened", "closed"]);
+    assert_eq!(log.threads.len(), 2);
+    let mut ids: Vec<i32> = log.threads.iter().flat_map(|threads| threads.clients.clone()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert!(ids.len() == 4 && ids[0] > 0, "{ids:?}");
+    assert_eq!(log.threads[0].workers, None);
+    assert_eq!(log.threads[1].workers, Some(vec![41, 42]));
+
+    assert_eq!(measured.window, SHORT.measure);
+    assert!(measured.observed >= measured.window);
+    for workload in &measured.workloads {
+        let all = &workload.all;
+        assert!(all.completed > 0);
+        assert_eq!(all.completed, all.latency_us.len());
+        assert_eq!(all.completed, workload.classes.iter().map(|(_, part)| part.completed).sum::<u64>());
+        assert_eq!(all.completed, workload.transactions.iter().map(|(_, part)| part.completed).sum::<u64>());
+        assert_eq!(workload.aborted.user, workload.transactions[2].1.completed);
+        assert_eq!(workload.lock_waits, all.completed);
+        assert!(workload.occupied <= workload.window * 2);
+        // At each edge each of the two clients has one request at most that is credited in part.
+        assert!((all.work_done - all.completed as f64).abs() <= 4.0);
+        let amount = if workload.is_analytical { all.work_done } else { all.completed as f64 };
+        assert_eq!(all.throughput_per_s, amount / 0.04);
+        assert_eq!(
+            workload.classes.iter().map(|(class, _)| *class).collect::<Vec<_>>(),
+            [Priority::High, Priority::Low]
+        );
+    }
+    // A session is told its priority when it changes, and starts with being told.
+    assert!(!database.priorities().is_empty());
+}
+
+#[test]
+fn clients_that_sleep_through_the_end_are_woken() {
+    let options =
+        ClientOptions { clients: 3, think: "const 600s".parse().expect("a delay"), ..ClientOptions::default() };
+    let mut log = Log::default();
+    let measured = run_one(&FakeDatabase::quick(), &options, SHORT, &mut log).expect("it runs");
+    assert_eq!(measured.workloads[0].all.completed, 0);
+    assert_eq!(measured.workloads[0].occupied, Duration::ZERO);
+}
+
+#[test]
+fn a_panic_in_a_client_names_the_client_and_the_place_and_ends_the_others() {
+    let database = FakeDatabase::scripted(|number| if number == 100 { panic!("lock table is torn") } else { Ok(()) });
+    let options = ClientOptions { clients: 3, ..ClientOptions::default() };
+    let error = run_one(&database, &options, SHORT, &mut Log::default()).expect_err("it panics");
+    let DriveError::ClientPanicked { workload, client, message } = error else { panic!("{error}") };
+    assert_eq!(workload, "a");
+    assert!(client < 3);
+    assert!(message.starts_with("lock table is torn at ") && message.contains("tests.rs:"), "{message}");
+}
+
+#[test]
+fn a_database_that_opens_no_session_ends_the_run() {
+    let options = ClientOptions { clients: 2, ..ClientOptions::default() };
+    let error = run_one(&FakeDatabase::closed(), &options, SHORT, &mut Log::default()).expect_err("no session");
+    let DriveError::NoSession { workload, error, .. } = error else { panic!("{error}") };
+    assert_eq!((workload.as_str(), error), ("a", DatabaseError::Failed("too many connections".to_owned())));
+}
+
+#[test]
+fn ctrl_c_ends_the_run_in_every_phase_but_the_last() {
+    let long = Window { warmup: Duration::from_secs(600), measure: Duration::from_secs(600) };
+    let asleep = ClientOptions { think: "const 600s".parse().expect("a delay"), ..ClientOptions::default() };
+    let check = |phase, window, expect: &[&str]| {
+        let mut log = Log { stop_in: Some((phase, Arc::default())), ..Log::default() };
+        let result = run_one(&FakeDatabase::quick(), &asleep, window, &mut log);
+        assert_eq!(log.told, expect);
+        result
+    };
+    assert_eq!(check(Phase::WarmUp, long, &[]).expect_err("stopped"), DriveError::Stopped);
+    let measuring = Window { warmup: Duration::ZERO, ..long };
+    assert_eq!(check(Phase::Measure, measuring, &["opened"]).expect_err("stopped"), DriveError::Stopped);
+    check(Phase::Finish, SHORT, &["opened", "closed"]).expect("the window had ended");
+}
+
+#[test]
+fn client_threads_live_until_the_observer_has_read_its_sensors() {
+    struct Reader(Vec<i32>);
+    impl WindowObserver for Reader {
+        fn opened(&mut self, threads: &[WorkloadThreads]) {
+            self.0 = threads[0].clients.clone();
+        }
+        fn closed(&mut self) {
+            for thread in &self.0 {
+                std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("the thread lives");
+            }
+        }
+    }
+    let (benchmark, database) = (FakeBenchmark::new(), FakeDatabase::quick());
+    let options = ClientOptions { clients: 3, ..ClientOptions::default() };
+    let drives = [Drive { name: "a", benchmark: &benchmark, database: &database, options: &options }];
+    for _ in 0..5 {
+        let window = Window { warmup: Duration::ZERO, measure: Duration::from_millis(5) };
+        drive(&drives, window, &mut Reader(Vec::new()), &AtomicBool::new(false)).expect("it runs");
+    }
+}
+
+#[test]
+#[should_panic(expected = "sensor is on fire")]
+fn an_observer_that_panics_does_not_leave_the_clients_running() {
+    struct Panics;
+    impl WindowObserver for Panics {
+        fn opened(&mut self, _threads: &[WorkloadThreads]) {
+            panic!("sensor is on fire");
+        }
+        fn closed(&mut self) {}
+    }
+    let (benchmark, database) = (FakeBenchmark::new(), FakeDatabase::quick());
+    let drives = [Drive { name: "a", benchmark: &benchmark, database: &database, options: &ClientOptions::default() }];
+    let _ = drive(&drives, SHORT, &mut Panics, &AtomicBool::new(false));
+}
+
+#[test]
+fn load_is_kept_up_until_requests_in_flight_at_the_end_have_ended() {
+    // One client's only query outlasts the window until the other workload has gone on for another thousand requests.
+    let (transactions, queries) = (FakeBenchmark::new(), FakeBenchmark::analytical());
+    let oltp_done = Arc::new(AtomicU64::new(0));
+    let counter = oltp_done.clone();
+    let oltp = FakeDatabase::scripted(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let closed_at = Arc::new(AtomicU64::new(u64::MAX));
+    let (seen, closed) = (oltp_done.clone(), closed_at.clone());
+    let olap = FakeDatabase::scripted(move |_| {
+        while seen.load(Ordering::Relaxed) < closed.load(Ordering::Relaxed).saturating_add(1000) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    });
+    struct CloseMark(Arc<AtomicU64>, Arc<AtomicU64>);
+    impl WindowObserver for CloseMark {
+        fn opened(&mut self, _threads: &[WorkloadThreads]) {}
+        fn closed(&mut self) {
+            self.1.store(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+    let options = ClientOptions::default();
+    let drives = [
+        Drive { name: "oltp", benchmark: &transactions, database: &oltp, options: &options },
+        Drive { name: "olap", benchmark: &queries, database: &olap, options: &options },
+    ];
+    let mut mark = CloseMark(oltp_done, closed_at);
+    // Were the transactions to end with the window, this would never return.
+    let measured = drive(&drives, SHORT, &mut mark, &AtomicBool::new(false)).expect("it runs");
+    let query = &measured.workloads[1].all;
+    assert_eq!(query.completed, 0);
+    assert!(query.work_done > 0.0 && query.work_done < 1.0, "{}", query.work_done);
+    assert_eq!(measured.workloads[1].occupied, SHORT.measure);
+}
