@@ -1,1 +1,4 @@
 //! placeholder
+
+pub mod columns;
+pub mod query;
