@@ -1,0 +1,9 @@
+select
+    sum(l_extendedprice * l_discount) as revenue
+from
+    lineitem
+where
+    l_shipdate >= date '{date}'
+    and l_shipdate < date '{date}' + interval '1' year
+    and l_discount between cast({discount} - 0.01 as decimal(15, 2)) and cast({discount} + 0.01 as decimal(15, 2))
+    and l_quantity < {quantity}

@@ -1,0 +1,155 @@
+//! The eight tables of TPC-H 1.4.1, with the types that the generator emits.
+
+use crate::schema::{Column, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
+
+/// `region`.
+pub const REGION: TableId = 0;
+/// `nation`.
+pub const NATION: TableId = 1;
+/// `supplier`.
+pub const SUPPLIER: TableId = 2;
+/// `customer`.
+pub const CUSTOMER: TableId = 3;
+/// `part`.
+pub const PART: TableId = 4;
+/// `partsupp`.
+pub const PARTSUPP: TableId = 5;
+/// `orders`.
+pub const ORDERS: TableId = 6;
+/// `lineitem`.
+pub const LINEITEM: TableId = 7;
+
+/// The tables, in an order in which no row refers to a table that comes later.
+///
+/// TPC-H 1.5.4 lets a database index primary and foreign keys. Two foreign keys are declared because a server that runs the
+/// correlated subqueries of queries 17, 20 and 22 row by row would otherwise read a whole table each time.
+pub static SCHEMA: Schema = Schema {
+    name: "tpch",
+    tables: &[
+        Table { name: "region", columns: REGION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
+        Table { name: "nation", columns: NATION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
+        Table {
+            name: "supplier",
+            columns: SUPPLIER_COLUMNS,
+            primary_key: &[0],
+            secondary: &[],
+            storage: Storage::Columns,
+        },
+        Table {
+            name: "customer",
+            columns: CUSTOMER_COLUMNS,
+            primary_key: &[0],
+            secondary: &[],
+            storage: Storage::Columns,
+        },
+        Table { name: "part", columns: PART_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
+        Table {
+            name: "partsupp",
+            columns: PARTSUPP_COLUMNS,
+            primary_key: &[0, 1],
+            secondary: &[],
+            storage: Storage::Columns,
+        },
+        Table {
+            name: "orders",
+            columns: ORDERS_COLUMNS,
+            primary_key: &[0],
+            secondary: &[SecondaryIndex { name: "orders_custkey", columns: &[1] }],
+            storage: Storage::Columns,
+        },
+        Table {
+            name: "lineitem",
+            columns: LINEITEM_COLUMNS,
+            primary_key: &[0, 3],
+            secondary: &[SecondaryIndex { name: "lineitem_partkey_suppkey", columns: &[1, 2] }],
+            storage: Storage::Columns,
+        },
+    ],
+};
+
+const KEY: Kind = Kind::BigInt;
+const INTEGER: Kind = Kind::Int;
+const MONEY: Kind = Kind::Decimal { precision: 15, scale: 2 };
+const DATE: Kind = Kind::Date;
+
+const REGION_COLUMNS: &[Column] =
+    &[column("r_regionkey", KEY), column("r_name", Kind::Text(25)), column("r_comment", Kind::Text(152))];
+
+const NATION_COLUMNS: &[Column] = &[
+    column("n_nationkey", KEY),
+    column("n_name", Kind::Text(25)),
+    column("n_regionkey", KEY),
+    column("n_comment", Kind::Text(152)),
+];
+
+const SUPPLIER_COLUMNS: &[Column] = &[
+    column("s_suppkey", KEY),
+    column("s_name", Kind::Text(25)),
+    column("s_address", Kind::Text(40)),
+    column("s_nationkey", KEY),
+    column("s_phone", Kind::Text(15)),
+    column("s_acctbal", MONEY),
+    column("s_comment", Kind::Text(101)),
+];
+
+const CUSTOMER_COLUMNS: &[Column] = &[
+    column("c_custkey", KEY),
+    column("c_name", Kind::Text(25)),
+    column("c_address", Kind::Text(40)),
+    column("c_nationkey", KEY),
+    column("c_phone", Kind::Text(15)),
+    column("c_acctbal", MONEY),
+    column("c_mktsegment", Kind::Text(10)),
+    column("c_comment", Kind::Text(117)),
+];
+
+const PART_COLUMNS: &[Column] = &[
+    column("p_partkey", KEY),
+    column("p_name", Kind::Text(55)),
+    column("p_mfgr", Kind::Text(25)),
+    column("p_brand", Kind::Text(10)),
+    column("p_type", Kind::Text(25)),
+    column("p_size", INTEGER),
+    column("p_container", Kind::Text(10)),
+    column("p_retailprice", MONEY),
+    column("p_comment", Kind::Text(23)),
+];
+
+const PARTSUPP_COLUMNS: &[Column] = &[
+    column("ps_partkey", KEY),
+    column("ps_suppkey", KEY),
+    column("ps_availqty", INTEGER),
+    column("ps_supplycost", MONEY),
+    column("ps_comment", Kind::Text(199)),
+];
+
+const ORDERS_COLUMNS: &[Column] = &[
+    column("o_orderkey", KEY),
+    column("o_custkey", KEY),
+    column("o_orderstatus", Kind::Text(1)),
+    column("o_totalprice", MONEY),
+    column("o_orderdate", DATE),
+    column("o_orderpriority", Kind::Text(15)),
+    column("o_clerk", Kind::Text(15)),
+    column("o_shippriority", INTEGER),
+    column("o_comment", Kind::Text(79)),
+];
+
+const LINEITEM_COLUMNS: &[Column] = &[
+    column("l_orderkey", KEY),
+    column("l_partkey", KEY),
+    column("l_suppkey", KEY),
+    column("l_linenumber", INTEGER),
+    column("l_quantity", MONEY),
+    column("l_extendedprice", MONEY),
+    column("l_discount", MONEY),
+    column("l_tax", MONEY),
+    column("l_returnflag", Kind::Text(1)),
+    column("l_linestatus", Kind::Text(1)),
+    column("l_shipdate", DATE),
+    column("l_commitdate", DATE),
+    column("l_receiptdate", DATE),
+    column("l_shipinstruct", Kind::Text(25)),
+    column("l_shipmode", Kind::Text(10)),
+    column("l_comment", Kind::Text(44)),
+];

@@ -1,0 +1,222 @@
+//! TPC-H as a whole: data into a fake database, streams of queries, the check.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use arrow::record_batch::RecordBatch;
+
+use super::*;
+use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::schema::TableId;
+use crate::statement::{Rows, Statement, Value};
+
+/// Keeps what it is given and answers every query with the same batches.
+#[derive(Default)]
+struct Fake {
+    loaded: Mutex<Vec<(TableId, RecordBatch)>>,
+    created: AtomicBool,
+    finished: AtomicBool,
+    answer: Vec<RecordBatch>,
+}
+
+impl Database for Fake {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        assert_eq!(schema.name, "tpch");
+        assert!(!self.created.swap(true, Ordering::Relaxed), "created twice");
+        Ok(())
+    }
+
+    fn load(&self, _: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        assert!(self.created.load(Ordering::Relaxed) && !self.finished.load(Ordering::Relaxed));
+        self.loaded.lock().unwrap().push((table, batch));
+        Ok(())
+    }
+
+    fn finish_load(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+        self.finished.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn session(&self, _: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        Ok(Box::new(FakeSession(self.answer.clone())))
+    }
+
+    fn refresh(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
+}
+
+struct FakeSession(Vec<RecordBatch>);
+
+impl Session for FakeSession {
+    fn set_priority(&mut self, _: plimsoll_policy::Priority) {}
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn execute(&mut self, _: &'static Statement, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
+        unreachable!("there are no statements")
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn query(&mut self, _: &str) -> Result<QueryAnswer, DatabaseError> {
+        match self.0.is_empty() {
+            true => Err(DatabaseError::Failed("out of order".to_owned())),
+            false => Ok(QueryAnswer { batches: self.0.clone(), snapshot: "as loaded".to_owned() }),
+        }
+    }
+
+    fn usage(&self) -> SessionUsage {
+        SessionUsage::default()
+    }
+}
+
+fn tpch(scale: f64, seed: u64) -> Tpch {
+    Tpch::new(scale, seed).unwrap()
+}
+
+#[test]
+fn loading_fills_every_table_in_order_of_key() {
+    let (database, last, stop) = (Fake::default(), AtomicU64::new(0), AtomicBool::new(false));
+    let report = |done: u64, all: u64, _: &str| {
+        assert!(done <= all);
+        assert!(last.swap(done, Ordering::Relaxed) <= done, "progress goes back");
+    };
+    tpch(0.01, 1).load(&database, &LoadProgress { report: &report, stop: &stop }).unwrap();
+    assert!(database.finished.load(Ordering::Relaxed));
+
+    let loaded = database.loaded.lock().unwrap();
+    let mut rows = [0; 8];
+    let mut last_key = [i64::MIN; 8];
+    for (table, batch) in loaded.iter() {
+        assert_eq!(batch.schema(), tables::SCHEMA.tables[*table].arrow());
+        rows[*table] += batch.num_rows() as u64;
+        for key in batch.column(0).as_primitive::<Int64Type>().values() {
+            assert!(last_key[*table] <= *key, "table {table} out of order");
+            last_key[*table] = *key;
+        }
+    }
+    assert_eq!(rows, [5, 25, 100, 1500, 2000, 8000, 15000, 60175]);
+    assert_eq!(rows.to_vec(), load::row_counts(0.01));
+    assert_eq!(last.load(Ordering::Relaxed), rows.iter().sum::<u64>());
+
+    let bytes: usize = loaded.iter().map(|(_, batch)| batch.get_array_memory_size()).sum();
+    let estimate = tpch(0.01, 1).estimated_bytes() - TEXT_POOL_BYTES;
+    let ratio = bytes as f64 / estimate as f64;
+    assert!((0.8..=1.2).contains(&ratio), "{bytes} bytes loaded, {estimate} estimated");
+}
+
+#[test]
+fn parts_of_a_table_make_the_whole() {
+    for (table, schema) in tables::SCHEMA.tables.iter().enumerate().skip(2) {
+        let concatenate = |parts: i32| {
+            let batches = (1..=parts).flat_map(|part| load::batches(table, 0.01, part, parts).unwrap());
+            arrow::compute::concat_batches(&schema.arrow(), &batches.collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(concatenate(1), concatenate(7), "{}", schema.name);
+    }
+}
+
+#[test]
+fn row_counts_are_those_of_the_specification() {
+    let expect = vec![5, 25, 10_000, 150_000, 200_000, 800_000, 1_500_000, 6_001_215];
+    assert_eq!(load::row_counts(1.0), expect);
+}
+
+#[test]
+fn loading_stops_when_told_to() {
+    let (database, stop) = (Fake::default(), AtomicBool::new(false));
+    let report = |done: u64, _: u64, _: &str| stop.store(done > 20_000, Ordering::Relaxed);
+    let ended = tpch(0.01, 1).load(&database, &LoadProgress { report: &report, stop: &stop });
+    assert!(matches!(ended, Err(LoadError::Stopped)), "{ended:?}");
+    assert!(!database.finished.load(Ordering::Relaxed));
+}
+
+#[test]
+fn scales_out_of_range_are_refused() {
+    for scale in [0.0, -1.0, 0.009, 1e6, f64::NAN, f64::INFINITY] {
+        assert!(Tpch::new(scale, 1).is_err(), "{scale}");
+    }
+    let said = Tpch::new(0.001, 1).unwrap_err().to_string();
+    assert_eq!(said, "tpch has no scale 0.001; give a number from 0.01 to 100000");
+}
+
+#[test]
+fn a_stream_has_every_query_once_a_round() {
+    let mut client = tpch(0.01, 3).client(0);
+    let rounds: Vec<Vec<usize>> = (0..4).map(|_| (0..22).map(|_| client.draw()).collect()).collect();
+    for round in &rounds {
+        assert_eq!(round.iter().copied().collect::<BTreeSet<_>>().len(), 22);
+    }
+    assert_ne!(rounds[0], rounds[1]);
+}
+
+#[test]
+fn equal_seeds_and_numbers_give_equal_streams_and_others_do_not() {
+    let stream = |seed: u64, number: usize| {
+        let mut client = client::QueryClient::new(seed, number, 1.0);
+        let mut draw = || (client.draw(), client.sql().to_owned());
+        (0..44).map(|_| draw()).collect::<Vec<_>>()
+    };
+    assert_eq!(stream(3, 1), stream(3, 1));
+    assert_ne!(stream(3, 1), stream(3, 2));
+    assert_ne!(stream(3, 1), stream(4, 1));
+}
+
+/// A database that has no rows to return but 3 of one column.
+fn three_rows() -> Fake {
+    let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3]));
+    Fake { answer: vec![RecordBatch::try_from_iter([("a", column)]).unwrap()], ..Fake::default() }
+}
+
+#[test]
+fn a_client_counts_the_rows_it_received() {
+    let mut client = client::QueryClient::new(1, 0, 1.0);
+    let mut session = three_rows().session(&tables::SCHEMA).unwrap();
+    client.draw();
+    client.run(session.as_mut()).unwrap();
+    client.run(session.as_mut()).unwrap();
+    assert_eq!(client.rows(), 6);
+}
+
+#[test]
+fn the_check_finds_wrong_answers_and_failing_queries() {
+    for database in [Fake::default(), three_rows()] {
+        let lines = tpch(1.0, 1).check(&database).unwrap();
+        assert_eq!(lines.len(), 8 + 22);
+        for line in &lines {
+            assert_eq!(line.holds, Some(false), "{line:?}");
+        }
+    }
+    let lines = tpch(1.0, 1).check(&three_rows()).unwrap();
+    assert_eq!(lines[0].what, "region has 5 rows");
+    assert_eq!(lines[0].found, "1");
+    assert_eq!(lines[8].found, "3 rows, published 4");
+    let lines = tpch(1.0, 1).check(&Fake::default()).unwrap();
+    assert_eq!(lines[8].found, "the query failed: out of order");
+}
+
+#[test]
+fn where_nothing_is_published_the_check_says_so() {
+    let lines = tpch(0.05, 1).check(&three_rows()).unwrap();
+    assert_eq!(lines.len(), 8 + 1 + 22);
+    assert_eq!(lines[8].holds, None);
+    assert_eq!(lines[8].found, "no published answers at scale 0.05; run with scale 1");
+    assert_eq!(lines[9].what, "q1 returns 4 rows of 10 columns");
+    assert_eq!(lines[9].found, "1 columns");
+}
