@@ -4,11 +4,13 @@
 //! It knows no benchmark and no experiment.
 //!
 //! In reading order: [`engine`] is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
-//! indexes.
+//! indexes; [`columns`] is the copy of the data that queries read, [`query`] what runs them.
 
 pub mod clock;
+pub mod columns;
 pub mod engine;
 pub mod lock;
+pub mod query;
 pub mod table;
 pub mod transaction;
 pub mod value;

@@ -1,0 +1,60 @@
+//! The column side: immutable tables of compressed chunks with statistics, and the store that publishes them.
+//!
+//! A [`ColumnTable`] is built once from Arrow batches and never changes. A [`ColumnStore`] holds the current version of each
+//! table of one schema and hands out [`ColumnSnapshot`]s; whoever holds a snapshot reads one state of all tables, however many
+//! newer ones are published meanwhile.
+//!
+//! In reading order: [`table`] (chunks), [`encode`] (how a column is kept), [`statistics`] and [`distinct`] (what the
+//! optimizer is told), [`store`] (versions).
+
+pub mod distinct;
+pub mod encode;
+pub mod statistics;
+pub mod store;
+pub mod table;
+
+pub use statistics::{ColumnSummary, TableStatistics};
+pub use store::{ColumnSnapshot, ColumnStore};
+pub use table::ColumnTable;
+
+/// Why a column table could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnError {
+    /// A batch does not have the columns of the table.
+    #[error("table {table}: a batch has the columns {found}, expected {expected}: load batches of the declared schema")]
+    SchemaMismatch {
+        /// The table.
+        table: String,
+        /// The columns that the batch has.
+        found: String,
+        /// The columns that the table has.
+        expected: String,
+    },
+    /// A key names a column that the table does not have.
+    #[error("table {table}: a unique key names column {column}, but there are only {columns}")]
+    NoSuchColumn {
+        /// The table.
+        table: String,
+        /// The column's position.
+        column: usize,
+        /// How many columns there are.
+        columns: usize,
+    },
+    /// Arrow could not convert or combine values.
+    #[error("table {table}: {source}")]
+    Arrow {
+        /// The table.
+        table: String,
+        /// What Arrow said.
+        source: arrow::error::ArrowError,
+    },
+    /// DataFusion could not evaluate a statistic.
+    #[error("table {table}: {message}")]
+    Statistics {
+        /// The table.
+        table: String,
+        /// What DataFusion said.
+        message: String,
+    },
+}

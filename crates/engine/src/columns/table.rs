@@ -1,0 +1,215 @@
+//! An immutable table in column form: chunks of encoded columns with statistics.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+
+use crate::columns::ColumnError;
+use crate::columns::encode::{ChunkColumn, EncodedColumn, encode, kept_type};
+use crate::columns::statistics::{ColumnSummary, TableStatistics, summarize};
+
+/// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is nothing beside the scan,
+/// small enough that a million rows still spread evenly over a few threads.
+pub const CHUNK_ROWS: usize = 64 * 1024;
+
+/// Rows in the sample on which the optimizer tries conditions.
+const SAMPLE_ROWS: usize = 4096;
+
+/// An immutable table in column form.
+#[derive(Debug)]
+pub struct ColumnTable {
+    name: String,
+    schema: SchemaRef,
+    unique_keys: Vec<Vec<usize>>,
+    chunks: Vec<Chunk>,
+    dictionaries: Vec<Option<ArrayRef>>,
+    statistics: TableStatistics,
+}
+
+/// A horizontal piece of a table.
+#[derive(Debug)]
+pub struct Chunk {
+    rows: usize,
+    columns: Vec<ChunkColumn>,
+}
+
+impl Chunk {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// One column.
+    pub fn column(&self, column: usize) -> &ChunkColumn {
+        &self.columns[column]
+    }
+}
+
+impl ColumnTable {
+    /// Builds the table from batches, whose rows keep their order.
+    ///
+    /// `unique_keys` are sets of columns no two rows agree on, the primary key first; they are believed, not checked.
+    /// Text columns are kept as `Utf8View` whatever their declared type, and [`ColumnTable::schema`] says so.
+    pub fn build(
+        name: impl Into<String>,
+        schema: SchemaRef,
+        unique_keys: Vec<Vec<usize>>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<ColumnTable, ColumnError> {
+        let name = name.into();
+        check(&name, &schema, &unique_keys, &batches)?;
+        let kept = kept_schema(&schema);
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let encoded = encode_columns(&name, &kept, &unique_keys, &batches)?;
+        let sample = sample(&kept, &batches, rows).map_err(|source| ColumnError::Arrow { table: name.clone(), source })?;
+        drop(batches);
+        let mut chunks: Vec<Chunk> = (0..rows.div_ceil(CHUNK_ROWS))
+            .map(|chunk| Chunk { rows: CHUNK_ROWS.min(rows - chunk * CHUNK_ROWS), columns: Vec::new() })
+            .collect();
+        let (mut dictionaries, mut summaries) = (Vec::new(), Vec::new());
+        for (column, summary) in encoded {
+            chunks.iter_mut().zip(column.chunks).for_each(|(chunk, column)| chunk.columns.push(column));
+            dictionaries.push(column.dictionary);
+            summaries.push(summary);
+        }
+        let statistics = TableStatistics { rows, columns: summaries, sample };
+        Ok(ColumnTable { name, schema: kept, unique_keys, chunks, dictionaries, statistics })
+    }
+
+    /// Its SQL name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The columns as queries see them.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Sets of columns that no two rows agree on, the primary key first.
+    pub fn unique_keys(&self) -> &[Vec<usize>] {
+        &self.unique_keys
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.statistics.rows
+    }
+
+    /// The pieces, in order of rows.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// The distinct values of a column that is kept as codes.
+    pub fn dictionary(&self, column: usize) -> Option<&ArrayRef> {
+        self.dictionaries[column].as_ref()
+    }
+
+    /// What is known about the values.
+    pub fn statistics(&self) -> &TableStatistics {
+        &self.statistics
+    }
+
+    /// The bytes that the table takes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        let chunks = self.chunks.iter().flat_map(|chunk| &chunk.columns).map(|column| column.physical());
+        chunks.chain(self.dictionaries.iter().flatten()).map(|array| array.get_array_memory_size()).sum()
+    }
+
+    /// All rows as batches, one per chunk, in order: what a new version of the table is built from.
+    pub fn to_batches(&self) -> Result<Vec<RecordBatch>, ArrowError> {
+        let batch = |chunk: &Chunk| {
+            let columns = chunk.columns.iter().zip(&self.dictionaries);
+            let columns = columns.map(|(column, dictionary)| column.values(dictionary.as_ref()));
+            let options = RecordBatchOptions::new().with_row_count(Some(chunk.rows));
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect::<Result<_, _>>()?, &options)
+        };
+        self.chunks.iter().map(batch).collect()
+    }
+}
+
+fn check(table: &str, schema: &SchemaRef, keys: &[Vec<usize>], batches: &[RecordBatch]) -> Result<(), ColumnError> {
+    let types = |schema: &Schema| schema.fields().iter().map(|f| kept_type(f.data_type())).collect::<Vec<_>>();
+    let expected = types(schema);
+    if let Some(batch) = batches.iter().find(|batch| types(&batch.schema()) != expected) {
+        return Err(ColumnError::SchemaMismatch {
+            table: table.to_string(),
+            found: format!("{:?}", types(&batch.schema())),
+            expected: format!("{expected:?}"),
+        });
+    }
+    let columns = schema.fields().len();
+    match keys.iter().flatten().find(|&&column| column >= columns) {
+        Some(&column) => Err(ColumnError::NoSuchColumn { table: table.to_string(), column, columns }),
+        None => Ok(()),
+    }
+}
+
+fn kept_schema(schema: &Schema) -> SchemaRef {
+    let kept = |field: &Arc<Field>| field.as_ref().clone().with_data_type(kept_type(field.data_type()));
+    Arc::new(Schema::new(schema.fields().iter().map(kept).collect::<Vec<_>>()))
+}
+
+type SummarizedColumn = (EncodedColumn, ColumnSummary);
+
+/// Columns do not depend on each other, so as many are encoded at a time as there are cores.
+fn encode_columns(
+    table: &str,
+    schema: &SchemaRef,
+    unique_keys: &[Vec<usize>],
+    batches: &[RecordBatch],
+) -> Result<Vec<SummarizedColumn>, ColumnError> {
+    let encode_one = |column: usize| {
+        let pieces: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(column))).collect();
+        let encoded = encode(&pieces, schema.field(column).data_type(), CHUNK_ROWS)
+            .map_err(|source| ColumnError::Arrow { table: table.to_string(), source })?;
+        let unique = unique_keys.iter().any(|key| key[..] == [column]);
+        let summary = summarize(&encoded, schema.field(column).data_type(), unique)
+            .map_err(|error| ColumnError::Statistics { table: table.to_string(), message: error.to_string() })?;
+        Ok((encoded, summary))
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let columns: Vec<usize> = (0..schema.fields().len()).collect();
+    let mut encoded: Vec<(usize, Result<SummarizedColumn, ColumnError>)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                // Round robin: wide text columns tend to stand at the end of a table.
+                let mine: Vec<usize> = columns.iter().copied().skip(worker).step_by(threads).collect();
+                scope.spawn(move || mine.into_iter().map(|column| (column, encode_one(column))).collect::<Vec<_>>())
+            })
+            .collect();
+        let joined = workers.into_iter().flat_map(|worker| match worker.join() {
+            Ok(columns) => columns,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    });
+    encoded.sort_by_key(|(column, _)| *column);
+    encoded.into_iter().map(|(_, column)| column).collect()
+}
+
+fn sample(schema: &SchemaRef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch, ArrowError> {
+    let step = rows.div_ceil(SAMPLE_ROWS).max(1);
+    let mut pieces = Vec::new();
+    let mut next = 0;
+    let mut first = 0;
+    for batch in batches {
+        let here = (next..first + batch.num_rows()).step_by(step);
+        let indices = UInt64Array::from_iter_values(here.map(|row| (row - first) as u64));
+        next += indices.len() * step;
+        first += batch.num_rows();
+        let picked = take_record_batch(batch, &indices)?;
+        let columns = picked.columns().iter().zip(schema.fields());
+        let columns = columns.map(|(column, field)| arrow::compute::cast(column, field.data_type()));
+        pieces.push(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)?);
+    }
+    concat_batches(schema, &pieces)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use arrow::array::{Int64Array, StringArray, StringViewArray};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+
+use super::*;
+use crate::columns::statistics::DistinctCount;
+
+fn ships(rows: usize, batch_rows: usize) -> ColumnTable {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("flag", DataType::Utf8, true),
+        Field::new("name", DataType::Utf8, false),
+    ]));
+    let ids: Vec<i64> = (0..rows as i64).collect();
+    let batch = |ids: &[i64]| {
+        let flag = |id: &i64| (id % 10 != 0).then_some(["panama", "liberia", "malta"][*id as usize % 3]);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ids.to_vec())),
+            Arc::new(StringArray::from_iter(ids.iter().map(flag))),
+            Arc::new(StringArray::from_iter_values(ids.iter().map(|id| format!("ship number {id}")))),
+        ];
+        RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+    };
+    let batches = ids.chunks(batch_rows).map(batch).collect();
+    ColumnTable::build("ship", Arc::clone(&schema), vec![vec![0]], batches).unwrap()
+}
+
+#[test]
+fn rows_come_back_in_order_whatever_the_batches_were() {
+    for batch_rows in [1000, CHUNK_ROWS, 3 * CHUNK_ROWS] {
+        let rows = 2 * CHUNK_ROWS + 1234;
+        let table = ships(rows, batch_rows);
+        assert_eq!(table.chunks().iter().map(Chunk::rows).collect::<Vec<_>>(), [CHUNK_ROWS, CHUNK_ROWS, 1234]);
+        let all = concat_batches(table.schema(), &table.to_batches().unwrap()).unwrap();
+        assert_eq!(all.column(0).as_ref(), &Int64Array::from_iter_values(0..rows as i64));
+        let names: &StringViewArray = all.column(2).as_any().downcast_ref().unwrap();
+        assert_eq!(names.value(CHUNK_ROWS + 5), format!("ship number {}", CHUNK_ROWS + 5));
+        let flags: &StringViewArray = all.column(1).as_any().downcast_ref().unwrap();
+        assert!(flags.is_null(20) && flags.value(23) == "malta");
+    }
+}
+
+#[test]
+fn statistics_state_what_is_in_the_columns() {
+    let rows = CHUNK_ROWS + 100;
+    let table = ships(rows, 5000);
+    let [id, flag, name] = &table.statistics().columns[..] else { panic!("three columns") };
+    assert_eq!((&id.min, &id.max), (&ScalarValue::from(0i64), &ScalarValue::from(rows as i64 - 1)));
+    assert_eq!((id.distinct, id.null_count, id.ascending), (DistinctCount::Exact(rows), 0, true));
+    assert_eq!(flag.null_count, rows.div_ceil(10));
+    assert_eq!((flag.distinct, flag.ascending), (DistinctCount::Exact(3), false));
+    assert_eq!(flag.max, ScalarValue::Utf8View(Some("panama".to_string())));
+    let estimate = name.distinct.value() as f64 / rows as f64;
+    assert!((0.95..1.05).contains(&estimate), "{:?} of {rows}", name.distinct);
+    assert_eq!(id.zones.min.as_ref(), &Int64Array::from(vec![0, CHUNK_ROWS as i64]));
+    assert_eq!(id.zones.max.as_ref(), &Int64Array::from(vec![CHUNK_ROWS as i64 - 1, rows as i64 - 1]));
+    assert!(table.dictionary(1).is_some() && table.dictionary(2).is_none());
+}
+
+#[test]
+fn the_sample_spreads_over_the_whole_table() {
+    let sample = ships(100_000, 777).statistics().sample.clone();
+    let ids: &Int64Array = sample.column(0).as_any().downcast_ref().unwrap();
+    let expected: Vec<i64> = (0..100_000).step_by(25).collect();
+    assert_eq!(ids.values(), &expected[..]);
+    assert_eq!(ships(10, 3).statistics().sample.num_rows(), 10);
+}
+
+#[test]
+fn a_table_without_rows_has_a_schema_and_statistics() {
+    let table = ships(0, 1);
+    assert_eq!((table.rows(), table.chunks().len()), (0, 0));
+    assert!(table.statistics().columns[0].min.is_null());
+    assert_eq!(table.schema().field(1).data_type(), &DataType::Utf8View);
+}
+
+#[test]
+fn wrong_batches_and_keys_are_refused() {
+    let table = ships(3, 3);
+    let batches = table.to_batches().unwrap();
+    let other = Arc::new(Schema::new(vec![Field::new("id", DataType::Int32, false)]));
+    let error = ColumnTable::build("ship", other, vec![], batches.clone()).unwrap_err();
+    assert!(matches!(error, ColumnError::SchemaMismatch { .. }), "{error}");
+    let error = ColumnTable::build("ship", Arc::clone(table.schema()), vec![vec![7]], batches).unwrap_err();
+    assert!(matches!(error, ColumnError::NoSuchColumn { column: 7, columns: 3, .. }), "{error}");
+}

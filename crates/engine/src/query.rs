@@ -1,0 +1,52 @@
+//! The analytical side: SQL over column tables, through DataFusion.
+//!
+//! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
+//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), and the order of joins
+//! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow::array::{Int64Array, RecordBatch};
+//! use plimsoll_engine::columns::{ColumnStore, ColumnTable};
+//! use plimsoll_engine::query::{QueryEngine, QueryOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as _)])?;
+//! let store = ColumnStore::new();
+//! store.publish([Arc::new(ColumnTable::build("ship", batch.schema(), vec![vec![0]], vec![batch])?)], "as loaded");
+//! let engine = QueryEngine::new(QueryOptions::default())?;
+//! let output = engine.query(&store.snapshot(), "select sum(id) as total from ship", None)?;
+//! assert_eq!((output.snapshot.as_str(), output.batches[0].num_rows()), ("as loaded", 1));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod engine;
+pub mod estimate;
+pub mod join_order;
+pub mod predicate;
+pub mod provider;
+pub mod prune;
+pub mod scan;
+pub mod selectivity;
+pub mod workers;
+
+pub use engine::{QueryEngine, QueryOptions, QueryOutput};
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The text is not SQL, or names tables and columns that do not exist.
+    #[error("cannot plan the query: {0}")]
+    Plan(String),
+    /// The query failed while it ran.
+    #[error("the query failed: {0}")]
+    Execute(String),
+    /// An operator panicked. The engine goes on; the query is lost.
+    #[error("an operator panicked, which is an error in the engine: {0}")]
+    Panicked(String),
+    /// The worker threads could not be started.
+    #[error("cannot start query workers: {0}")]
+    Workers(String),
+}

@@ -1,0 +1,180 @@
+//! From SQL text and a snapshot to rows.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
+use datafusion::common::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::prelude::SessionConfig;
+use parking_lot::Mutex;
+
+use crate::columns::ColumnSnapshot;
+use crate::query::QueryError;
+use crate::query::join_order::JoinOrder;
+use crate::query::provider::ColumnTableProvider;
+use crate::query::workers::Workers;
+
+/// How many prepared sessions are kept: one per snapshot and degree of parallelism in use at a time.
+const SESSIONS_MAX: usize = 8;
+
+/// How a [`QueryEngine`] runs queries.
+#[derive(Debug, Clone)]
+pub struct QueryOptions {
+    /// The degree of parallelism of a query that does not ask for another one.
+    pub dop: usize,
+    /// How many worker threads all queries share.
+    pub workers: usize,
+    /// The name of the worker threads.
+    pub thread_name: String,
+    /// Rows per batch.
+    pub batch_rows: usize,
+}
+
+impl Default for QueryOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 8192 }
+    }
+}
+
+/// The rows of a query and what they were read from.
+#[derive(Debug, Clone)]
+pub struct QueryOutput {
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+    /// The label of the snapshot.
+    pub snapshot: String,
+}
+
+/// Runs SQL over column snapshots on its own worker threads. Many clients may ask at once.
+#[derive(Debug)]
+pub struct QueryEngine {
+    options: QueryOptions,
+    workers: Workers,
+    runtime: Arc<RuntimeEnv>,
+    sessions: Mutex<Vec<Session>>,
+}
+
+/// A planner that knows the tables of one snapshot.
+#[derive(Debug, Clone)]
+struct Session {
+    snapshot: u64,
+    dop: usize,
+    state: Arc<SessionState>,
+}
+
+impl QueryEngine {
+    /// Starts the workers.
+    pub fn new(options: QueryOptions) -> Result<Self, QueryError> {
+        let workers = Workers::start(options.workers, &options.thread_name)?;
+        Ok(QueryEngine { options, workers, runtime: Arc::default(), sessions: Mutex::default() })
+    }
+
+    /// The kernel's ids of the worker threads.
+    pub fn thread_ids(&self) -> Vec<i32> {
+        self.workers.thread_ids()
+    }
+
+    /// Runs a query on the tables of a snapshot with the given degree of parallelism, or the default one, and waits for all
+    /// of its rows.
+    pub fn query(
+        &self,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+        dop: Option<usize>,
+    ) -> Result<QueryOutput, QueryError> {
+        let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
+        let sql = sql.to_string();
+        let task = async move {
+            let plan = plan(&state, &sql).await?;
+            collect(plan, state.task_ctx()).await.map_err(execute_error)
+        };
+        let batches = self.workers.run(task).map_err(QueryError::Panicked)??;
+        Ok(QueryOutput { batches, snapshot: snapshot.label().to_string() })
+    }
+
+    /// The plan of a query as text, for people.
+    pub fn explain(
+        &self,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+        dop: Option<usize>,
+    ) -> Result<String, QueryError> {
+        let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
+        let sql = sql.to_string();
+        let plan = self.workers.run(async move { plan(&state, &sql).await }).map_err(QueryError::Panicked)??;
+        Ok(displayable(plan.as_ref()).set_show_statistics(true).indent(false).to_string())
+    }
+
+    fn session(&self, snapshot: &ColumnSnapshot, dop: usize) -> Result<Arc<SessionState>, QueryError> {
+        let dop = dop.max(1);
+        let mut sessions = self.sessions.lock();
+        if let Some(session) = sessions.iter().find(|session| (session.snapshot, session.dop) == (snapshot.id(), dop)) {
+            return Ok(Arc::clone(&session.state));
+        }
+        let state = Arc::new(self.new_session(snapshot, dop).map_err(plan_error)?);
+        // Sessions of older snapshots would keep their tables in memory.
+        sessions.retain(|session| session.snapshot == snapshot.id());
+        sessions.truncate(SESSIONS_MAX - 1);
+        sessions.push(Session { snapshot: snapshot.id(), dop, state: Arc::clone(&state) });
+        Ok(state)
+    }
+
+    fn new_session(&self, snapshot: &ColumnSnapshot, dop: usize) -> Result<SessionState, DataFusionError> {
+        let tables = MemorySchemaProvider::new();
+        for table in snapshot.tables() {
+            let provider = ColumnTableProvider::new(Arc::clone(table));
+            tables.register_table(table.name().to_string(), Arc::new(provider))?;
+        }
+        let config = self.configuration(dop);
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(&config.options().catalog.default_schema, Arc::new(tables))?;
+        let name = config.options().catalog.default_catalog.clone();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(&self.runtime))
+            .with_default_features()
+            .with_optimizer_rules(logical_rules())
+            .build();
+        state.catalog_list().register_catalog(name, Arc::new(catalog));
+        Ok(state)
+    }
+
+    fn configuration(&self, dop: usize) -> SessionConfig {
+        let mut config = SessionConfig::new()
+            .with_create_default_catalog_and_schema(false)
+            .with_target_partitions(dop)
+            .with_batch_size(self.options.batch_rows);
+        let options = config.options_mut();
+        for setting in std::env::var("PLIMSOLL_DF").unwrap_or_default().split(';').filter(|s| !s.is_empty()) {
+            let (key, value) = setting.split_once('=').expect("key=value");
+            options.set(key, value).expect("known option");
+        }
+        config
+    }
+}
+
+/// DataFusion's rules, and the join order where filters have just reached the tables and no column has been dropped yet.
+fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
+    rules.insert(place, Arc::new(JoinOrder::new()));
+    rules
+}
+
+async fn plan(state: &SessionState, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+    let plan = state.create_logical_plan(sql).await.map_err(plan_error)?;
+    state.create_physical_plan(&plan).await.map_err(plan_error)
+}
+
+fn plan_error(error: DataFusionError) -> QueryError {
+    QueryError::Plan(error.strip_backtrace())
+}
+
+fn execute_error(error: DataFusionError) -> QueryError {
+    QueryError::Execute(error.strip_backtrace())
+}

@@ -1,0 +1,74 @@
+//! The order of joins, by cost.
+//!
+//! DataFusion joins in the order of the query's text. This rule takes each tree of inner joins apart into its inputs and
+//! conditions ([`graph`]), together with the semi and anti joins above them (made from `IN` and `EXISTS`), which only remove
+//! rows and so may go wherever the columns they look at are present; finds the cheapest tree by dynamic programming over
+//! subsets of inputs ([`search`]); and puts it together again.
+//!
+//! It runs once per query, right after conditions have been pushed down to the tables and before columns are dropped: that is
+//! when a tree's inputs can be told apart best.
+
+pub mod graph;
+pub mod search;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{JoinType, LogicalPlan};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::query::join_order::graph::JoinGraph;
+
+/// Orders joins by estimated cost.
+#[derive(Debug, Default)]
+pub struct JoinOrder {}
+
+impl JoinOrder {
+    /// The rule.
+    pub fn new() -> Self {
+        JoinOrder {}
+    }
+}
+
+impl OptimizerRule for JoinOrder {
+    fn name(&self) -> &str {
+        "join_order"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if columns_are_dropped(&plan)? { Ok(Transformed::no(plan)) } else { order(plan) }
+    }
+}
+
+/// Whether the optimizer has been through the plan before.
+fn columns_are_dropped(plan: &LogicalPlan) -> Result<bool> {
+    let dropped = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::TableScan(scan) if scan.projection.is_some()));
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= dropped(node)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Orders all joins of a plan.
+pub fn order(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_down_with_subqueries(|node| {
+        if !is_tree(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let ordered = match JoinGraph::take_apart(&node)? {
+            Some(graph) => graph.put_together(&node)?,
+            None => return Ok(Transformed::no(node)),
+        };
+        // The inputs were ordered when the tree was taken apart.
+        Ok(Transformed::new(ordered, true, TreeNodeRecursion::Jump))
+    })
+}
+
+fn is_tree(node: &LogicalPlan) -> bool {
+    let kinds = [JoinType::Inner, JoinType::LeftSemi, JoinType::LeftAnti];
+    matches!(node, LogicalPlan::Join(join) if kinds.contains(&join.join_type))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use arrow::array::{Int32Array, StringArray};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, col, lit};
+use datafusion::physical_expr::create_physical_expr;
+use datafusion::physical_expr::execution_props::ExecutionProps;
+
+use super::*;
+
+const ROWS: i32 = 1000;
+
+fn table() -> ColumnTable {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int32, false),
+        Field::new("kind", DataType::Utf8, true),
+        Field::new("note", DataType::Utf8, false),
+    ]));
+    let kind = |id: i32| (id % 5 != 0).then(|| format!("kind {}", id % 4));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(0..ROWS)),
+        Arc::new(StringArray::from_iter((0..ROWS).map(kind))),
+        Arc::new(StringArray::from_iter_values((0..ROWS).map(|id| format!("note {id}")))),
+    ];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    ColumnTable::build("t", schema, vec![], vec![batch]).unwrap()
+}
+
+fn predicate(table: &ColumnTable, condition: &Expr) -> Predicate {
+    let schema = DFSchema::try_from(table.schema().as_ref().clone()).unwrap();
+    let condition = create_physical_expr(condition, &schema, &ExecutionProps::new(), &Default::default()).unwrap();
+    Predicate::new(table, &condition).unwrap()
+}
+
+fn check(condition: Expr, expect: fn(i32) -> bool) {
+    let table = table();
+    let predicate = predicate(&table, &condition);
+    let morsel = Morsel { table: &table, chunk: 0, offset: 100, rows: 700 };
+    // All rows, most rows and a few rows selected beforehand take the three different ways through `select`.
+    let selections: [fn(i32) -> bool; 3] = [|_| true, |id| id % 2 == 0, |id| id % 50 == 1];
+    for (number, before) in selections.into_iter().enumerate() {
+        let selected = BooleanBuffer::collect_bool(700, |row| before(row as i32 + 100));
+        let kept = predicate.select(&morsel, (number > 0).then_some(&selected)).unwrap();
+        let expected = BooleanBuffer::collect_bool(700, |row| before(row as i32 + 100) && expect(row as i32 + 100));
+        assert_eq!(kept, expected, "{condition} after selection {number}");
+    }
+}
+
+fn text(value: &str) -> Expr {
+    lit(ScalarValue::Utf8View(Some(value.to_string())))
+}
+
+#[test]
+fn conditions_keep_the_rows_that_satisfy_them() {
+    check(col("id").lt(lit(500)), |id| id < 500);
+    check(col("kind").eq(text("kind 3")), |id| id % 5 != 0 && id % 4 == 3);
+    check(col("kind").not_eq(text("kind 3")), |id| id % 5 != 0 && id % 4 != 3);
+    check(col("kind").is_null(), |id| id % 5 == 0);
+    check(col("note").like(text("%7")), |id| id % 10 == 7);
+    check(col("kind").eq(text("kind 1")).or(col("id").gt(lit(600))), |id| id > 600 || (id % 5 != 0 && id % 4 == 1));
+}
+
+#[test]
+fn a_condition_on_dictionary_text_is_cheapest_and_on_plain_text_dearest() {
+    let table = table();
+    let costs = [col("kind").eq(text("kind 3")), col("id").lt(lit(5)), col("note").eq(text("note 1"))]
+        .map(|condition| predicate(&table, &condition).cost());
+    assert!(costs.is_sorted() && costs[0] < costs[1] && costs[1] < costs[2], "{costs:?}");
+}

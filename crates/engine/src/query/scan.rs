@@ -1,0 +1,231 @@
+//! The scan of a column table: the leaf of every query plan.
+//!
+//! Conditions are evaluated here, on compressed columns, and rows that fail are never assembled. Besides the query's own
+//! conditions these are the ones that other operators make up while the query runs: a hash join tells the scan on its probe
+//! side which keys its build side holds, a top-k which values can no longer matter. Chunks whose minimum and maximum cannot
+//! satisfy a condition are skipped whole.
+//!
+//! The partitions of one scan take chunks from a common queue, so none of them idles while another has work, and each
+//! partition still sees its chunks in ascending order.
+
+mod stream;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{ColumnStatistics, Constraint, Constraints, Result, Statistics};
+use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::SchedulingType;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use itertools::Itertools;
+
+use crate::columns::ColumnTable;
+use crate::columns::statistics::DistinctCount;
+use crate::query::selectivity::sample_selectivity;
+use crate::query::scan::stream::ScanStream;
+
+/// A scan of some columns and rows of a [`ColumnTable`].
+#[derive(Debug, Clone)]
+pub struct ColumnScan {
+    table: Arc<ColumnTable>,
+    /// The table columns to return, in order.
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    /// Conditions that all returned rows satisfy; their columns are numbered as in the table.
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// The share of rows expected to satisfy the conditions.
+    selectivity: f64,
+    partitions: usize,
+    fetch: Option<usize>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ColumnScan {
+    /// A scan by at most `partitions` partitions that returns the rows satisfying all `filters`, whose columns are numbered as
+    /// in the table.
+    pub fn new(
+        table: Arc<ColumnTable>,
+        projection: Vec<usize>,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        partitions: usize,
+        fetch: Option<usize>,
+    ) -> Result<Self> {
+        let schema = Arc::new(table.schema().project(&projection)?);
+        let selectivity = sample_selectivity(&table, &filters);
+        let partitions = partitions.clamp(1, table.chunks().len().max(1));
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(ColumnScan { table, projection, schema, filters, selectivity, partitions, fetch, metrics })
+    }
+
+    fn column_statistics(&self, column: usize) -> ColumnStatistics {
+        let summary = &self.table.statistics().columns[column];
+        let filtered = !self.filters.is_empty();
+        let count = |count: usize| if filtered { Precision::Inexact(self.kept(count)) } else { Precision::Exact(count) };
+        let distinct = match summary.distinct {
+            DistinctCount::Exact(count) if !filtered => Precision::Exact(count),
+            // Of n distinct values, those survive that have at least one surviving row.
+            other => Precision::Inexact(other.value().min(self.kept(self.table.rows()).max(1))),
+        };
+        let bound = |value: &datafusion::common::ScalarValue| match filtered {
+            true => Precision::Inexact(value.clone()),
+            false => Precision::Exact(value.clone()),
+        };
+        ColumnStatistics {
+            null_count: count(summary.null_count),
+            max_value: bound(&summary.max),
+            min_value: bound(&summary.min),
+            sum_value: Precision::Absent,
+            distinct_count: distinct,
+            byte_size: Precision::Inexact(self.kept(summary.byte_size)),
+        }
+    }
+
+    fn kept(&self, count: usize) -> usize {
+        (count as f64 * self.selectivity).ceil() as usize
+    }
+
+    /// The columns of an expression over the output, numbered as in the table.
+    fn onto_table(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let renumber = |node: Arc<dyn PhysicalExpr>| match node.downcast_ref::<Column>() {
+            Some(column) => {
+                let onto = Column::new(column.name(), self.projection[column.index()]);
+                Ok(Transformed::yes(Arc::new(onto) as Arc<dyn PhysicalExpr>))
+            }
+            None => Ok(Transformed::no(node)),
+        };
+        Arc::clone(expression).transform_up(renumber).data()
+    }
+}
+
+impl DataSource for ColumnScan {
+    fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.open_with_args(OpenArgs::new(partition, context))
+    }
+
+    fn create_sibling_state(&self, _config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let queue = args.sibling_state.and_then(|state| state.downcast::<AtomicUsize>().ok());
+        let batch_rows = args.context.session_config().batch_size();
+        let metrics = BaselineMetrics::new(&self.metrics, args.partition);
+        let stream = ScanStream::new(self, args.partition, queue, batch_rows, metrics);
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "table={}, partitions={}", self.table.name(), self.partitions)?;
+        write!(f, ", columns=[{}]", self.schema.fields().iter().map(|field| field.name()).join(", "))?;
+        if !self.filters.is_empty() {
+            write!(f, ", filters=[{}]", self.filters.iter().join(", "))?;
+        }
+        self.fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        let columns = &self.table.statistics().columns;
+        let ascending = self.projection.iter().enumerate().filter(|(_, column)| columns[**column].ascending);
+        let options = SortOptions { descending: false, nulls_first: false };
+        let orderings = ascending.map(|(place, _)| {
+            let column = Column::new(self.schema.field(place).name(), place);
+            [PhysicalSortExpr::new(Arc::new(column), options)]
+        });
+        let place = |column: &usize| self.projection.iter().position(|projected| projected == column);
+        let keys = self.table.unique_keys().iter();
+        let keys = keys.filter_map(|key| key.iter().map(place).collect::<Option<Vec<_>>>()).map(Constraint::Unique);
+        EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), orderings.collect_vec())
+            .with_constraints(Constraints::new_unverified(keys.collect()))
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let rows = self.fetch.unwrap_or(usize::MAX).min(self.kept(self.table.rows()));
+        let columns: Vec<ColumnStatistics> =
+            self.projection.iter().map(|&column| self.column_statistics(column)).collect();
+        let bytes = columns.iter().filter_map(|column| column.byte_size.get_value()).sum();
+        let (num_rows, total_byte_size) = match partition {
+            // Which partition gets which chunk is only known afterwards.
+            Some(_) => (Precision::Inexact(rows / self.partitions), Precision::Inexact(bytes / self.partitions)),
+            None if self.filters.is_empty() => (Precision::Exact(rows), Precision::Inexact(bytes)),
+            None => (Precision::Inexact(rows), Precision::Inexact(bytes)),
+        };
+        let statistics = Statistics { num_rows, total_byte_size, column_statistics: columns };
+        Ok(Arc::new(if partition.is_some() || self.fetch.is_some() { statistics.to_inexact() } else { statistics }))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(ColumnScan { fetch: limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
+        let plain = projection.iter().map(|projected| {
+            let column = projected.expr.downcast_ref::<Column>()?;
+            (column.name() == projected.alias).then(|| self.projection[column.index()])
+        });
+        let Some(columns) = plain.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let schema = Arc::new(self.table.schema().project(&columns)?);
+        Ok(Some(Arc::new(ColumnScan { projection: columns, schema, ..self.clone() })))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        // A limit counts the rows of the scan as it is, so no condition may be added below it.
+        if filters.is_empty() || self.fetch.is_some() {
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]));
+        }
+        let mut scan = self.clone();
+        for filter in &filters {
+            scan.filters.push(self.onto_table(filter)?);
+        }
+        scan.selectivity = sample_selectivity(&scan.table, &scan.filters);
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::Yes; filters.len()]);
+        Ok(propagation.with_updated_node(Arc::new(scan) as Arc<dyn DataSource>))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for filter in &self.filters {
+            if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

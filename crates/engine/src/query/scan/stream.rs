@@ -1,0 +1,222 @@
+//! One partition of a running scan.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{FilterBuilder, concat};
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_plan::RecordBatchStream;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use futures::Stream;
+
+use crate::columns::ColumnTable;
+use crate::columns::encode::ChunkColumn;
+use crate::query::predicate::{Morsel, Predicate};
+use crate::query::scan::ColumnScan;
+use crate::query::scan::stream::filters::Filters;
+
+mod filters;
+
+/// Rows looked at in one go: large enough to keep per-call costs away, small enough that the columns of a morsel stay in the
+/// second cache level.
+const MORSEL_ROWS: usize = 32 * 1024;
+
+/// One partition of a running scan.
+pub struct ScanStream {
+    table: Arc<ColumnTable>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    filters: Filters,
+    chunks: ChunkQueue,
+    /// The chunk in work and the next row in it.
+    place: Option<(usize, usize)>,
+    batch_rows: usize,
+    /// How many rows may still be returned.
+    remaining: usize,
+    waiting: Waiting,
+    metrics: BaselineMetrics,
+}
+
+/// Where a partition gets its next chunk from.
+enum ChunkQueue {
+    /// All partitions take the next one.
+    Shared(Arc<AtomicUsize>),
+    /// Each has every n-th.
+    Strided { next: usize, step: usize },
+}
+
+impl ChunkQueue {
+    fn next(&mut self) -> usize {
+        match self {
+            // Relaxed: the number is all that is exchanged; the chunks themselves never change.
+            ChunkQueue::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
+            ChunkQueue::Strided { next, step } => {
+                *next += *step;
+                *next - *step
+            }
+        }
+    }
+}
+
+/// Selected rows that do not fill a batch yet, by column, still encoded.
+#[derive(Default)]
+struct Waiting {
+    rows: usize,
+    pieces: Vec<Vec<ChunkColumn>>,
+}
+
+impl ScanStream {
+    /// Starts a partition; partitions that share `queue` share the work.
+    pub fn new(
+        scan: &ColumnScan,
+        partition: usize,
+        queue: Option<Arc<AtomicUsize>>,
+        batch_rows: usize,
+        metrics: BaselineMetrics,
+    ) -> Self {
+        let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
+        ScanStream {
+            table: Arc::clone(&scan.table),
+            projection: scan.projection.clone(),
+            schema: Arc::clone(&scan.schema),
+            filters: Filters::new(Arc::clone(&scan.table), &scan.filters),
+            chunks: queue.map_or(strided, ChunkQueue::Shared),
+            place: None,
+            batch_rows,
+            remaining: scan.fetch.unwrap_or(usize::MAX),
+            waiting: Waiting::default(),
+            metrics,
+        }
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.remaining > 0 {
+            let Some((chunk, offset, rows)) = self.next_morsel()? else {
+                return self.flush();
+            };
+            let table = Arc::clone(&self.table);
+            let morsel = Morsel { table: &table, chunk, offset, rows };
+            let selected = self.filters.select(&morsel)?;
+            let batch = match selected {
+                None => Some(self.assemble(&morsel)?),
+                Some(selected) => self.keep(&morsel, selected)?,
+            };
+            if batch.is_some() {
+                return Ok(batch);
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_morsel(&mut self) -> Result<Option<(usize, usize, usize)>> {
+        loop {
+            // Without conditions a morsel becomes a batch as it is.
+            let rows_max = if self.filters.are_empty() { self.batch_rows } else { MORSEL_ROWS };
+            if let Some((chunk, offset)) = self.place {
+                let chunk_rows = self.table.chunks()[chunk].rows();
+                if offset < chunk_rows {
+                    let rows = rows_max.min(chunk_rows - offset);
+                    self.place = Some((chunk, offset + rows));
+                    return Ok(Some((chunk, offset, rows)));
+                }
+            }
+            self.place = None;
+            self.filters.refresh()?;
+            let chunk = self.chunks.next();
+            if chunk >= self.table.chunks().len() {
+                return Ok(None);
+            }
+            if self.filters.may_match(chunk) {
+                self.place = Some((chunk, 0));
+            }
+        }
+    }
+
+    /// Takes the selected rows of a morsel; returns a batch once enough rows have come together.
+    fn keep(&mut self, morsel: &Morsel<'_>, selected: BooleanBuffer) -> Result<Option<RecordBatch>> {
+        let count = selected.count_set_bits();
+        if count == 0 {
+            return Ok(None);
+        }
+        let columns = self.projection.iter().map(|&column| morsel.column(column));
+        let piece: Vec<ChunkColumn> = if count == morsel.rows {
+            columns.collect()
+        } else {
+            let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
+            let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
+            columns.map(gather).collect::<Result<_>>()?
+        };
+        self.waiting.rows += count;
+        self.waiting.pieces.push(piece);
+        if self.waiting.rows < self.batch_rows { Ok(None) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let Waiting { rows, pieces } = std::mem::take(&mut self.waiting);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let join = |place: usize| -> Result<ArrayRef> {
+            let first = &pieces[0][place];
+            let joined = match &pieces[..] {
+                [_] => Arc::clone(first.physical()),
+                many => concat(&many.iter().map(|piece| piece[place].physical().as_ref()).collect::<Vec<&dyn Array>>())?,
+            };
+            Ok(first.with_physical(joined).values(self.table.dictionary(self.projection[place]))?)
+        };
+        let columns = (0..self.projection.len()).map(join).collect::<Result<Vec<_>>>()?;
+        self.batch(columns, rows).map(Some)
+    }
+
+    /// All rows of a morsel.
+    fn assemble(&mut self, morsel: &Morsel<'_>) -> Result<RecordBatch> {
+        let values = |&column: &usize| Ok(morsel.column(column).values(self.table.dictionary(column))?);
+        let columns = self.projection.iter().map(values).collect::<Result<Vec<_>>>()?;
+        self.batch(columns, morsel.rows)
+    }
+
+    fn batch(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let batch = if rows > self.remaining { batch.slice(0, self.remaining) } else { batch };
+        self.remaining -= batch.num_rows();
+        Ok(batch)
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let time = self.metrics.elapsed_compute().clone();
+        let _timer = time.timer();
+        let batch = self.next_batch().transpose();
+        self.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Whether an expression is filled in by another operator while the query runs.
+fn is_dynamic(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    snapshot_generation(expression) != 0
+}
+
+/// Prepares the conditions in the order in which they are best evaluated.
+fn prepare(table: &ColumnTable, parts: &[Arc<dyn PhysicalExpr>]) -> Result<Vec<Predicate>> {
+    let mut prepared = parts.iter().map(|part| Predicate::new(table, part)).collect::<Result<Vec<_>>>()?;
+    prepared.sort_by_key(Predicate::cost);
+    Ok(prepared)
+}
