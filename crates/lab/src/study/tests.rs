@@ -148,7 +148,7 @@ impl Session for BurnDatabase {
 }
 
 const PLAN: StudyPlan = StudyPlan {
-    window: Window { warmup: Duration::from_millis(2), measure: Duration::from_millis(40) },
+    window: Window { warmup: Duration::from_millis(2), measure: Duration::from_millis(100) },
     blocks: 2,
     seed: 7,
 };
@@ -177,7 +177,7 @@ fn a_study_leaves_a_point_for_each_arm_and_repeat() {
     assert_eq!(arms, expect);
     for point in &study.points {
         assert!(point.valid, "{:?}", point.why_invalid);
-        assert_eq!(point.window_s, 0.04);
+        assert_eq!(point.window_s, 0.1);
         assert_eq!(point.workloads.len(), if point.arm == "together" { 2 } else { 1 });
         for workload in &point.workloads {
             assert_eq!(workload.completed, workload.transactions.values().map(|part| part.completed).sum::<u64>());
