@@ -4,7 +4,8 @@
 //! It knows no benchmark and no experiment.
 //!
 //! In reading order: [`engine`] is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
-//! indexes; [`columns`] is the copy of the data that queries read, [`query`] what runs them.
+//! indexes; [`columns`] is the copy of the data that queries read, [`query`] what runs
+//! them, [`table_set`] keeps both copies of the tables of one schema.
 
 pub mod clock;
 pub mod columns;
@@ -12,6 +13,7 @@ pub mod engine;
 pub mod lock;
 pub mod query;
 pub mod table;
+pub mod table_set;
 pub mod transaction;
 pub mod value;
 

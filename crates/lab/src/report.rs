@@ -97,11 +97,11 @@ fn footer(results: &Results) -> Markup {
     }
 }
 
-/// `results.json`, inert. Within JSON `<` occurs in strings only, where it may be written as an escape; without it no
-/// text can end the element or open a comment.
+/// `results.json`, inert. Within JSON `<` and `&` occur in strings only, where they may be written as escapes; without
+/// them no text can end the element, open a comment or name an entity.
 fn data(results: &Results) -> Markup {
     let json = serde_json::to_string(results).expect("results are maps with string keys, which JSON can write");
     html! {
-        script type="application/json" id="results" { (PreEscaped(json.replace('<', "\\u003c"))) }
+        script type="application/json" id="results" { (PreEscaped(json.replace('<', "\\u003c").replace('&', "\\u0026"))) }
     }
 }

@@ -1,0 +1,171 @@
+//! The tables of one schema in their two copies: rows for transactions, columns for queries.
+//!
+//! The column copy is filled when the tables are loaded. What transactions change later reaches it only by
+//! [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
+
+mod convert;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use plimsoll_policy::Priority;
+
+use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable};
+use crate::engine::Engine;
+use crate::lock::Mode;
+use crate::table::layout::TableSpec;
+use crate::table::{RowTable, TableError};
+use crate::transaction::TransactionError;
+
+/// One table as declared.
+#[derive(Debug, Clone)]
+pub struct TableDeclaration {
+    /// Its columns and indexes.
+    pub spec: TableSpec,
+    /// The schema of the batches that fill it, and of its column copy; column for column as in `spec`, but with what is
+    /// meant by the integers: decimals, dates, timestamps.
+    pub arrow: SchemaRef,
+    /// Whether it is kept as rows, too. Without, it is loaded once and queried.
+    pub keeps_rows: bool,
+}
+
+/// Why a table set could not be made, filled or refreshed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableSetError {
+    /// The row side refused.
+    #[error(transparent)]
+    Rows(#[from] TableError),
+    /// The column side refused.
+    #[error(transparent)]
+    Columns(#[from] ColumnError),
+    /// The rows could not be read while others wrote.
+    #[error("refreshing the columns: {0}")]
+    Transaction(#[from] TransactionError),
+    /// Rows and batches could not be converted into each other.
+    #[error("table {table}: {source}")]
+    Convert {
+        /// The table.
+        table: String,
+        /// What Arrow said.
+        source: ArrowError,
+    },
+    /// A batch does not have the declared columns.
+    #[error("table {table}: a batch has other columns than declared: {found}")]
+    SchemaMismatch {
+        /// The table.
+        table: String,
+        /// The batch's columns.
+        found: String,
+    },
+}
+
+/// The tables of one schema.
+#[derive(Debug)]
+pub struct TableSet {
+    engine: Arc<Engine>,
+    tables: Vec<Entry>,
+    columns: ColumnStore,
+    refreshes: Mutex<u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    declaration: TableDeclaration,
+    rows: Option<Arc<RowTable>>,
+    /// Batches that were loaded and are not in the column copy yet.
+    loaded: Mutex<Vec<RecordBatch>>,
+}
+
+impl TableSet {
+    /// Empty tables.
+    pub fn create(engine: &Arc<Engine>, tables: Vec<TableDeclaration>) -> Result<Self, TableSetError> {
+        let entry = |declaration: TableDeclaration| {
+            let rows = declaration.keeps_rows.then(|| engine.create_table(declaration.spec.clone())).transpose()?;
+            Ok::<_, TableSetError>(Entry { declaration, rows, loaded: Mutex::default() })
+        };
+        let tables = tables.into_iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(TableSet { engine: Arc::clone(engine), tables, columns: ColumnStore::new(), refreshes: Mutex::new(0) })
+    }
+
+    /// The row copy of a table, if it has one.
+    pub fn rows(&self, table: usize) -> Option<&Arc<RowTable>> {
+        self.tables[table].rows.as_ref()
+    }
+
+    /// What queries read now.
+    pub fn snapshot(&self) -> Arc<ColumnSnapshot> {
+        self.columns.snapshot()
+    }
+
+    /// Adds rows while no transaction uses the table. Several threads may load at once.
+    pub fn load(&self, table: usize, batch: RecordBatch) -> Result<(), TableSetError> {
+        let entry = &self.tables[table];
+        if !convert::same_columns(&batch.schema(), &entry.declaration.arrow) {
+            let found = convert::describe(&batch.schema());
+            return Err(TableSetError::SchemaMismatch { table: entry.name().to_owned(), found });
+        }
+        if let Some(rows) = &entry.rows {
+            convert::load_rows(rows, &batch).map_err(|error| entry.convert_error(error))??;
+        }
+        entry.loaded.lock().push(batch);
+        Ok(())
+    }
+
+    /// Ends loading: what was loaded becomes the column copy.
+    pub fn finish_load(&self) -> Result<(), TableSetError> {
+        let build = |entry: &Entry| entry.column_table(std::mem::take(&mut *entry.loaded.lock()));
+        let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
+        self.columns.publish(tables, "as loaded");
+        Ok(())
+    }
+
+    /// Makes a new column copy of every table that is kept as rows, all as of one moment at which no transaction is under way
+    /// that has written. Waits for those that have, and lets none begin to write meanwhile.
+    pub fn refresh(&self) -> Result<(), TableSetError> {
+        // One refresh at a time: the later one would undo the earlier one's label.
+        let mut refreshes = self.refreshes.lock();
+        let kept_as_rows = || self.tables.iter().filter_map(|entry| Some((entry, entry.rows.as_ref()?)));
+        if kept_as_rows().next().is_none() {
+            return Ok(());
+        }
+        let mut connection = self.engine.connect();
+        let batches = connection.transact(Priority::Low, |connection| {
+            for (_, rows) in kept_as_rows() {
+                connection.lock_table(rows.number, Mode::S)?;
+            }
+            let read = |(entry, rows): (&Entry, &Arc<RowTable>)| convert::read_rows(rows, &entry.declaration.arrow);
+            Ok(kept_as_rows().map(read).collect::<Vec<_>>())
+        })?;
+        let build = |((entry, _), batches): ((&Entry, _), Result<Vec<RecordBatch>, ArrowError>)| {
+            entry.column_table(batches.map_err(|error| entry.convert_error(error))?)
+        };
+        let tables = kept_as_rows().zip(batches).map(build).collect::<Result<Vec<_>, TableSetError>>()?;
+        *refreshes += 1;
+        self.columns.publish(tables, format!("refresh {}", *refreshes));
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn name(&self) -> &str {
+        &self.declaration.spec.name
+    }
+
+    fn convert_error(&self, source: ArrowError) -> TableSetError {
+        TableSetError::Convert { table: self.name().to_owned(), source }
+    }
+
+    fn column_table(&self, batches: Vec<RecordBatch>) -> Result<Arc<ColumnTable>, TableSetError> {
+        let key = &self.declaration.spec.primary_key;
+        let keys = if key.is_empty() { vec![] } else { vec![key.clone()] };
+        let table = ColumnTable::build(self.name(), Arc::clone(&self.declaration.arrow), keys, batches)?;
+        Ok(Arc::new(table))
+    }
+}
+
+#[cfg(test)]
+mod tests;

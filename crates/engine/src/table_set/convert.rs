@@ -1,0 +1,150 @@
+//! Rows from Arrow batches, and batches from rows.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewBuilder,
+    TimestampMicrosecondArray,
+};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType,
+};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+
+use crate::table::heap::RowId;
+use crate::table::{RowTable, TableError};
+use crate::value::Value;
+
+/// Rows of a batch that is made from rows.
+const BATCH_ROWS: usize = 65_536;
+
+/// Whether both have the same columns of the same types. Whether nulls are declared is the rows' own concern.
+pub(super) fn same_columns(found: &Schema, declared: &Schema) -> bool {
+    let columns = |schema: &Schema| {
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
+    };
+    columns(found) == columns(declared)
+}
+
+/// The columns of a schema, for people.
+pub(super) fn describe(schema: &Schema) -> String {
+    let columns = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+    columns.collect::<Vec<_>>().join(", ")
+}
+
+/// Loads every row of a batch. The outer error is about the batch, the inner one about a row.
+pub(super) fn load_rows(table: &RowTable, batch: &RecordBatch) -> Result<Result<(), TableError>, ArrowError> {
+    let readers = batch.columns().iter().map(Reader::new).collect::<Result<Vec<_>, _>>()?;
+    let mut row = Vec::with_capacity(readers.len());
+    for at in 0..batch.num_rows() {
+        row.clear();
+        for reader in &readers {
+            row.push(reader.value(at)?);
+        }
+        if let Err(error) = table.load(&row) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// A column of a batch, with its type known.
+enum Reader<'a> {
+    Int32(&'a Int32Array),
+    Int64(&'a Int64Array),
+    Date(&'a Date32Array),
+    Timestamp(&'a TimestampMicrosecondArray),
+    Decimal(&'a Decimal128Array),
+    Text(&'a arrow::array::StringViewArray),
+}
+
+impl<'a> Reader<'a> {
+    fn new(column: &'a ArrayRef) -> Result<Self, ArrowError> {
+        Ok(match column.data_type() {
+            DataType::Int32 => Reader::Int32(column.as_primitive::<Int32Type>()),
+            DataType::Int64 => Reader::Int64(column.as_primitive::<Int64Type>()),
+            DataType::Date32 => Reader::Date(column.as_primitive::<Date32Type>()),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => {
+                Reader::Timestamp(column.as_primitive::<TimestampMicrosecondType>())
+            }
+            DataType::Decimal128(_, _) => Reader::Decimal(column.as_primitive::<Decimal128Type>()),
+            DataType::Utf8View => Reader::Text(column.as_string_view()),
+            other => return Err(not_kept(other)),
+        })
+    }
+
+    fn value(&self, row: usize) -> Result<Value<'a>, ArrowError> {
+        let is_null = match self {
+            Reader::Int32(column) => column.is_null(row),
+            Reader::Int64(column) => column.is_null(row),
+            Reader::Date(column) => column.is_null(row),
+            Reader::Timestamp(column) => column.is_null(row),
+            Reader::Decimal(column) => column.is_null(row),
+            Reader::Text(column) => column.is_null(row),
+        };
+        if is_null {
+            return Ok(Value::Null);
+        }
+        Ok(match self {
+            Reader::Int32(column) => Value::Int(i64::from(column.value(row))),
+            Reader::Int64(column) => Value::Int(column.value(row)),
+            Reader::Date(column) => Value::Int(i64::from(column.value(row))),
+            Reader::Timestamp(column) => Value::Int(column.value(row)),
+            Reader::Decimal(column) => {
+                let number = column.value(row);
+                let fits = i64::try_from(number).map_err(|_| {
+                    ArrowError::CastError(format!("the decimal {number} has more than the 18 digits that rows keep"))
+                });
+                Value::Int(fits?)
+            }
+            Reader::Text(column) => Value::Text(column.value(row)),
+        })
+    }
+}
+
+fn not_kept(kind: &DataType) -> ArrowError {
+    ArrowError::NotYetImplemented(format!("rows keep no {kind}"))
+}
+
+/// All live rows as batches. Under a table lock.
+pub(super) fn read_rows(table: &RowTable, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
+    let rows: Vec<RowId> = table.heap.live_rows().collect();
+    rows.chunks(BATCH_ROWS)
+        .map(|rows| {
+            let fields = schema.fields().iter().enumerate();
+            let columns = fields.map(|(column, field)| read_column(table, rows, column, field.data_type()));
+            RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
+        })
+        .collect()
+}
+
+fn read_column(table: &RowTable, rows: &[RowId], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+    let heap = &table.heap;
+    let ints = || rows.iter().map(|&row| (!heap.is_null(row, column)).then(|| heap.int(row, column)));
+    Ok(match kind {
+        DataType::Int32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Int32Array>()),
+        DataType::Date32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Date32Array>()),
+        DataType::Int64 => Arc::new(ints().collect::<Int64Array>()),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => Arc::new(ints().collect::<TimestampMicrosecondArray>()),
+        DataType::Decimal128(precision, scale) => {
+            let numbers = ints().map(|number| number.map(i128::from)).collect::<Decimal128Array>();
+            Arc::new(numbers.with_precision_and_scale(*precision, *scale)?)
+        }
+        DataType::Utf8View => {
+            let mut builder = StringViewBuilder::with_capacity(rows.len());
+            let mut text = String::new();
+            for &row in rows {
+                if heap.is_null(row, column) {
+                    builder.append_null();
+                } else {
+                    text.clear();
+                    heap.text(row, column, &mut text);
+                    builder.append_value(&text);
+                }
+            }
+            Arc::new(builder.finish())
+        }
+        other => return Err(not_kept(other)),
+    })
+}

@@ -1,0 +1,88 @@
+//! Both copies hold the same, as loaded and after changes.
+
+use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, StringViewArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+
+use super::*;
+use crate::engine::EngineOptions;
+use crate::transaction::Purpose;
+use crate::value::{ColumnSpec, ColumnType, Value};
+
+fn declaration() -> TableDeclaration {
+    let columns = [
+        ("id", ColumnType::Int32, DataType::Int32, false),
+        ("day", ColumnType::Int32, DataType::Date32, true),
+        ("price", ColumnType::Int64, DataType::Decimal128(12, 2), true),
+        ("at", ColumnType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        ("note", ColumnType::Text(40), DataType::Utf8View, true),
+    ];
+    let spec = TableSpec {
+        name: "ship".to_owned(),
+        columns: columns
+            .iter()
+            .map(|(name, kind, _, nullable)| ColumnSpec { name: (*name).to_owned(), kind: *kind, nullable: *nullable })
+            .collect(),
+        primary_key: vec![0],
+        secondary: vec![],
+    };
+    let fields: Vec<_> = columns.into_iter().map(|(name, _, kind, nullable)| Field::new(name, kind, nullable)).collect();
+    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
+}
+
+fn batch(schema: &SchemaRef) -> RecordBatch {
+    let prices = Decimal128Array::from(vec![Some(1_999), None, Some(-5)]).with_precision_and_scale(12, 2).unwrap();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![3, 1, 2])),
+        Arc::new(Date32Array::from(vec![Some(19_000), None, Some(0)])),
+        Arc::new(prices),
+        Arc::new(TimestampMicrosecondArray::from(vec![None, Some(1_700_000_000_000_000), Some(0)])),
+        Arc::new(StringViewArray::from(vec![Some("short"), None, Some("a text that is longer than a view holds")])),
+    ];
+    RecordBatch::try_new(Arc::clone(schema), columns).unwrap()
+}
+
+fn rows(set: &TableSet) -> String {
+    let batches = set.snapshot().table("ship").unwrap().to_batches().unwrap();
+    arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
+}
+
+#[test]
+fn rows_and_columns_agree_as_loaded_and_after_changes() {
+    let engine = Engine::new(EngineOptions::default());
+    let set = TableSet::create(&engine, vec![declaration()]).unwrap();
+    set.load(0, batch(&declaration().arrow)).unwrap();
+    set.finish_load().unwrap();
+    assert_eq!(set.snapshot().label(), "as loaded");
+    let loaded = rows(&set);
+    set.refresh().unwrap();
+    assert_eq!((set.snapshot().label(), rows(&set)), ("refresh 1", loaded.clone()));
+
+    let table = set.rows(0).unwrap().number;
+    let mut connection = engine.connect();
+    let changed = connection.transact(Priority::Low, |connection| {
+        let row = connection.find(table, &[Value::Int(1)], Purpose::Write)?.expect("loaded");
+        connection.set(table, row, 4, Value::Text("changed"))?;
+        let row = connection.find(table, &[Value::Int(3)], Purpose::Write)?.expect("loaded");
+        connection.delete(table, row)
+    });
+    changed.unwrap();
+    assert_eq!(rows(&set), loaded, "queries read the state as refreshed last");
+    set.refresh().unwrap();
+    let refreshed = rows(&set);
+    assert_eq!(set.snapshot().label(), "refresh 2");
+    assert!(refreshed.contains("changed") && !refreshed.contains("short"), "{refreshed}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    let engine = Engine::new(EngineOptions::default());
+    let set = TableSet::create(&engine, vec![declaration()]).unwrap();
+    let other = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+    let error = set.load(0, RecordBatch::new_empty(other)).unwrap_err();
+    assert_eq!(error.to_string(), "table ship: a batch has other columns than declared: id Int64");
+
+    let batch = batch(&declaration().arrow);
+    set.load(0, batch.clone()).unwrap();
+    let error = set.load(0, batch).unwrap_err();
+    assert_eq!(error.to_string(), "table ship is loaded with two rows of the same primary key");
+}

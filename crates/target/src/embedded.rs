@@ -1,0 +1,111 @@
+//! The embedded engine as a database under test: `embedded:`.
+
+mod access;
+mod session;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::RwLock;
+use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
+use plimsoll_engine::table::layout::TableSpec;
+use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
+use plimsoll_engine::value::{ColumnSpec, ColumnType};
+use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_workload::database::{Database, DatabaseError, Session};
+use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
+
+use session::EmbeddedSession;
+
+/// How the embedded engine is to behave.
+#[derive(Debug, Clone, Default)]
+pub struct EmbeddedOptions {
+    /// Transactions and locks.
+    pub engine: EngineOptions,
+    /// Queries.
+    pub queries: QueryOptions,
+}
+
+/// The embedded engine, with the tables of any number of schemas. Its data live as long as this value.
+#[derive(Debug)]
+pub struct Embedded {
+    engine: Arc<Engine>,
+    queries: Arc<QueryEngine>,
+    schemas: RwLock<HashMap<&'static str, Arc<TableSet>>>,
+}
+
+impl Embedded {
+    /// An empty database.
+    pub fn new(options: EmbeddedOptions) -> Result<Self, QueryError> {
+        let queries = Arc::new(QueryEngine::new(options.queries)?);
+        Ok(Embedded { engine: Engine::new(options.engine), queries, schemas: RwLock::default() })
+    }
+
+    /// The tables of a schema, for whoever wants to look beneath.
+    pub fn tables(&self, schema: &'static Schema) -> Result<Arc<TableSet>, DatabaseError> {
+        let schemas = self.schemas.read();
+        let set = schemas.get(schema.name).ok_or_else(|| {
+            DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name))
+        });
+        set.map(Arc::clone)
+    }
+}
+
+impl Database for Embedded {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        let mut schemas = self.schemas.write();
+        if schemas.contains_key(schema.name) {
+            return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
+        }
+        let set = TableSet::create(&self.engine, schema.tables.iter().map(declaration).collect()).map_err(failed)?;
+        schemas.insert(schema.name, Arc::new(set));
+        Ok(())
+    }
+
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        self.tables(schema)?.load(table, batch).map_err(failed)
+    }
+
+    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.tables(schema)?.finish_load().map_err(failed)
+    }
+
+    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        let tables = self.tables(schema)?;
+        let session = EmbeddedSession::new(self.engine.connect(), schema, tables, Arc::clone(&self.queries));
+        Ok(Box::new(session))
+    }
+
+    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.tables(schema)?.refresh().map_err(failed)
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        self.queries.thread_ids()
+    }
+}
+
+/// A benchmark's table as the engine declares it.
+fn declaration(table: &Table) -> TableDeclaration {
+    let column = |column: &plimsoll_workload::schema::Column| ColumnSpec {
+        name: column.name.to_owned(),
+        kind: match column.kind {
+            Kind::Int | Kind::Date => ColumnType::Int32,
+            Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => ColumnType::Int64,
+            Kind::Text(bytes) => ColumnType::Text(u16::try_from(bytes).expect("a benchmark's texts are short")),
+        },
+        nullable: column.nullable,
+    };
+    let spec = TableSpec {
+        name: table.name.to_owned(),
+        columns: table.columns.iter().map(column).collect(),
+        primary_key: table.primary_key.to_vec(),
+        secondary: table.secondary.iter().map(|index| index.columns.to_vec()).collect(),
+    };
+    TableDeclaration { spec, arrow: table.arrow(), keeps_rows: table.storage == Storage::RowsAndColumns }
+}
+
+fn failed(error: TableSetError) -> DatabaseError {
+    DatabaseError::Failed(error.to_string())
+}

@@ -1,0 +1,103 @@
+//! One client's connection to the embedded engine.
+
+use std::sync::Arc;
+
+use plimsoll_engine::Connection;
+use plimsoll_engine::query::QueryEngine;
+use plimsoll_engine::table_set::TableSet;
+use plimsoll_policy::Priority;
+use plimsoll_workload::database::{DatabaseError, QueryAnswer, Session, SessionUsage};
+use plimsoll_workload::schema::Schema;
+use plimsoll_workload::statement::{Rows, Statement, Value};
+
+use super::access::{Access, database_error};
+
+/// A connection, the tables of a schema, and what runs queries on them.
+pub(super) struct EmbeddedSession {
+    connection: Connection,
+    tables: Arc<TableSet>,
+    table_numbers: Vec<Option<u32>>,
+    queries: Arc<QueryEngine>,
+    priority: Priority,
+    /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
+    rollbacks: u32,
+    range: Vec<u64>,
+}
+
+impl EmbeddedSession {
+    pub(super) fn new(
+        connection: Connection,
+        schema: &'static Schema,
+        tables: Arc<TableSet>,
+        queries: Arc<QueryEngine>,
+    ) -> Self {
+        let numbers = (0..schema.tables.len()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
+        EmbeddedSession {
+            connection,
+            tables,
+            table_numbers: numbers,
+            queries,
+            priority: Priority::default(),
+            rollbacks: 0,
+            range: Vec::new(),
+        }
+    }
+
+    /// Keeps what the trait promises: after an error the transaction is over.
+    fn after(&mut self, outcome: Result<(), DatabaseError>) -> Result<(), DatabaseError> {
+        if let Err(error) = &outcome {
+            self.connection.rollback();
+            self.rollbacks = if error.is_retryable() { self.rollbacks + 1 } else { 0 };
+        }
+        outcome
+    }
+}
+
+impl Session for EmbeddedSession {
+    fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.connection.begin(self.priority, self.rollbacks);
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        rows.clear();
+        let mut access =
+            Access { connection: &mut self.connection, tables: &self.table_numbers, range: &mut self.range };
+        let outcome = (statement.native)(&mut access, parameters, rows);
+        self.after(outcome)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        let outcome = self.connection.commit().map_err(database_error);
+        if outcome.is_ok() {
+            self.rollbacks = 0;
+        }
+        self.after(outcome)
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.connection.rollback();
+        self.rollbacks = 0;
+        Ok(())
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        let answer = self.queries.query(&self.tables.snapshot(), sql, None);
+        let output = answer.map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        Ok(QueryAnswer { batches: output.batches, snapshot: output.snapshot })
+    }
+
+    fn usage(&self) -> SessionUsage {
+        let usage = self.connection.usage();
+        SessionUsage { lock_wait: Some(usage.lock_wait), lock_waits: usage.lock_waits }
+    }
+}
