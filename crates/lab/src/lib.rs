@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`results`] is the document an experiment leaves (`results.json`), [`study`] runs the main job (two
 //! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`summary`]
-//! turns points into the sentences and ratios people read, [`table`] prints them, [`report`] draws them.
+//! turns points into the sentences and ratios people read, [`table`] prints them, [`report`] draws them. `units` is how
+//! numbers are written everywhere.
 
 pub mod report;
 pub mod results;
