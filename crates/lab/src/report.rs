@@ -4,8 +4,8 @@
 //! escapes every value that is put in and checks at compile time that tags are closed. `results.json` travels inside the
 //! file, so that every figure can be traced.
 //!
-//! In reading order: [`findings`] is what the reader came for, then one file for each section in the order of the page;
-//! [`layout`] and [`svg`] are what sections are made of.
+//! In reading order: `findings` is what the reader came for, then one file for each section in the order of the page;
+//! `layout` and `svg` are what sections are made of.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

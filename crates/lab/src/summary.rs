@@ -1,7 +1,7 @@
 //! What the points of a study say: means with their spread, the noise floor, interference, and advice in sentences.
 //!
 //! Everything here is a pure function of the points. [`Summary::of`] sorts the runs by workload and arm, [`Arm`] merges
-//! the repeats of one arm, [`compare`] puts the arms against each other, [`advice`] says it in words.
+//! the repeats of one arm, `compare` puts the arms against each other, `advice` says it in words.
 //!
 //! Repeats are merged so that no figure is invented. Throughputs are averaged and keep their smallest and largest.
 //! Percentiles are never averaged, for the mean of two p99 is the p99 of nothing: the repeat with the median throughput

@@ -98,12 +98,7 @@ impl QueryEngine {
     }
 
     /// The plan of a query as text, for people.
-    pub fn explain(
-        &self,
-        snapshot: &Arc<ColumnSnapshot>,
-        sql: &str,
-        dop: Option<usize>,
-    ) -> Result<String, QueryError> {
+    pub fn explain(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str, dop: Option<usize>) -> Result<String, QueryError> {
         let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
         let sql = sql.to_string();
         let plan = self.workers.run(async move { plan(&state, &sql).await }).map_err(QueryError::Panicked)??;

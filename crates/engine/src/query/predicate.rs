@@ -152,11 +152,15 @@ fn lookup(codes: &ArrayRef, entries: &BooleanBuffer) -> BooleanBuffer {
     let passing = match codes.data_type() {
         DataType::UInt8 => {
             let codes = codes.as_primitive::<UInt8Type>().values();
-            BooleanBuffer::collect_bool(codes.len(), |row| passes.get(usize::from(codes[row])).is_some_and(|pass| *pass))
+            BooleanBuffer::collect_bool(codes.len(), |row| {
+                passes.get(usize::from(codes[row])).is_some_and(|pass| *pass)
+            })
         }
         _ => {
             let codes = codes.as_primitive::<UInt16Type>().values();
-            BooleanBuffer::collect_bool(codes.len(), |row| passes.get(usize::from(codes[row])).is_some_and(|pass| *pass))
+            BooleanBuffer::collect_bool(codes.len(), |row| {
+                passes.get(usize::from(codes[row])).is_some_and(|pass| *pass)
+            })
         }
     };
     match codes.nulls() {
@@ -169,7 +173,11 @@ fn lookup(codes: &ArrayRef, entries: &BooleanBuffer) -> BooleanBuffer {
 fn scatter(selected: &BooleanBuffer, passing: &BooleanBuffer) -> BooleanBuffer {
     let mut kept = BooleanBufferBuilder::new(selected.len());
     kept.append_n(selected.len(), false);
-    selected.set_indices().zip(passing.iter()).filter(|(_, passes)| *passes).for_each(|(row, _)| kept.set_bit(row, true));
+    selected
+        .set_indices()
+        .zip(passing.iter())
+        .filter(|(_, passes)| *passes)
+        .for_each(|(row, _)| kept.set_bit(row, true));
     kept.finish()
 }
 

@@ -25,7 +25,8 @@ fn declaration() -> TableDeclaration {
         primary_key: vec![0],
         secondary: vec![],
     };
-    let fields: Vec<_> = columns.into_iter().map(|(name, _, kind, nullable)| Field::new(name, kind, nullable)).collect();
+    let fields: Vec<_> =
+        columns.into_iter().map(|(name, _, kind, nullable)| Field::new(name, kind, nullable)).collect();
     TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
 }
 

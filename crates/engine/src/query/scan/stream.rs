@@ -168,7 +168,9 @@ impl ScanStream {
             let first = &pieces[0][place];
             let joined = match &pieces[..] {
                 [_] => Arc::clone(first.physical()),
-                many => concat(&many.iter().map(|piece| piece[place].physical().as_ref()).collect::<Vec<&dyn Array>>())?,
+                many => {
+                    concat(&many.iter().map(|piece| piece[place].physical().as_ref()).collect::<Vec<&dyn Array>>())?
+                }
             };
             Ok(first.with_physical(joined).values(self.table.dictionary(self.projection[place]))?)
         };
