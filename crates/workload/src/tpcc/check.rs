@@ -76,23 +76,30 @@ fn why_touched(session: &mut dyn Session, warehouses: i64, completed: u64) -> Re
     }
     let districts = warehouses * DISTRICTS_PER_WAREHOUSE;
     let touched = Condition {
-        what: "",
+        what: "no more orders and payments than were loaded",
         violations: format!(
-            "SELECT orders, payments FROM (SELECT CAST(sum(d_next_o_id) AS bigint) AS orders FROM district) AS d \
+            "SELECT orders, payments FROM (SELECT CAST(sum(d_next_o_id - 1) AS bigint) AS orders FROM district) AS d \
              CROSS JOIN (SELECT count(*) AS payments FROM history) AS h WHERE orders > {} OR payments > {}",
-            districts * (ORDERS_LOADED + 1),
+            districts * ORDERS_LOADED,
             districts * CUSTOMERS_PER_DISTRICT
         ),
     };
-    let line = judge(session, &touched)?;
-    Ok((line.holds == Some(false)).then(|| format!("not judged: clients have run before ({})", line.found)))
+    let answer = query(session, &touched)?;
+    Ok(answer
+        .first()
+        .map(|counts| format!("not judged: clients have run before, for there are more than loaded: {counts}")))
+}
+
+/// The first rows that violate a condition.
+fn query(session: &mut dyn Session, condition: &Condition) -> Result<Vec<String>, DatabaseError> {
+    let sql = format!("{} LIMIT {SHOWN_MAX}", condition.violations);
+    let answer = session.query(&sql)?;
+    violations(&answer.batches)
+        .map_err(|error| DatabaseError::Failed(format!("cannot show the answer to {sql}: {error}")))
 }
 
 fn judge(session: &mut dyn Session, condition: &Condition) -> Result<CheckLine, DatabaseError> {
-    let sql = format!("{} LIMIT {SHOWN_MAX}", condition.violations);
-    let answer = session.query(&sql)?;
-    let shown = violations(&answer.batches)
-        .map_err(|error| DatabaseError::Failed(format!("cannot show the answer to {sql}: {error}")))?;
+    let shown = query(session, condition)?;
     Ok(CheckLine {
         what: condition.what.to_owned(),
         holds: Some(shown.is_empty()),

@@ -29,13 +29,14 @@ pub(super) fn at_load() -> Condition {
 }
 
 /// Outer joins and COALESCE keep in view what inner joins would drop: drained districts in 2, customers to whom nothing
-/// was delivered in 10 and 12, orders without lines in 6.
+/// was delivered in 10 and 12, orders without lines in 6. `IS DISTINCT FROM` stands in parentheses, for DataFusion's
+/// parser takes all that follows it as its right side.
 const SPECIFIED: &[(&str, &str)] = &[
     (
         "1: W_YTD = sum of D_YTD",
         "SELECT w_id, w_ytd, districts_ytd FROM warehouse \
          LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS districts_ytd FROM district GROUP BY d_w_id) AS d ON d_w_id = w_id \
-         WHERE w_ytd IS DISTINCT FROM districts_ytd",
+         WHERE (w_ytd IS DISTINCT FROM districts_ytd)",
     ),
     (
         "2: D_NEXT_O_ID - 1 = largest O_ID = largest NO_O_ID",
@@ -44,7 +45,7 @@ const SPECIFIED: &[(&str, &str)] = &[
          ON o_w_id = d_w_id AND o_d_id = d_id \
          LEFT JOIN (SELECT no_w_id, no_d_id, max(no_o_id) AS new_order_max FROM new_order GROUP BY no_w_id, no_d_id) AS n \
          ON no_w_id = d_w_id AND no_d_id = d_id \
-         WHERE (d_next_o_id - 1) IS DISTINCT FROM order_max OR d_next_o_id - 1 <> new_order_max",
+         WHERE ((d_next_o_id - 1) IS DISTINCT FROM order_max) OR d_next_o_id - 1 <> new_order_max",
     ),
     (
         "3: a district's undelivered orders have no gap",
@@ -123,7 +124,7 @@ const OWN: &[(&str, &str)] = &[
         "OL_AMOUNT = quantity * price, without tax or discount, of new lines",
         "SELECT ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_quantity, ol_amount, i_price FROM order_line \
          LEFT JOIN item ON i_id = ol_i_id \
-         WHERE ol_o_id > 3000 AND ol_amount IS DISTINCT FROM (ol_quantity * i_price)",
+         WHERE ol_o_id > 3000 AND (ol_amount IS DISTINCT FROM (ol_quantity * i_price))",
     ),
     (
         "S_YTD, S_ORDER_CNT and S_REMOTE_CNT = quantity, number and remote number of new lines, item by item",
