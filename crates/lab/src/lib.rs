@@ -3,10 +3,12 @@
 //! In reading order: [`results`] is the document an experiment leaves (`results.json`), [`study`] runs the main job (two
 //! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`time_share`]
 //! says where response time went, [`summary`] turns points into the sentences and ratios people read, [`table`] prints
-//! them, [`report`] draws them. `units` is how numbers are written everywhere.
+//! them, [`report`] draws them. [`capacity`] asks before whether the data fits, [`run_directory`] keeps what came of it. `units` is how numbers are written everywhere.
 
+pub mod capacity;
 pub mod report;
 pub mod results;
+pub mod run_directory;
 pub mod sensors;
 pub mod study;
 pub mod summary;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
+use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
 /// The whole document.
@@ -27,7 +28,7 @@ pub struct Results {
     /// The least relative difference of throughput that this run can tell from noise, per workload: half the spread
     /// between repeats of the same setting, relative to their mean. `None` with fewer than two repeats.
     pub noise_floor: BTreeMap<String, Option<f64>>,
-    /// Throughput together over throughput alone, per workload.
+    /// Throughput together over throughput alone, per workload; for analytical ones at an equal mix of queries.
     pub interference: BTreeMap<String, Option<Interference>>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
@@ -35,6 +36,9 @@ pub struct Results {
     pub knees: Vec<serde_json::Value>,
     /// Claims and whether they hold.
     pub claims: Vec<serde_json::Value>,
+    /// What was checked of the data and the clients' input afterwards, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Vec<CheckLine>>,
     /// Why figures are missing, and what else a reader must know.
     pub warnings: Vec<String>,
 }
@@ -95,6 +99,10 @@ pub struct WorkloadResult {
     pub name: String,
     /// The benchmark.
     pub kind: String,
+    /// Whether its requests are queries, which differ in cost: their throughput counts work done within the window, and arms
+    /// are compared at an equal mix of queries.
+    #[serde(default)]
+    pub analytical: bool,
     /// How many clients ran.
     pub clients: usize,
     /// Requests completed, those that rolled themselves back as prescribed included.

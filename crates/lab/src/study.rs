@@ -3,10 +3,12 @@
 //! The runs come in blocks. A block has every arm once (`alone:NAME` for each workload, then `together`) in an order of
 //! its own, drawn from the seed, so that a drift of the machine hits all arms alike; block k gives repeat k of each arm.
 //! Clients begin every run at the beginning of their sequences with the same seeds, so that arms differ in who else runs
-//! and in nothing else. [`equal_mix`] takes care of what remains: a slower arm gets less far in its sequence.
+//! and in nothing else. A slower arm gets less far in its sequence; the summary compares
+//! arms at an equal mix.
 
 mod convert;
-mod equal_mix;
+mod defaults;
+mod document;
 mod observer;
 mod schedule;
 #[cfg(test)]
@@ -23,10 +25,10 @@ use plimsoll_workload::driver::{
 
 use crate::results::{Point, WorkloadResult};
 use crate::time_share::time_share;
+pub use defaults::StudyDefaults;
+pub use document::{Provenance, document, settings};
 use observer::{SensorObserver, SensorReading};
 use schedule::{Run, schedule};
-
-pub use equal_mix::equal_mix_ratio;
 
 /// One workload of a study, its tables loaded.
 #[derive(Clone, Copy)]

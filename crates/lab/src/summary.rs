@@ -1,7 +1,8 @@
 //! What the points of a study say: means with their spread, the noise floor, interference, and advice in sentences.
 //!
 //! Everything here is a pure function of the points. [`Summary::of`] sorts the runs by workload and arm, [`Arm`] merges
-//! the repeats of one arm, `compare` puts the arms against each other, `advice` says it in words.
+//! the repeats of one arm, `compare` puts the arms against each other (`equal_mix` in a
+//! unit in which that is fair), `advice` says it in words.
 //!
 //! Repeats are merged so that no figure is invented. Throughputs are averaged and keep their smallest and largest.
 //! Percentiles are never averaged, for the mean of two p99 is the p99 of nothing: the repeat with the median throughput
@@ -15,6 +16,7 @@ use crate::results::{Interference, Point};
 mod advice;
 mod arm;
 mod compare;
+mod equal_mix;
 #[cfg(test)]
 mod tests;
 
@@ -122,6 +124,11 @@ impl Workload<'_> {
     /// The two arms with their names.
     pub fn arms(&self) -> [(&'static str, &Arm<'_>); 2] {
         [("alone", &self.alone), ("together", &self.together)]
+    }
+
+    /// The arms that ran at all, with their names: of a single workload there is only one.
+    pub fn arms_run(&self) -> Vec<(&'static str, &Arm<'_>)> {
+        self.arms().into_iter().filter(|(_, arm)| !arm.runs.is_empty() || arm.left_out > 0).collect()
     }
 }
 

@@ -38,8 +38,10 @@ pub fn render(results: &Results, options: &Options) -> String {
         out.push(String::new());
         workload::section(&mut out, workload, style);
     }
-    out.push(String::new());
-    out.push(style.bold("What it means"));
+    if !results.advice.is_empty() {
+        out.push(String::new());
+        out.push(style.bold("What it means"));
+    }
     for sentence in &results.advice {
         out.extend(wrap(sentence, "  - ", "    "));
     }

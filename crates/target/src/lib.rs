@@ -1,7 +1,9 @@
 //! Databases to test: what implements [`Database`](plimsoll_workload::database::Database).
 //!
-//! [`embedded`] is the engine in this process.
+//! [`embedded`] is the engine in this process, [`open`] understands URLs and options.
 
 pub mod embedded;
+pub mod open;
 
 pub use embedded::{Embedded, EmbeddedOptions};
+pub use open::{DEFAULT_URL, Target, TargetError};

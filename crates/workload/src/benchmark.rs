@@ -58,7 +58,7 @@ pub enum Outcome {
 }
 
 /// One thing that was checked.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CheckLine {
     /// What must hold, in a few words.
     pub what: String,

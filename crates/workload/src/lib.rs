@@ -12,6 +12,7 @@ pub mod benchmark;
 pub mod database;
 pub mod driver;
 pub mod memory;
+pub mod registry;
 pub mod schema;
 pub mod statement;
 pub mod tpcc;

@@ -141,6 +141,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         advice,
         knees: Vec::new(),
         claims: Vec::new(),
+        checks: None,
         warnings,
     }
 }
@@ -250,6 +251,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     WorkloadResult {
         name: name.to_string(),
         kind: kind.to_string(),
+        analytical: kind == "tpch",
         clients,
         completed,
         throughput_per_s: did.throughput_per_s,

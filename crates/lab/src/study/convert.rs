@@ -23,6 +23,7 @@ pub(super) fn workload_result(
     WorkloadResult {
         name: measured.name.clone(),
         kind: measured.benchmark.to_owned(),
+        analytical: measured.is_analytical,
         clients: measured.clients,
         completed: measured.all.completed,
         throughput_per_s: measured.all.throughput_per_s,

@@ -1,6 +1,6 @@
 //! One workload alone against together: the noise floor, interference, and whether a difference is to be believed.
 
-use super::{Arm, Percentile, Workload};
+use super::{Arm, Percentile, Spread, Workload};
 use crate::results::{Interference, Latency};
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
@@ -12,24 +12,30 @@ const LATENCY_GROWTH: f64 = 1.5;
 
 /// Half the spread between repeats relative to their mean, of the arm where that is larger.
 pub(super) fn noise_floor(alone: &Arm, together: &Arm) -> Option<f64> {
-    let of_arm = |arm: &Arm| {
-        let spread = arm.throughput().filter(|spread| arm.runs.len() >= 2 && spread.mean > 0.0)?;
+    let of_arm = |throughputs: &[f64]| {
+        let spread = Spread::of(throughputs).filter(|spread| throughputs.len() >= 2 && spread.mean > 0.0)?;
         Some((spread.high - spread.low) / 2.0 / spread.mean)
     };
-    [alone, together].into_iter().filter_map(of_arm).reduce(f64::max)
+    comparable(alone, together).iter().filter_map(|arm| of_arm(arm)).reduce(f64::max)
 }
 
 /// Ratio of the means; the smallest and largest ratio over every pair of a repeat together and a repeat alone. A repeat
 /// alone that completed nothing gives no ratio and is in no pair.
 pub(super) fn interference(alone: &Arm, together: &Arm) -> Option<Interference> {
-    let mean_alone = alone.throughput()?.mean;
-    let shared = together.throughput()?;
+    let [alone, together] = comparable(alone, together);
+    let mean_alone = Spread::of(&alone)?.mean;
+    let shared = Spread::of(&together)?;
     if mean_alone <= 0.0 {
         return None;
     }
-    let running = alone.throughputs().into_iter().filter(|&throughput| throughput > 0.0);
+    let running = alone.into_iter().filter(|&throughput| throughput > 0.0);
     let (least, most) = running.fold((f64::MAX, 0.0f64), |(least, most), t| (least.min(t), most.max(t)));
     Some(Interference { ratio: shared.mean / mean_alone, low: shared.low / most, high: shared.high / least })
+}
+
+fn comparable(alone: &Arm, together: &Arm) -> [Vec<f64>; 2] {
+    let [alone, together] = [alone, together].map(|arm| arm.runs.iter().map(|run| run.result).collect::<Vec<_>>());
+    super::equal_mix::comparable(&alone, &together)
 }
 
 /// What the comparison of throughputs shows.

@@ -21,7 +21,7 @@ pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) 
 }
 
 fn throughput(out: &mut Vec<String>, workload: &Workload) {
-    for (index, (arm, runs)) in workload.arms().into_iter().enumerate() {
+    for (index, (arm, runs)) in workload.arms_run().into_iter().enumerate() {
         let label = if index == 0 { "throughput" } else { "" };
         let mut line = format!("  {label:<12}{arm:<10}");
         match runs.throughput() {
@@ -38,6 +38,9 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
             line += &format!(", {} invalid", runs.left_out);
         }
         out.push(line);
+    }
+    if workload.arms_run().len() < 2 {
+        return;
     }
     let Some(interference) = workload.interference else {
         out.push(format!("  {:<22}{MISSING:>10}", "together / alone"));
@@ -71,7 +74,7 @@ fn percentile_rows(
     label: &str,
     part: impl Fn(&WorkloadResult) -> Option<Latency>,
 ) {
-    for (index, (arm, runs)) in workload.arms().into_iter().enumerate() {
+    for (index, (arm, runs)) in workload.arms_run().into_iter().enumerate() {
         let cell = |which: fn(&Latency) -> Option<u64>| {
             let percentile = runs.percentile(&part, which);
             percentile.map_or_else(|| MISSING.to_string(), |percentile| duration_us(percentile.value as f64))
@@ -87,13 +90,13 @@ fn percentile_rows(
 }
 
 fn time_share(out: &mut Vec<String>, workload: &Workload) {
-    if workload.arms().iter().all(|(_, arm)| arm.time_share().is_none()) {
+    if workload.arms_run().iter().all(|(_, arm)| arm.time_share().is_none()) {
         out.push(format!("  {:<22}{MISSING:>10}", "time share"));
         return;
     }
     let names = PARTS.map(|(_, name)| format!("{name:>7}")).concat();
     out.push(format!("  {:<20}{names}", "time share"));
-    for (arm, runs) in workload.arms() {
+    for (arm, runs) in workload.arms_run() {
         let share = runs.time_share();
         let parts = share.map_or([None; 5], parts_of);
         let cells = parts.map(|part| format!("{:>7}", part.map_or_else(|| MISSING.to_string(), percent))).concat();
@@ -119,7 +122,7 @@ fn bar(share: &TimeShare) -> String {
 }
 
 fn counters(out: &mut Vec<String>, workload: &Workload) {
-    if workload.arms().iter().all(|(_, arm)| arm.rates().is_none()) {
+    if workload.arms_run().iter().all(|(_, arm)| arm.rates().is_none()) {
         out.push(format!("  {:<22}{MISSING:>10}", "counters"));
         return;
     }
@@ -127,7 +130,7 @@ fn counters(out: &mut Vec<String>, workload: &Workload) {
         "  {:<20}{:>7}{:>9}{:>9}{:>10}{:>9}",
         "counters", "IPC", "L1D/1k", "LLC/1k", "branch/1k", "counted"
     ));
-    for (arm, runs) in workload.arms() {
+    for (arm, runs) in workload.arms_run() {
         let rates = runs.rates();
         let cell = |rate: fn(&Rates) -> Option<f64>| {
             rates.as_ref().and_then(rate).map_or_else(|| MISSING.to_string(), significant)

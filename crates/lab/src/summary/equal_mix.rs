@@ -1,4 +1,4 @@
-//! Throughput together over throughput alone, at an equal mix of request kinds.
+//! Throughputs that can be compared between arms: at an equal mix of request kinds.
 //!
 //! Where kinds differ in cost, as the queries of TPC-H do, two windows of the same sequence hold different mixes, and the
 //! ratio of their totals would compare cheap queries with dear ones. Weighting each kind's throughput with what one
@@ -14,12 +14,20 @@ use std::collections::BTreeMap;
 
 use crate::results::WorkloadResult;
 
-/// Throughput together over throughput alone at an equal mix, each a mean over the repeats given. `None` if nothing ran
-/// alone, or if a kind ran whose latency alone is not known because no request of it completed there.
-pub fn equal_mix_ratio(alone: &[&WorkloadResult], together: &[&WorkloadResult]) -> Option<f64> {
+/// Throughput of every repeat of both arms, in a unit in which they can be compared: requests per second, or for analytical
+/// workloads seconds of work as it is alone per second. The latter falls back to requests per second, for both arms,
+/// where a kind ran whose latency alone is not known because no request of it completed there.
+pub(super) fn comparable(alone: &[&WorkloadResult], together: &[&WorkloadResult]) -> [Vec<f64>; 2] {
+    let plain = |repeats: &[&WorkloadResult]| repeats.iter().map(|repeat| repeat.throughput_per_s).collect::<Vec<_>>();
+    if !alone.iter().chain(together).any(|repeat| repeat.analytical) {
+        return [plain(alone), plain(together)];
+    }
     let costs = mean_latencies(alone);
-    let (alone, together) = (work(alone, &costs)?, work(together, &costs)?);
-    (alone > 0.0).then(|| together / alone)
+    let weighted = |repeats: &[&WorkloadResult]| repeats.iter().map(|repeat| work(repeat, &costs)).collect();
+    match (weighted(alone), weighted(together)) {
+        (Some(alone), Some(together)) => [alone, together],
+        _ => [plain(alone), plain(together)],
+    }
 }
 
 /// Mean latency of each kind over all repeats, in microseconds.
@@ -34,15 +42,10 @@ fn mean_latencies<'a>(repeats: &[&'a WorkloadResult]) -> BTreeMap<&'a str, f64> 
     sums.into_iter().map(|(kind, (total, count))| (kind, total / count)).collect()
 }
 
-/// Throughput weighted with cost, mean over repeats; `None` if a cost is unknown or there is no repeat.
-fn work(repeats: &[&WorkloadResult], costs: &BTreeMap<&str, f64>) -> Option<f64> {
-    let mut sum = 0.0;
-    for (kind, part) in repeats.iter().flat_map(|repeat| &repeat.transactions) {
-        if part.throughput_per_s > 0.0 {
-            sum += part.throughput_per_s * costs.get(kind.as_str())?;
-        }
-    }
-    (!repeats.is_empty()).then(|| sum / repeats.len() as f64)
+/// Throughput weighted with cost; `None` if a cost is unknown.
+fn work(repeat: &WorkloadResult, costs: &BTreeMap<&str, f64>) -> Option<f64> {
+    let ran = repeat.transactions.iter().filter(|(_, part)| part.throughput_per_s > 0.0);
+    ran.map(|(kind, part)| Some(part.throughput_per_s * costs.get(kind.as_str())? / 1e6)).sum()
 }
 
 #[cfg(test)]
@@ -65,9 +68,10 @@ mod tests {
         WorkloadResult {
             name: "olap".to_owned(),
             kind: "tpch".to_owned(),
+            analytical: true,
             clients: 1,
             completed: 0,
-            throughput_per_s: 0.0,
+            throughput_per_s: kinds.iter().map(|(_, completed, _)| (*completed).max(1) as f64).sum(),
             aborted: Aborted::default(),
             latency_us: None,
             latency_distribution: Vec::new(),
@@ -79,25 +83,34 @@ mod tests {
         }
     }
 
+    fn check(alone: &[&WorkloadResult], together: &[&WorkloadResult], expect: [&[f64]; 2]) {
+        let found = comparable(alone, together);
+        for (found, expect) in found.iter().zip(expect) {
+            assert!(
+                found.len() == expect.len() && found.iter().zip(expect).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{found:?}, expected {expect:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_common_slowdown_shows_whatever_the_mixes_are() {
         // Alone: 8 cheap and 2 dear; together everything takes twice as long, and the window holds other kinds.
         let alone = result(&[("cheap", 8, 25_000.0), ("dear", 2, 400_000.0)]);
         let together = result(&[("cheap", 4, 50_000.0), ("dear", 1, 800_000.0)]);
         let only_cheap = result(&[("cheap", 20, 50_000.0)]);
-        assert_eq!(equal_mix_ratio(&[&alone], &[&together]), Some(0.5));
-        assert_eq!(equal_mix_ratio(&[&alone], &[&only_cheap]), Some(0.5));
-        assert_eq!(equal_mix_ratio(&[&alone, &alone], &[&together, &only_cheap]), Some(0.5));
-        // The ratio of totals would have said twice as fast.
-        assert_eq!(only_cheap.transactions["cheap"].completed, 2 * (8 + 2));
+        check(&[&alone], &[&together], [&[1.0], &[0.5]]);
+        check(&[&alone], &[&only_cheap], [&[1.0], &[0.5]]);
+        check(&[&alone, &alone], &[&together, &only_cheap], [&[1.0, 1.0], &[0.5, 0.5]]);
     }
 
     #[test]
-    fn what_cannot_be_weighed_is_not_guessed() {
+    fn what_cannot_be_weighed_is_compared_as_it_is() {
         let alone = result(&[("cheap", 8, 25_000.0)]);
         let begun = result(&[("cheap", 8, 25_000.0), ("dear", 0, 0.0)]);
-        assert_eq!(equal_mix_ratio(&[&alone], &[&begun]), None);
-        assert_eq!(equal_mix_ratio(&[], &[&alone]), None);
-        assert_eq!(equal_mix_ratio(&[&alone], &[]), None);
+        check(&[&alone], &[&begun], [&[8.0], &[9.0]]);
+        check(&[], &[&alone], [&[], &[8.0]]);
+        let transactional = WorkloadResult { analytical: false, ..result(&[("cheap", 8, 25_000.0)]) };
+        check(&[&transactional], &[&transactional], [&[8.0], &[8.0]]);
     }
 }

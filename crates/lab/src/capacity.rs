@@ -1,0 +1,48 @@
+//! Whether data will fit, asked before anything is loaded.
+
+use plimsoll_workload::benchmark::Benchmark;
+
+use crate::units::bytes;
+
+/// Loading needs the data once more for a moment: as it comes, and as it is kept.
+const LOADING_FACTOR: f64 = 1.5;
+
+/// The data cannot fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} needs about {} of memory while loading, and {} are free; take a smaller scale", bytes(*needed), bytes(*free))]
+pub struct DoesNotFit {
+    /// What was to be loaded.
+    pub what: String,
+    /// Bytes it needs.
+    pub needed: u64,
+    /// Bytes there are.
+    pub free: u64,
+}
+
+/// Whether the data of these benchmarks fits into so many free bytes, if that is known.
+pub fn check_fits(benchmarks: &[&dyn Benchmark], free: Option<u64>) -> Result<(), DoesNotFit> {
+    let needed = (benchmarks.iter().map(|one| one.estimated_bytes() as f64).sum::<f64>() * LOADING_FACTOR) as u64;
+    match free {
+        Some(free) if needed > free => {
+            let names: Vec<_> = benchmarks.iter().map(|one| one.name()).collect();
+            Err(DoesNotFit { what: names.join(" with "), needed, free })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_workload::tpcc::Tpcc;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_both_numbers() {
+        let huge = Tpcc::new(100_000, 1);
+        let error = check_fits(&[&huge], Some(8 << 30)).expect_err("terabytes").to_string();
+        assert!(error.starts_with("tpcc needs about ") && error.contains("8.0 GiB are free"), "{error}");
+        assert_eq!(check_fits(&[&Tpcc::new(1, 1)], Some(8 << 30)), Ok(()));
+        assert_eq!(check_fits(&[&huge], None), Ok(()));
+    }
+}

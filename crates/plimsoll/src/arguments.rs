@@ -1,0 +1,136 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use plimsoll_target::DEFAULT_URL;
+use plimsoll_workload::driver::{Delay, PriorityRule};
+
+/// Measures what database workloads need from the machine, and what happens when they share it.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C.")]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run transactions and queries alone and together: who is slowed, and why
+    ///
+    /// Loads TPC-C and TPC-H, runs each alone and both together in interleaved blocks, and says where time went and
+    /// what would isolate them. Takes up to two minutes; --quick up to 25 seconds.
+    Study(StudyOptions),
+    /// Run one workload and report throughput, latency and where time went
+    Bench(BenchOptions),
+    /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
+    Check(CheckOptions),
+    /// Say what this machine is, and what can be measured and limited on it
+    Machine(MachineOptions),
+}
+
+/// Which database, and how it is to behave.
+#[derive(Debug, Args)]
+pub struct TargetOptions {
+    /// The database: `embedded:` is the engine in this process
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
+    pub target: String,
+    /// An option of the target, such as lock_policy=nprio or dop=2; may be given several times
+    #[arg(long = "option", value_name = "KEY=VALUE")]
+    pub options: Vec<String>,
+}
+
+/// `plimsoll study`.
+#[derive(Debug, Args)]
+pub struct StudyOptions {
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// Small data and short runs: a first impression in 25 seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// Where results.json and report.html go [default: runs/study-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The seed of everything that is drawn
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Print results.json instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll bench`.
+#[derive(Debug, Args)]
+pub struct BenchOptions {
+    /// The workload: tpcc or tpch, and its scale, as in tpcc:2
+    #[arg(value_name = "WORKLOAD[:SCALE]")]
+    pub workload: String,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// How many clients run at once
+    #[arg(long, default_value_t = 1)]
+    pub clients: usize,
+    /// Pause of a client between requests: `none`, `const 5ms` or `exp 10ms`
+    #[arg(long, default_value = "none", value_name = "DELAY")]
+    pub think: Delay,
+    /// Requests per second of all clients together, whatever the database can take
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Seconds to run before measuring [default: a fifth of --seconds, at most 5]
+    #[arg(long, value_name = "SECONDS")]
+    pub warmup: Option<f64>,
+    /// Priority of requests: `high`, `low`, or `high:0.1` for a tenth of them high
+    #[arg(long, default_value = "low", value_name = "RULE")]
+    pub priority: PriorityRule,
+    /// Check the data and the clients' input afterwards; exit 1 if something is wrong
+    #[arg(long)]
+    pub check: bool,
+    /// The seed of everything that is drawn
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll check`.
+#[derive(Debug, Args)]
+pub struct CheckOptions {
+    /// The workload: tpcc or tpch, and its scale, as in tpch:1
+    #[arg(value_name = "WORKLOAD[:SCALE]")]
+    pub workload: String,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// The seed of everything that is drawn
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Print one JSON document instead of lines
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll machine`.
+#[derive(Debug, Args)]
+pub struct MachineOptions {
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,67 @@
+//! `plimsoll check`: whether data and answers are what they must be.
+
+use std::process::ExitCode;
+
+use plimsoll_workload::benchmark::CheckLine;
+use plimsoll_workload::registry::benchmark;
+
+use crate::arguments::CheckOptions;
+use crate::failure::{CHECK_FAILED, Failure};
+use crate::interrupt;
+use crate::loading::{load, parse_target};
+use crate::progress::Progress;
+
+/// Loads a workload's data and checks it.
+pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
+    let target = parse_target(&options.target)?;
+    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
+    let stop = interrupt::listen()?;
+    let progress = Progress::new();
+    let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
+    progress.show("checking", 0, 1);
+    let lines = benchmark.check(&database).map_err(Failure::world)?;
+    progress.clear();
+    if options.json {
+        let document = serde_json::json!({
+            "workload": benchmark.name(),
+            "scale": scale,
+            "target": options.target.target,
+            "passed": !lines.iter().any(has_failed),
+            "checks": lines,
+        });
+        println!("{}", serde_json::to_string_pretty(&document).map_err(Failure::world)?);
+    } else {
+        print_lines(&lines);
+    }
+    Ok(exit_code(&lines))
+}
+
+/// 1 if something that was judged does not hold.
+pub fn exit_code(lines: &[CheckLine]) -> ExitCode {
+    if lines.iter().any(has_failed) { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
+}
+
+fn has_failed(line: &CheckLine) -> bool {
+    line.holds == Some(false)
+}
+
+/// A line a check, then how many hold.
+pub fn print_lines(lines: &[CheckLine]) {
+    if lines.is_empty() {
+        return;
+    }
+    println!();
+    for line in lines {
+        let verdict = match line.holds {
+            Some(true) => "ok",
+            Some(false) => "FAILED",
+            None => "not judged",
+        };
+        println!("{verdict:<10}  {}", line.what);
+        if line.holds != Some(true) {
+            println!("            {}", line.found);
+        }
+    }
+    let count = |holds| lines.iter().filter(|line| line.holds == holds).count();
+    println!("{} hold, {} failed, {} not judged", count(Some(true)), count(Some(false)), count(None));
+}

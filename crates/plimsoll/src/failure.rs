@@ -1,0 +1,42 @@
+//! Exit codes: 2 for bad usage or input, 3 when the world failed, 130 after Ctrl-C.
+
+use std::process::ExitCode;
+
+/// An error and whose it is.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was typed makes no sense or asks for too much.
+    Input(anyhow::Error),
+    /// The system, the target or a workload failed.
+    World(anyhow::Error),
+    /// Ctrl-C.
+    Interrupted(String),
+}
+
+impl Failure {
+    /// The caller's fault.
+    pub fn input(error: impl Into<anyhow::Error>) -> Self {
+        Failure::Input(error.into())
+    }
+
+    /// The world's fault.
+    pub fn world(error: impl Into<anyhow::Error>) -> Self {
+        Failure::World(error.into())
+    }
+}
+
+/// A check failed.
+pub const CHECK_FAILED: u8 = 1;
+/// Ctrl-C, as shells expect it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Says what happened on stderr.
+pub fn report(failure: &Failure) -> ExitCode {
+    let (text, code) = match failure {
+        Failure::Input(error) => (format!("error: {error:#}"), 2),
+        Failure::World(error) => (format!("error: {error:#}"), 3),
+        Failure::Interrupted(what) => (what.clone(), INTERRUPTED),
+    };
+    eprintln!("{text}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,164 @@
+//! From a target's URL and options to a database.
+
+use std::collections::BTreeMap;
+
+use plimsoll_engine::query::QueryError;
+use plimsoll_policy::{LOCK_SCHEDULERS, lock_scheduler};
+use plimsoll_workload::registry::nearest;
+use serde_json::Value;
+
+use crate::embedded::{Embedded, EmbeddedOptions};
+
+/// The target that is meant when none is named.
+pub const DEFAULT_URL: &str = "embedded:";
+
+/// An option of the embedded engine.
+struct TargetOption {
+    name: &'static str,
+    about: &'static str,
+    /// Sets it, or says which values there are.
+    set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
+    /// Its present value.
+    get: fn(&EmbeddedOptions) -> Value,
+}
+
+/// Every option of the embedded engine.
+static OPTIONS: &[TargetOption] = &[
+    TargetOption {
+        name: "dop",
+        about: "degree of parallelism of a query, and worker threads for all of them",
+        set: |options, value| {
+            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
+            options.queries.dop = dop;
+            options.queries.workers = dop;
+            Ok(())
+        },
+        get: |options| options.queries.dop.into(),
+    },
+    TargetOption {
+        name: "durability",
+        about: "what a commit waits for; there is no log yet, so it waits for nothing",
+        set: |_, value| if value == "none" { Ok(()) } else { Err("`none`; there is no log yet".to_owned()) },
+        get: |_| "none".into(),
+    },
+    TargetOption {
+        name: "lock_policy",
+        about: "who is served first when several wait for a lock",
+        set: |options, value| {
+            let names = || LOCK_SCHEDULERS.iter().map(|scheduler| format!("`{}`", scheduler.name()));
+            let scheduler = lock_scheduler(value).ok_or_else(|| names().collect::<Vec<_>>().join(" or "))?;
+            options.engine.lock_scheduler = scheduler;
+            Ok(())
+        },
+        get: |options| options.engine.lock_scheduler.name().into(),
+    },
+];
+
+/// What target is wanted, understood but not opened.
+#[derive(Debug, Clone)]
+pub struct Target {
+    url: String,
+    options: EmbeddedOptions,
+}
+
+/// A target or an option that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// This version has no such kind of target.
+    #[error("target `{0}` is not available in this version; use `{DEFAULT_URL}`, the engine in this process")]
+    NoSuchTarget(String),
+    /// An option without a value.
+    #[error("option `{0}` has no value; write KEY=VALUE")]
+    NoValue(String),
+    /// The target has no such option.
+    #[error("`{DEFAULT_URL}` has no option `{name}`{}; it has {}", suggestion(nearest), option_list())]
+    NoSuchOption {
+        /// The name given.
+        name: String,
+        /// The nearest name there is, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// The option cannot have that value.
+    #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
+    BadValue {
+        /// The option.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// What it can be.
+        possible: String,
+    },
+}
+
+fn suggestion(nearest: &Option<&'static str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+}
+
+fn option_list() -> String {
+    let options: Vec<_> = OPTIONS.iter().map(|option| format!("`{}` ({})", option.name, option.about)).collect();
+    options.join(", ")
+}
+
+impl Target {
+    /// Understands a URL and `KEY=VALUE` options.
+    pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
+        if url != DEFAULT_URL {
+            return Err(TargetError::NoSuchTarget(url.to_owned()));
+        }
+        let mut target = Target { url: url.to_owned(), options: EmbeddedOptions::default() };
+        for option in options {
+            let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
+            let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
+                name: name.to_owned(),
+                nearest: nearest(name, OPTIONS.iter().map(|known| known.name)),
+            })?;
+            (known.set)(&mut target.options, value).map_err(|possible| TargetError::BadValue {
+                name: known.name,
+                value: value.to_owned(),
+                possible,
+            })?;
+        }
+        Ok(target)
+    }
+
+    /// Every setting by name, for the record.
+    pub fn settings(&self) -> BTreeMap<String, Value> {
+        let options = OPTIONS.iter().map(|option| (format!("target.{}", option.name), (option.get)(&self.options)));
+        options.chain([("target.url".to_owned(), self.url.as_str().into())]).collect()
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Embedded, QueryError> {
+        Embedded::new(self.options.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_and_recorded() {
+        let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=none"]).expect("good");
+        let settings = target.settings();
+        assert_eq!(settings["target.dop"], 3);
+        assert_eq!(settings["target.lock_policy"], "nprio");
+        assert_eq!(settings["target.url"], "embedded:");
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_with_what_can() {
+        for (url, option, expect) in [
+            ("postgres:", None, "`postgres:` is not available in this version; use `embedded:`"),
+            ("embedded:", Some("dop"), "has no value; write KEY=VALUE"),
+            ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
+            ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio`"),
+            ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
+            ("embedded:", Some("durability=sync"), "there is no log yet"),
+        ] {
+            let error = Target::parse(url, option).expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+}
