@@ -12,7 +12,7 @@ pub mod graph;
 pub mod search;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -41,10 +41,9 @@ impl OptimizerRule for JoinOrder {
 
 /// Whether the optimizer has been through the plan before.
 fn columns_are_dropped(plan: &LogicalPlan) -> Result<bool> {
-    let dropped = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::TableScan(scan) if scan.projection.is_some()));
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        found |= dropped(node)?;
+        found |= matches!(node, LogicalPlan::TableScan(scan) if scan.projection.is_some());
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)

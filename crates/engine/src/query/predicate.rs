@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type, UInt16Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray};
+use arrow::array::{AsArray, BooleanArray};
 use arrow::compute::and_kleene;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::Result;

@@ -1,0 +1,164 @@
+//! The 22 TPC-H queries on our engine and on DataFusion's own in-memory tables, interleaved in one process.
+//!
+//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--explain] [--export DIR]`
+//!
+//! Prints one line per query: our best time, the stock best time, the ratio. Under `cargo test` the scale is tiny and only the
+//! answers are compared. `--export` writes the data as Arrow files for other engines and stops; `--explain` prints our plans.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable};
+use plimsoll_engine::query::{QueryEngine, QueryOptions};
+use plimsoll_workload::tpch::queries::{QUERIES, QuerySpec};
+use plimsoll_workload::tpch::tables::SCHEMA;
+
+mod tpch {
+    pub mod arguments;
+    pub mod data;
+}
+
+use tpch::arguments::Arguments;
+
+fn main() {
+    let arguments = Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|message| {
+        eprintln!("{message}");
+        std::process::exit(2)
+    });
+    let started = Instant::now();
+    let tables = tpch::data::generate(arguments.scale);
+    if let Some(folder) = &arguments.export {
+        tpch::data::export(&tables, folder).expect("the folder can be written to");
+        return;
+    }
+    eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
+    let ours = Ours::new(&tables, arguments.dop);
+    let stock = Stock::new(&tables, arguments.dop);
+    drop(tables);
+    let mut sums = (Duration::ZERO, Duration::ZERO);
+    println!("{:<6} {:>9} {:>9} {:>6}", "query", "ours ms", "stock ms", "ratio");
+    for query in QUERIES.iter().filter(|query| arguments.wants(query.name)) {
+        let sql = query.validation_sql(arguments.scale);
+        if arguments.explain {
+            println!("{}\n{}", query.name, ours.explain(&sql));
+        }
+        let (ours_best, stock_best) = measure(query, &sql, &ours, &stock, arguments.repeats);
+        sums = (sums.0 + ours_best, sums.1 + stock_best);
+        print_line(query.name, ours_best, stock_best);
+    }
+    print_line("sum", sums.0, sums.1);
+}
+
+fn print_line(name: &str, ours: Duration, stock: Duration) {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let ratio = ours.as_secs_f64() / stock.as_secs_f64();
+    println!("{name:<6} {:>9.1} {:>9.1} {ratio:>6.2}", milliseconds(ours), milliseconds(stock));
+}
+
+/// Runs a query by turns on both engines, compares the answers, and returns the best times.
+fn measure(query: &QuerySpec, sql: &str, ours: &Ours, stock: &Stock, repeats: usize) -> (Duration, Duration) {
+    let mut best = (Duration::MAX, Duration::MAX);
+    for repeat in 0..repeats {
+        let started = Instant::now();
+        let our_answer = ours.query(sql);
+        best.0 = best.0.min(started.elapsed());
+        let started = Instant::now();
+        let stock_answer = stock.query(sql);
+        best.1 = best.1.min(started.elapsed());
+        if repeat == 0 {
+            compare(query, &our_answer, &stock_answer);
+        }
+    }
+    best
+}
+
+struct Ours {
+    engine: QueryEngine,
+    snapshot: Arc<ColumnSnapshot>,
+}
+
+impl Ours {
+    fn new(tables: &[Vec<RecordBatch>], dop: usize) -> Self {
+        let started = Instant::now();
+        let build = |(table, batches): (&plimsoll_workload::schema::Table, &Vec<RecordBatch>)| {
+            let keys = vec![table.primary_key.to_vec()];
+            let built = ColumnTable::build(table.name, table.arrow(), keys, batches.clone());
+            Arc::new(built.expect("the generator makes batches of the declared schema"))
+        };
+        let snapshot = ColumnSnapshot::new("as loaded", SCHEMA.tables.iter().zip(tables).map(build));
+        let mebibytes = snapshot.memory_bytes() as f64 / (1 << 20) as f64;
+        eprintln!("built column tables in {:.1} s, {mebibytes:.0} MiB", started.elapsed().as_secs_f64());
+        let options = QueryOptions { dop, workers: dop, ..QueryOptions::default() };
+        let engine = QueryEngine::new(options).expect("threads can be started");
+        Ours { engine, snapshot: Arc::new(snapshot) }
+    }
+
+    fn query(&self, sql: &str) -> Vec<RecordBatch> {
+        self.engine.query(&self.snapshot, sql, None).unwrap_or_else(|error| panic!("{error} in\n{sql}")).batches
+    }
+
+    fn explain(&self, sql: &str) -> String {
+        self.engine.explain(&self.snapshot, sql, None).unwrap_or_else(|error| panic!("{error} in\n{sql}"))
+    }
+}
+
+/// DataFusion as it comes: default settings, tables in memory, one partition per thread.
+struct Stock {
+    runtime: tokio::runtime::Runtime,
+    context: SessionContext,
+}
+
+impl Stock {
+    fn new(tables: &[Vec<RecordBatch>], dop: usize) -> Self {
+        let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(dop));
+        for (table, batches) in SCHEMA.tables.iter().zip(tables) {
+            let share = batches.len().div_ceil(dop).max(1);
+            let mut partitions: Vec<Vec<RecordBatch>> = batches.chunks(share).map(<[RecordBatch]>::to_vec).collect();
+            partitions.resize(dop, Vec::new());
+            let memory = MemTable::try_new(table.arrow(), partitions).expect("batches of the declared schema");
+            context.register_table(table.name, Arc::new(memory)).expect("table names differ");
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(dop).enable_all().build();
+        Stock { runtime: runtime.expect("threads can be started"), context }
+    }
+
+    fn query(&self, sql: &str) -> Vec<RecordBatch> {
+        let (context, text) = (self.context.clone(), sql.to_string());
+        let task = self.runtime.spawn(async move { context.sql(&text).await?.collect().await });
+        let answer = self.runtime.block_on(task).expect("stock operators do not panic");
+        answer.unwrap_or_else(|error| panic!("stock: {error} in\n{sql}"))
+    }
+}
+
+/// Panics if two answers differ. Rows that the query does not order may come in any order; averages are binary fractions or
+/// decimals depending on the engine's types and are compared with a tolerance.
+fn compare(query: &QuerySpec, ours: &[RecordBatch], stock: &[RecordBatch]) {
+    let (mut ours, mut stock) = (rows(ours), rows(stock));
+    assert_eq!(ours.len(), stock.len(), "{}: {} rows instead of {}", query.name, ours.len(), stock.len());
+    ours.sort();
+    stock.sort();
+    for (our_row, stock_row) in ours.iter().zip(&stock) {
+        assert_eq!(our_row, stock_row, "{}: rows differ", query.name);
+    }
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
+    let cells = |batch: &RecordBatch, row: usize| batch.columns().iter().map(|column| cell(column, row)).collect();
+    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| cells(batch, row))).collect()
+}
+
+fn cell(column: &ArrayRef, row: usize) -> String {
+    match column.data_type() {
+        DataType::Float64 => format!("{:.6e}", column.as_primitive::<Float64Type>().value(row)),
+        DataType::Decimal128(_, scale) if column.is_valid(row) => {
+            format!("{}e-{scale}", column.as_primitive::<Decimal128Type>().value(row))
+        }
+        _ => array_value_to_string(column, row).expect("every type of the answers can be printed"),
+    }
+}

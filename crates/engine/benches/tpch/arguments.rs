@@ -1,0 +1,52 @@
+//! The command line of the bench.
+
+use std::path::PathBuf;
+
+/// What to run.
+#[derive(Debug)]
+pub struct Arguments {
+    /// TPC-H scale.
+    pub scale: f64,
+    /// Runs of each query on each engine; the best counts.
+    pub repeats: usize,
+    /// Degree of parallelism and number of threads.
+    pub dop: usize,
+    /// The queries to run; empty for all.
+    pub queries: Vec<String>,
+    /// Print our plans.
+    pub explain: bool,
+    /// Write the data there and stop.
+    pub export: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Reads the command line. `cargo bench` says `--bench`; without it this is a test run at a tiny scale.
+    pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut arguments =
+            Arguments { scale: 0.01, repeats: 1, dop: 2, queries: Vec::new(), explain: false, export: None };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--bench" => (arguments.scale, arguments.repeats) = (1.0, 3),
+                "--scale" => arguments.scale = number(&value()?)?,
+                "--repeats" => arguments.repeats = number(&value()?)?,
+                "--dop" => arguments.dop = number(&value()?)?,
+                "--query" => arguments.queries.push(format!("q{}", value()?.trim_start_matches('q'))),
+                "--explain" => arguments.explain = true,
+                "--export" => arguments.export = Some(value()?.into()),
+                // Options of the standard test harness, which this program is not.
+                _ => {}
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Whether a query is to be run.
+    pub fn wants(&self, query: &str) -> bool {
+        self.queries.is_empty() || self.queries.iter().any(|wanted| wanted == query)
+    }
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|_| format!("{word} is not a number"))
+}
