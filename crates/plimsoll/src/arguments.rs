@@ -9,7 +9,9 @@ use plimsoll_workload::driver::{Delay, PriorityRule};
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C.")]
+#[command(
+    after_help = "Exit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

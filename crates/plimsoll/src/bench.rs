@@ -38,8 +38,7 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
     let progress = Progress::new();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
-    let workloads =
-        [StudyWorkload { name: benchmark.name(), benchmark: benchmark.as_ref(), options: &client_options }];
+    let workloads = [StudyWorkload { name: benchmark.name(), benchmark: benchmark.as_ref(), options: &client_options }];
     let mut tick = |step: plimsoll_lab::study::StudyProgress<'_>| progress.show_study(step, plan.window);
     let measured = measure(&database, &workloads, &plan, &mut tick, stop).map_err(study_failure)?;
     if measured.stopped {

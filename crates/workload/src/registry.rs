@@ -97,11 +97,8 @@ pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), Ben
         nearest: nearest(name, BENCHMARKS.iter().map(|entry| entry.name)),
     })?;
     let number = |text: &str| {
-        let not_a_number = BenchmarkError::NotANumber {
-            name: entry.name,
-            scale: text.to_owned(),
-            default: entry.scale_default,
-        };
+        let not_a_number =
+            BenchmarkError::NotANumber { name: entry.name, scale: text.to_owned(), default: entry.scale_default };
         text.parse::<f64>().ok().filter(|number| !number.is_nan()).ok_or(not_a_number)
     };
     let scale = scale.map_or(Ok(entry.scale_default), number)?;
