@@ -128,6 +128,7 @@ pub fn measure(
             }
             None => {
                 study.stopped = true;
+                study.warnings.push(format!("stopped by Ctrl-C after {done} of {} runs", runs.len()));
                 break;
             }
         }

@@ -68,6 +68,7 @@ pub fn time_share(
     if lock.is_none() {
         warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
     }
+    warnings.push("time waiting for devices (io) is not measured and within `other`".to_owned());
     Some(divide(name, [cpu_run, cpu_wait, lock], warnings))
 }
 
@@ -120,6 +121,7 @@ mod tests {
     fn check(measured: &WorkloadMeasurement, threads: &ServingThreads, expect: ([i64; 4], usize)) {
         let mut warnings = Vec::new();
         let share = time_share(measured, threads, &mut warnings).expect("there is a whole");
+        warnings.retain(|warning| !warning.contains("(io)"));
         let parts = [share.cpu_run, share.cpu_wait, share.lock, Some(share.other)];
         let sum: f64 = parts.iter().flatten().sum();
         assert!((sum - 1.0).abs() < 1e-9, "{share:?}");

@@ -81,6 +81,8 @@ pub fn document(
     let is_compared = summary.workloads.len() > 1;
     let (noise_floor, interference) = (summary.noise_floor(), summary.interference());
     let advice = if is_compared { summary.advice() } else { Vec::new() };
+    let mut warnings = measured.warnings;
+    warnings.push("no top-down breakdown: this version has no method for it".to_owned());
     Results {
         plimsoll: provenance.version,
         commit: provenance.commit,
@@ -95,7 +97,7 @@ pub fn document(
         knees: Vec::new(),
         claims: Vec::new(),
         checks: None,
-        warnings: measured.warnings,
+        warnings,
     }
 }
 
