@@ -40,12 +40,13 @@ pub enum RunDirectoryError {
 impl RunDirectory {
     /// Makes sure that results can be written to `place`, before anything is measured.
     pub fn create(place: &Path) -> Result<Self, RunDirectoryError> {
-        match fs::read_dir(place) {
-            Ok(mut entries) if entries.next().is_some() => return Err(RunDirectoryError::Exists(place.to_owned())),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(RunDirectoryError::Io { place: place.to_owned(), error });
-            }
-            _ => {}
+        let is_empty = match fs::read_dir(place) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(RunDirectoryError::Io { place: place.to_owned(), error }),
+        };
+        if !is_empty {
+            return Err(RunDirectoryError::Exists(place.to_owned()));
         }
         let mut name = place.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
