@@ -3,7 +3,7 @@
 //! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--explain] [--analyze] [--export DIR]`
 //!
 //! Prints one line per query: our best time, the stock best time, the ratio. Under `cargo test` the scale is tiny and only the
-//! answers are compared. `--export` writes the data as Arrow files for other engines and stops; `--explain` prints our
+//! answers are compared. `--export` writes the data as Arrow files and the queries for other engines and stops; `--explain` prints our
 //! plans, `--analyze` what each operator took.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn main() {
     let started = Instant::now();
     let tables = tpch::data::generate(arguments.scale);
     if let Some(folder) = &arguments.export {
-        tpch::data::export(&tables, folder).expect("the folder can be written to");
+        tpch::data::export(&tables, arguments.scale, folder).expect("the folder can be written to");
         return;
     }
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());

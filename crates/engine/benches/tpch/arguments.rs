@@ -24,7 +24,15 @@ pub struct Arguments {
 impl Arguments {
     /// Reads the command line. `cargo bench` says `--bench`; without it this is a test run at a tiny scale.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Arguments { scale: 0.01, repeats: 1, dop: 2, queries: Vec::new(), explain: false, analyze: false, export: None };
+        let mut arguments = Arguments {
+            scale: 0.01,
+            repeats: 1,
+            dop: 2,
+            queries: Vec::new(),
+            explain: false,
+            analyze: false,
+            export: None,
+        };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {

@@ -109,7 +109,10 @@ mod tests {
         let refreshed = store.snapshot();
         let rows = |snapshot: &ColumnSnapshot, name: &str| snapshot.table(name).map(|table| table.rows());
         assert_eq!((loaded.label(), rows(&loaded, "ship"), rows(&loaded, "port")), ("as loaded", Some(3), Some(2)));
-        assert_eq!((refreshed.label(), rows(&refreshed, "ship"), rows(&refreshed, "port")), ("refresh 1", Some(5), Some(2)));
+        assert_eq!(
+            (refreshed.label(), rows(&refreshed, "ship"), rows(&refreshed, "port")),
+            ("refresh 1", Some(5), Some(2))
+        );
         assert_ne!(loaded.id(), refreshed.id());
         assert_eq!(rows(&loaded, "dock"), None);
     }

@@ -65,7 +65,8 @@ impl ColumnTable {
         let kept = kept_schema(&schema);
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let encoded = encode_columns(&name, &kept, &unique_keys, &batches)?;
-        let sample = sample(&kept, &batches, rows).map_err(|source| ColumnError::Arrow { table: name.clone(), source })?;
+        let sample =
+            sample(&kept, &batches, rows).map_err(|source| ColumnError::Arrow { table: name.clone(), source })?;
         drop(batches);
         let mut chunks: Vec<Chunk> = (0..rows.div_ceil(CHUNK_ROWS))
             .map(|chunk| Chunk { rows: CHUNK_ROWS.min(rows - chunk * CHUNK_ROWS), columns: Vec::new() })

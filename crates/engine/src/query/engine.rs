@@ -27,6 +27,10 @@ const SHARED_BUILD_BYTES: usize = 512 << 20;
 /// The same in rows, where the size in bytes is not known.
 const SHARED_BUILD_ROWS: usize = 16 << 20;
 
+/// The share of numbers between smallest and largest build key that must be keys for a join to use an array instead of a hash
+/// table: the array takes four bytes per number, at most 100 per key.
+const KEY_DENSITY_MIN: f64 = 0.04;
+
 /// How a [`QueryEngine`] runs queries.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
@@ -43,7 +47,7 @@ pub struct QueryOptions {
 impl Default for QueryOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 8192 }
+        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 16 * 1024 }
     }
 }
 
@@ -104,12 +108,7 @@ impl QueryEngine {
     }
 
     /// The plan of a query as text, for people.
-    pub fn explain(
-        &self,
-        snapshot: &Arc<ColumnSnapshot>,
-        sql: &str,
-        dop: Option<usize>,
-    ) -> Result<String, QueryError> {
+    pub fn explain(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str, dop: Option<usize>) -> Result<String, QueryError> {
         let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
         let sql = sql.to_string();
         let plan = self.workers.run(async move { plan(&state, &sql).await }).map_err(QueryError::Panicked)??;
@@ -119,7 +118,8 @@ impl QueryEngine {
     fn session(&self, snapshot: &Arc<ColumnSnapshot>, dop: usize) -> Result<Arc<SessionState>, QueryError> {
         let dop = dop.max(1);
         let mut sessions = self.sessions.lock();
-        let fits = |session: &&Session| session.dop == dop && std::ptr::eq(session.snapshot.as_ptr(), Arc::as_ptr(snapshot));
+        let fits =
+            |session: &&Session| session.dop == dop && std::ptr::eq(session.snapshot.as_ptr(), Arc::as_ptr(snapshot));
         if let Some(session) = sessions.iter().find(fits) {
             return Ok(Arc::clone(&session.state));
         }
@@ -163,10 +163,8 @@ impl QueryEngine {
         // more threads there are, the smaller it should be.
         options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES / dop;
         options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS / dop;
-        for setting in std::env::var("PLIMSOLL_DF").unwrap_or_default().split(';').filter(|s| !s.is_empty()) {
-            let (key, value) = setting.split_once('=').expect("key=value");
-            options.set(key, value).expect("known option");
-        }
+        // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
+        options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
         config
     }
 }
@@ -191,3 +189,6 @@ fn plan_error(error: DataFusionError) -> QueryError {
 fn execute_error(error: DataFusionError) -> QueryError {
     QueryError::Execute(error.strip_backtrace())
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,7 +207,8 @@ fn aggregated(aggregate: &Aggregate) -> Estimate {
 
 fn joined(join: &Join) -> Estimate {
     let (left, right) = (estimate(&join.left), estimate(&join.right));
-    let keys: Vec<_> = join.on.iter().map(|(l, r)| (position(l, join.left.schema()), position(r, join.right.schema()))).collect();
+    let keys: Vec<_> =
+        join.on.iter().map(|(l, r)| (position(l, join.left.schema()), position(r, join.right.schema()))).collect();
     let filter = if join.filter.is_some() { UNKNOWN_SHARE } else { 1.0 };
     let share = keys.iter().map(|&(l, r)| key_match_share(&left, l, &right, r)).fold(1.0, f64::min);
     match join.join_type {
@@ -266,4 +267,3 @@ pub fn join_selectivity(left: &Estimate, right: &Estimate, keys: &[(Option<usize
         1.0 / product.min(left.rows.max(right.rows)).max(1.0)
     })
 }
-

@@ -20,7 +20,8 @@ pub fn possible_chunks(table: &ColumnTable, conditions: &[Arc<dyn PhysicalExpr>]
     }
     let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(table.schema()));
     // A condition that minima and maxima say nothing about is no error: every chunk stays possible.
-    let pruned = builder.build(conjunction(conditions.to_vec())).and_then(|predicate| predicate.prune(&Chunks(table)).ok());
+    let pruned =
+        builder.build(conjunction(conditions.to_vec())).and_then(|predicate| predicate.prune(&Chunks(table)).ok());
     pruned.unwrap_or(all)
 }
 

@@ -35,8 +35,8 @@ use itertools::Itertools;
 
 use crate::columns::ColumnTable;
 use crate::columns::statistics::DistinctCount;
-use crate::query::selectivity::sample_selectivity;
 use crate::query::scan::stream::ScanStream;
+use crate::query::selectivity::sample_selectivity;
 
 /// A scan of some columns and rows of a [`ColumnTable`].
 #[derive(Debug, Clone)]
@@ -74,7 +74,8 @@ impl ColumnScan {
     fn column_statistics(&self, column: usize) -> ColumnStatistics {
         let summary = &self.table.statistics().columns[column];
         let filtered = !self.filters.is_empty();
-        let count = |count: usize| if filtered { Precision::Inexact(self.kept(count)) } else { Precision::Exact(count) };
+        let count =
+            |count: usize| if filtered { Precision::Inexact(self.kept(count)) } else { Precision::Exact(count) };
         let distinct = match summary.distinct {
             DistinctCount::Exact(count) if !filtered => Precision::Exact(count),
             // Of n distinct values, those survive that have at least one surviving row.

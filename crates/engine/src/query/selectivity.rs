@@ -66,13 +66,16 @@ mod tests {
             Field::new("id", DataType::Int32, false),
             Field::new("word", DataType::Utf8View, false),
         ]));
-        let words = StringArray::from_iter_values((0..rows).map(|id| ["red", "green", "blue", "grey"][id as usize % 4]));
+        let words =
+            StringArray::from_iter_values((0..rows).map(|id| ["red", "green", "blue", "grey"][id as usize % 4]));
         let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from_iter_values(0..rows)), Arc::new(words)];
-        let declared = Schema::new(vec![Field::new("id", DataType::Int32, false), Field::new("word", DataType::Utf8, false)]);
+        let declared =
+            Schema::new(vec![Field::new("id", DataType::Int32, false), Field::new("word", DataType::Utf8, false)]);
         let batch = RecordBatch::try_new(Arc::new(declared), columns).unwrap();
         let table = ColumnTable::build("t", Arc::clone(&schema), vec![], vec![batch]).unwrap();
         let df_schema = DFSchema::try_from(schema.as_ref().clone()).unwrap();
-        let physical = create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
+        let physical =
+            create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
         let share = sample_selectivity(&table, &[physical]);
         assert!(expect.contains(&share), "{condition} of {rows}: {share}");
     }

@@ -169,7 +169,10 @@ fn reduce(graph: &JoinGraph, candidate: &Candidate, number: usize) -> Candidate 
 fn join(graph: &JoinGraph, a: &Candidate, b: &Candidate) -> Candidate {
     let (small, large) = if a.rows <= b.rows { (a, b) } else { (b, a) };
     let has_keys = graph.classes.iter().any(|class| class.inputs & a.inputs != 0 && class.inputs & b.inputs != 0)
-        || graph.conditions.iter().any(|condition| condition.is_equality && condition.applies_between(a.inputs, b.inputs));
+        || graph
+            .conditions
+            .iter()
+            .any(|condition| condition.is_equality && condition.applies_between(a.inputs, b.inputs));
     let rows = (a.rows * b.rows * selectivity(graph, a.inputs, b.inputs)).max(1.0);
     // Without keys every pair of rows is looked at.
     let work = if has_keys { BUILD_COST * small.rows + large.rows + rows } else { a.rows * b.rows + rows };
