@@ -1,9 +1,10 @@
 //! The 22 TPC-H queries on our engine and on DataFusion's own in-memory tables, interleaved in one process.
 //!
-//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--explain] [--export DIR]`
+//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--explain] [--analyze] [--export DIR]`
 //!
 //! Prints one line per query: our best time, the stock best time, the ratio. Under `cargo test` the scale is tiny and only the
-//! answers are compared. `--export` writes the data as Arrow files for other engines and stops; `--explain` prints our plans.
+//! answers are compared. `--export` writes the data as Arrow files and the queries for other engines and stops; `--explain` prints our
+//! plans, `--analyze` what each operator took.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ fn main() {
     let started = Instant::now();
     let tables = tpch::data::generate(arguments.scale);
     if let Some(folder) = &arguments.export {
-        tpch::data::export(&tables, folder).expect("the folder can be written to");
+        tpch::data::export(&tables, arguments.scale, folder).expect("the folder can be written to");
         return;
     }
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
@@ -47,6 +48,10 @@ fn main() {
         let sql = query.validation_sql(arguments.scale);
         if arguments.explain {
             println!("{}\n{}", query.name, ours.explain(&sql));
+        }
+        if arguments.analyze {
+            let analyzed = ours.query(&format!("explain analyze {sql}"));
+            println!("{}\n{}", query.name, cell(analyzed[0].column(1), 0));
         }
         let (ours_best, stock_best) = measure(query, &sql, &ours, &stock, arguments.repeats);
         sums = (sums.0 + ours_best, sums.1 + stock_best);

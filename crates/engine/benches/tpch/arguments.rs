@@ -15,6 +15,8 @@ pub struct Arguments {
     pub queries: Vec<String>,
     /// Print our plans.
     pub explain: bool,
+    /// Print how long each operator of ours took.
+    pub analyze: bool,
     /// Write the data there and stop.
     pub export: Option<PathBuf>,
 }
@@ -22,8 +24,15 @@ pub struct Arguments {
 impl Arguments {
     /// Reads the command line. `cargo bench` says `--bench`; without it this is a test run at a tiny scale.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments =
-            Arguments { scale: 0.01, repeats: 1, dop: 2, queries: Vec::new(), explain: false, export: None };
+        let mut arguments = Arguments {
+            scale: 0.01,
+            repeats: 1,
+            dop: 2,
+            queries: Vec::new(),
+            explain: false,
+            analyze: false,
+            export: None,
+        };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
@@ -33,6 +42,7 @@ impl Arguments {
                 "--dop" => arguments.dop = number(&value()?)?,
                 "--query" => arguments.queries.push(format!("q{}", value()?.trim_start_matches('q'))),
                 "--explain" => arguments.explain = true,
+                "--analyze" => arguments.analyze = true,
                 "--export" => arguments.export = Some(value()?.into()),
                 // Options of the standard test harness, which this program is not.
                 _ => {}

@@ -6,6 +6,7 @@ use std::path::Path;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
+use plimsoll_workload::tpch::queries::QUERIES;
 use plimsoll_workload::tpch::tables::SCHEMA;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
@@ -35,9 +36,12 @@ fn make(table: &str, scale: f64) -> Result<Vec<RecordBatch>, ArrowError> {
     }
 }
 
-/// Writes each table as `TABLE.arrows`, an Arrow stream.
-pub fn export(tables: &[Vec<RecordBatch>], folder: &Path) -> Result<(), ArrowError> {
+/// Writes each table as `TABLE.arrows`, an Arrow stream, and each query as `QUERY.sql`.
+pub fn export(tables: &[Vec<RecordBatch>], scale: f64, folder: &Path) -> Result<(), ArrowError> {
     std::fs::create_dir_all(folder)?;
+    for query in &QUERIES {
+        std::fs::write(folder.join(format!("{}.sql", query.name)), query.validation_sql(scale))?;
+    }
     for (table, batches) in SCHEMA.tables.iter().zip(tables) {
         let file = File::create(folder.join(format!("{}.arrows", table.name)))?;
         let mut writer = StreamWriter::try_new(file, &batches[0].schema())?;

@@ -97,7 +97,7 @@ pub fn encode(pieces: &[ArrayRef], kept: &DataType, chunk_rows: usize) -> Result
 fn encode_dictionary(pieces: &[ArrayRef], chunk_rows: usize) -> Result<Option<EncodedColumn>, ArrowError> {
     let rows: usize = pieces.iter().map(|piece| piece.len()).sum();
     let entries_max = (rows / ROWS_PER_ENTRY_MIN).min(DICTIONARY_ENTRIES_MAX);
-    let texts: Vec<&StringViewArray> = pieces.iter().map(|piece| text(piece)).collect();
+    let texts: Vec<&StringViewArray> = pieces.iter().map(text).collect();
     let mut codes: Vec<Option<u16>> = Vec::with_capacity(rows);
     let mut entries: HashMap<&str, u16> = HashMap::new();
     for value in texts.iter().flat_map(|array| array.iter()) {

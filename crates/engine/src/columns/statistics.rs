@@ -21,7 +21,7 @@ pub struct TableStatistics {
     pub rows: usize,
     /// One entry per column.
     pub columns: Vec<ColumnSummary>,
-    /// Rows taken at even distances through the whole table. The optimizer evaluates conditions on them, which sees
+    /// Rows from all over the table. The optimizer evaluates conditions on them, which sees
     /// correlations and patterns that no minimum and maximum can.
     pub sample: RecordBatch,
 }

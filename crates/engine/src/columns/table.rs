@@ -194,22 +194,33 @@ fn encode_columns(
     encoded.into_iter().map(|(_, column)| column).collect()
 }
 
+/// One row of each of `SAMPLE_ROWS` stretches of equal length, at a place within it that looks random: rows at equal distances
+/// would all be alike where a table repeats itself at that distance.
 fn sample(schema: &SchemaRef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch, ArrowError> {
-    let step = rows.div_ceil(SAMPLE_ROWS).max(1);
+    let stretch = rows.div_ceil(SAMPLE_ROWS).max(1);
+    let places = (0..rows).step_by(stretch).map(|start| start + (scatter(start as u64) % stretch as u64) as usize);
+    let mut places = places.filter(|&row| row < rows).peekable();
     let mut pieces = Vec::new();
-    let mut next = 0;
     let mut first = 0;
     for batch in batches {
-        let here = (next..first + batch.num_rows()).step_by(step);
+        let end = first + batch.num_rows();
+        let here = std::iter::from_fn(|| places.next_if(|&row| row < end));
         let indices = UInt64Array::from_iter_values(here.map(|row| (row - first) as u64));
-        next += indices.len() * step;
-        first += batch.num_rows();
+        first = end;
         let picked = take_record_batch(batch, &indices)?;
         let columns = picked.columns().iter().zip(schema.fields());
         let columns = columns.map(|(column, field)| arrow::compute::cast(column, field.data_type()));
         pieces.push(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)?);
     }
     concat_batches(schema, &pieces)
+}
+
+/// A well-mixed number for each number, always the same (the finalizer of SplitMix64).
+fn scatter(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From SQL text and a snapshot to rows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
@@ -21,6 +21,16 @@ use crate::query::workers::Workers;
 /// How many prepared sessions are kept: one per snapshot and degree of parallelism in use at a time.
 const SESSIONS_MAX: usize = 8;
 
+/// Bytes of a hash join's build side up to which all partitions share it, divided by the degree of parallelism.
+const SHARED_BUILD_BYTES: usize = 512 << 20;
+
+/// The same in rows, where the size in bytes is not known.
+const SHARED_BUILD_ROWS: usize = 16 << 20;
+
+/// The share of numbers between smallest and largest build key that must be keys for a join to use an array instead of a hash
+/// table: the array takes four bytes per number, at most 100 per key.
+const KEY_DENSITY_MIN: f64 = 0.04;
+
 /// How a [`QueryEngine`] runs queries.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
@@ -37,7 +47,7 @@ pub struct QueryOptions {
 impl Default for QueryOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 8192 }
+        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 16 * 1024 }
     }
 }
 
@@ -62,7 +72,7 @@ pub struct QueryEngine {
 /// A planner that knows the tables of one snapshot.
 #[derive(Debug, Clone)]
 struct Session {
-    snapshot: u64,
+    snapshot: Weak<ColumnSnapshot>,
     dop: usize,
     state: Arc<SessionState>,
 }
@@ -105,17 +115,21 @@ impl QueryEngine {
         Ok(displayable(plan.as_ref()).set_show_statistics(true).indent(false).to_string())
     }
 
-    fn session(&self, snapshot: &ColumnSnapshot, dop: usize) -> Result<Arc<SessionState>, QueryError> {
+    fn session(&self, snapshot: &Arc<ColumnSnapshot>, dop: usize) -> Result<Arc<SessionState>, QueryError> {
         let dop = dop.max(1);
         let mut sessions = self.sessions.lock();
-        if let Some(session) = sessions.iter().find(|session| (session.snapshot, session.dop) == (snapshot.id(), dop)) {
+        let fits =
+            |session: &&Session| session.dop == dop && std::ptr::eq(session.snapshot.as_ptr(), Arc::as_ptr(snapshot));
+        if let Some(session) = sessions.iter().find(fits) {
             return Ok(Arc::clone(&session.state));
         }
         let state = Arc::new(self.new_session(snapshot, dop).map_err(plan_error)?);
-        // Sessions of older snapshots would keep their tables in memory.
-        sessions.retain(|session| session.snapshot == snapshot.id());
-        sessions.truncate(SESSIONS_MAX - 1);
-        sessions.push(Session { snapshot: snapshot.id(), dop, state: Arc::clone(&state) });
+        // A session holds its tables, so one whose snapshot nobody holds any more must go.
+        sessions.retain(|session| session.snapshot.strong_count() > 0);
+        if sessions.len() == SESSIONS_MAX {
+            sessions.remove(0);
+        }
+        sessions.push(Session { snapshot: Arc::downgrade(snapshot), dop, state: Arc::clone(&state) });
         Ok(state)
     }
 
@@ -145,10 +159,12 @@ impl QueryEngine {
             .with_target_partitions(dop)
             .with_batch_size(self.options.batch_rows);
         let options = config.options_mut();
-        for setting in std::env::var("PLIMSOLL_DF").unwrap_or_default().split(';').filter(|s| !s.is_empty()) {
-            let (key, value) = setting.split_once('=').expect("key=value");
-            options.set(key, value).expect("known option");
-        }
+        // A build side that is shared by all partitions spares both sides the exchange; it is built by one thread, so the
+        // more threads there are, the smaller it should be.
+        options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES / dop;
+        options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS / dop;
+        // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
+        options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
         config
     }
 }
@@ -173,3 +189,6 @@ fn plan_error(error: DataFusionError) -> QueryError {
 fn execute_error(error: DataFusionError) -> QueryError {
     QueryError::Execute(error.strip_backtrace())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,19 @@
 //! A condition on one table, made ready for evaluation on its chunks.
 //!
-//! A condition on a single dictionary column is evaluated once on the dictionary; rows then only look their code up. Other
+//! A condition on a single dictionary column is evaluated once on the dictionary; rows then only look their code up. So is,
+//! if asked for, a dear condition on an integer column whose values lie close together: once on each possible value. Other
 //! conditions are evaluated on the columns they name, all rows at once while most rows are still selected, and on the
 //! selected rows alone once they are few.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type, UInt16Type};
+use arrow::compute::{cast, filter};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
@@ -23,6 +24,12 @@ use crate::columns::encode::ChunkColumn;
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
 /// than evaluating the others.
 const SPARSE: f64 = 0.25;
+
+/// A condition is evaluated on each possible number if there are at least this many times as many rows.
+const ROWS_PER_NUMBER_MIN: usize = 4;
+
+/// Numbers on which a condition is evaluated in one go.
+const SPAN_BATCH: usize = 8192;
 
 /// Some rows of a chunk.
 pub struct Morsel<'a> {
@@ -52,6 +59,8 @@ pub struct Predicate {
     expression: Arc<dyn PhysicalExpr>,
     /// For a condition on one dictionary column: whether each entry passes. A null never does.
     entries: Option<BooleanBuffer>,
+    /// For a condition on one integer column: the smallest value, and whether each from there on passes. A null never does.
+    domain: Option<(i64, BooleanBuffer)>,
 }
 
 impl Predicate {
@@ -59,13 +68,35 @@ impl Predicate {
     pub fn new(table: &ColumnTable, expression: &Arc<dyn PhysicalExpr>) -> Result<Self> {
         let (columns, expression) = renumber(expression)?;
         let fields: Vec<Field> = columns.iter().map(|&column| table.schema().field(column).clone()).collect();
-        let mut predicate = Predicate { columns, schema: Arc::new(Schema::new(fields)), expression, entries: None };
+        let mut predicate =
+            Predicate { columns, schema: Arc::new(Schema::new(fields)), expression, entries: None, domain: None };
         if let [column] = predicate.columns[..]
             && let Some(dictionary) = table.dictionary(column)
-            && !predicate.passes_null(dictionary.data_type())?
+            && !predicate.passes_null()?
         {
             predicate.entries = Some(truths(&predicate.evaluate(vec![Arc::clone(dictionary)], dictionary.len())?));
         }
+        Ok(predicate)
+    }
+
+    /// Prepares a condition that is dear to evaluate, such as whether a key is in a hash table: where the values of its only
+    /// column span far fewer numbers than the table has rows, it is evaluated on these numbers and then only looked up.
+    pub fn tabulated(table: &ColumnTable, expression: &Arc<dyn PhysicalExpr>) -> Result<Self> {
+        let mut predicate = Predicate::new(table, expression)?;
+        let [column] = predicate.columns[..] else { return Ok(predicate) };
+        let kept = table.schema().field(column).data_type().clone();
+        let Some((first, count)) = integer_span(table, column) else { return Ok(predicate) };
+        if count > table.rows() / ROWS_PER_NUMBER_MIN || predicate.passes_null()? {
+            return Ok(predicate);
+        }
+        let mut passing = BooleanBufferBuilder::new(count);
+        for start in (0..count).step_by(SPAN_BATCH) {
+            let rows = SPAN_BATCH.min(count - start);
+            let numbers = Int64Array::from_iter_values((start..start + rows).map(|place| first + place as i64));
+            let numbers = cast(&numbers, &kept)?;
+            passing.append_buffer(&truths(&predicate.evaluate(vec![numbers], rows)?));
+        }
+        predicate.domain = Some((first, passing.finish()));
         Ok(predicate)
     }
 
@@ -74,8 +105,9 @@ impl Predicate {
         let text = |field: &Arc<Field>| *field.data_type() == DataType::Utf8View;
         match &self.entries {
             Some(_) => 0,
+            None if self.domain.is_some() => 1,
             None if self.schema.fields().iter().any(text) => 10,
-            None => self.columns.len() as u32,
+            None => 1 + self.columns.len() as u32,
         }
     }
 
@@ -83,6 +115,10 @@ impl Predicate {
     pub fn select(&self, morsel: &Morsel<'_>, selected: Option<&BooleanBuffer>) -> Result<BooleanBuffer> {
         if let (Some(entries), [column]) = (&self.entries, &self.columns[..]) {
             let passing = lookup(morsel.column(*column).physical(), entries);
+            return Ok(selected.map_or(passing.clone(), |selected| selected & &passing));
+        }
+        if let (Some((first, numbers)), [column]) = (&self.domain, &self.columns[..]) {
+            let passing = lookup_number(morsel.column(*column).physical(), *first, numbers);
             return Ok(selected.map_or(passing.clone(), |selected| selected & &passing));
         }
         let columns = self.columns.iter().map(|&column| (column, morsel.column(column)));
@@ -113,9 +149,9 @@ impl Predicate {
     }
 
     /// Whether a null satisfies the condition (`IS NULL` and the like), which codes could not tell.
-    fn passes_null(&self, kept: &DataType) -> Result<bool> {
+    fn passes_null(&self) -> Result<bool> {
         let schema = Schema::new(vec![self.schema.field(0).clone().with_nullable(true)]);
-        let null = arrow::array::new_null_array(kept, 1);
+        let null = new_null_array(self.schema.field(0).data_type(), 1);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![null])?;
         let passing = self.expression.evaluate(&batch)?.into_array(1)?;
         Ok(truths(passing.as_boolean()).value(0))
@@ -164,6 +200,41 @@ fn lookup(codes: &ArrayRef, entries: &BooleanBuffer) -> BooleanBuffer {
         }
     };
     match codes.nulls() {
+        Some(nulls) => &passing & nulls.inner(),
+        None => passing,
+    }
+}
+
+/// The smallest value of an integer column without gaps of meaning, and how many numbers there are up to the largest.
+fn integer_span(table: &ColumnTable, column: usize) -> Option<(i64, usize)> {
+    let summary = &table.statistics().columns[column];
+    let number = |value: &ScalarValue| match value {
+        ScalarValue::Int32(number) => number.map(i64::from),
+        ScalarValue::Int64(number) => *number,
+        _ => None,
+    };
+    let (min, max) = (number(&summary.min)?, number(&summary.max)?);
+    let count = usize::try_from(max.checked_sub(min)?).ok()?.checked_add(1)?;
+    Some((min, count))
+}
+
+fn lookup_number(values: &ArrayRef, first: i64, numbers: &BooleanBuffer) -> BooleanBuffer {
+    // A value below the first wraps to a place far beyond the last.
+    let passes = |value: i64| {
+        let place = value.wrapping_sub(first) as usize;
+        place < numbers.len() && numbers.value(place)
+    };
+    let passing = match values.data_type() {
+        DataType::Int32 => {
+            let values = values.as_primitive::<Int32Type>().values();
+            BooleanBuffer::collect_bool(values.len(), |row| passes(i64::from(values[row])))
+        }
+        _ => {
+            let values = values.as_primitive::<Int64Type>().values();
+            BooleanBuffer::collect_bool(values.len(), |row| passes(values[row]))
+        }
+    };
+    match values.nulls() {
         Some(nulls) => &passing & nulls.inner(),
         None => passing,
     }

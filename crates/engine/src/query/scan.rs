@@ -144,7 +144,10 @@ impl DataSource for ColumnScan {
 
     fn eq_properties(&self) -> EquivalenceProperties {
         let columns = &self.table.statistics().columns;
-        let ascending = self.projection.iter().enumerate().filter(|(_, column)| columns[**column].ascending);
+        // With several partitions, DataFusion would keep the order across its exchanges by merging row by row, which costs
+        // more than the hash aggregation it saves.
+        let is_ordered = |column: usize| self.partitions == 1 && columns[column].ascending;
+        let ascending = self.projection.iter().enumerate().filter(|(_, column)| is_ordered(**column));
         let options = SortOptions { descending: false, nulls_first: false };
         let orderings = ascending.map(|(place, _)| {
             let column = Column::new(self.schema.field(place).name(), place);

@@ -12,6 +12,12 @@ use scc::{Guard, TreeIndex};
 use super::heap::RowId;
 use super::key::{Key, KeyLayout, StoredKey};
 
+/// What the smallest and the largest possible key mean while no row has them.
+///
+/// Both are always in the tree. `scc::TreeIndex` finds where a range begins by a key on the near side of it; where there is
+/// none, below its first key and above its last, it tries every leaf, which took 4 ms among 18 000 keys instead of 0.2 us.
+const NO_ROW: RowId = RowId::MAX;
+
 /// One ordered index of a table.
 #[derive(Debug)]
 pub struct Index {
@@ -93,7 +99,7 @@ impl Index {
 
     /// How many keys there are. Walks the index.
     pub fn key_count(&self) -> usize {
-        with_tree!(self, tree => tree.len())
+        with_tree!(self, tree => tree.iter(&Guard::new()).filter(|(_, row)| **row != NO_ROW).count())
     }
 
     /// A number that grows whenever the set of keys changes.
@@ -118,7 +124,7 @@ impl Index {
 
     /// Adds a key under the [`latch`](Self::latch). False, and nothing changed, if it is there already.
     pub fn insert_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
-        let inserted = with_tree!(self, tree => tree.insert_sync(StoredKey::store(key), row).is_ok());
+        let inserted = self.load(key, row);
         if inserted {
             self.version.fetch_add(1, Ordering::Release);
         }
@@ -144,38 +150,69 @@ impl Index {
 
     /// Adds a key while nobody else uses the index at all, as a bulk load does. False if it is there already.
     pub fn load(&self, key: &Key, row: RowId) -> bool {
-        with_tree!(self, tree => tree.insert_sync(StoredKey::store(key), row).is_ok())
+        with_tree!(self, tree => insert(tree, key, row))
+    }
+}
+
+/// Puts in the two keys that are always there.
+fn fence<K: StoredKey>(tree: &TreeIndex<K, RowId>) {
+    for key in [K::MIN, K::MAX] {
+        tree.upsert_sync(key, NO_ROW);
     }
 }
 
 fn get<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
-    tree.peek_with(&K::store(key), |_, row| *row)
+    tree.peek_with(&K::store(key), |_, row| *row).filter(|row| *row != NO_ROW)
+}
+
+fn insert<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key, row: RowId) -> bool {
+    let key = K::store(key);
+    if tree.insert_sync(key, row).is_ok() {
+        return true;
+    }
+    // A row may well have the smallest or the largest key: then the key comes to mean it.
+    let is_free = tree.peek_with(&key, |_, found| *found == NO_ROW) == Some(true);
+    if is_free {
+        tree.upsert_sync(key, row);
+    }
+    is_free
 }
 
 fn remove<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key, row: RowId) -> bool {
-    tree.remove_if_sync(&K::store(key), |found| *found == row)
+    let key = K::store(key);
+    if key == K::MIN || key == K::MAX {
+        let is_there = tree.peek_with(&key, |_, found| *found == row) == Some(true);
+        if is_there {
+            tree.upsert_sync(key, NO_ROW);
+        }
+        return is_there;
+    }
+    tree.remove_if_sync(&key, |found| *found == row)
 }
 
 fn first<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
     let guard = Guard::new();
-    tree.range(K::store(low)..=K::store(high), &guard).next().map(|(_, row)| *row)
+    tree.range(K::store(low)..=K::store(high), &guard).map(|(_, row)| *row).find(|row| *row != NO_ROW)
 }
 
 fn last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Option<RowId> {
     let guard = Guard::new();
-    tree.range(K::store(low)..=K::store(high), &guard).next_back().map(|(_, row)| *row)
+    tree.range(K::store(low)..=K::store(high), &guard).rev().map(|(_, row)| *row).find(|row| *row != NO_ROW)
 }
 
 fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
     let guard = Guard::new();
     let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
-    tree.range::<K, _>(bounds, &guard).next().map(|(_, row)| *row)
+    tree.range::<K, _>(bounds, &guard).next().map(|(_, row)| *row).filter(|row| *row != NO_ROW)
 }
 
 fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
     let guard = Guard::new();
     let high = K::store(high);
     for (key, row) in tree.range::<K, _>(K::store(low).., &guard) {
+        if *row == NO_ROW {
+            continue;
+        }
         if *key > high {
             return Some(*row);
         }

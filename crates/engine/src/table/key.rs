@@ -102,6 +102,10 @@ fn bytes_of(kind: ColumnType) -> usize {
 
 /// A key in the width that its index keeps.
 pub(super) trait StoredKey: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
+    /// No key is smaller.
+    const MIN: Self;
+    /// No key is larger.
+    const MAX: Self;
     fn store(key: &Key) -> Self;
 }
 
@@ -110,6 +114,9 @@ fn word(key: &Key, at: usize) -> u64 {
 }
 
 impl<const WORDS: usize> StoredKey for [u64; WORDS] {
+    const MIN: Self = [u64::MIN; WORDS];
+    const MAX: Self = [u64::MAX; WORDS];
+
     fn store(key: &Key) -> Self {
         std::array::from_fn(|at| word(key, at))
     }

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchemaRef, JoinType, NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -50,7 +49,6 @@ pub struct EqualColumns {
     pub members: Vec<(usize, usize, Column)>,
     /// The inputs of the members.
     pub inputs: Set,
-    kept: DataType,
 }
 
 impl EqualColumns {
@@ -166,11 +164,10 @@ impl JoinGraph {
     /// Merges the classes of two columns; false if their types differ.
     fn equate(&mut self, left: ((usize, usize), Column), right: ((usize, usize), Column)) -> Result<bool> {
         let kept = |place: (usize, usize)| self.inputs[place.0].plan.schema().field(place.1).data_type().clone();
-        let (kept_left, kept_right) = (kept(left.0), kept(right.0));
-        if kept_left != kept_right {
+        if kept(left.0) != kept(right.0) {
             return Ok(false);
         }
-        let mut merged = EqualColumns { members: Vec::new(), inputs: 0, kept: kept_left };
+        let mut merged = EqualColumns { members: Vec::new(), inputs: 0 };
         for ((input, position), column) in [left, right] {
             let is_member = |class: &EqualColumns| class.members.iter().any(|m| (m.0, m.1) == (input, position));
             match self.classes.iter().position(is_member) {

@@ -59,6 +59,23 @@ fn conditions_keep_the_rows_that_satisfy_them() {
 }
 
 #[test]
+fn a_tabulated_condition_keeps_the_same_rows() {
+    let schema = Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, true)]));
+    let keys = || (0..5000i64).map(|row| (row % 7 != 0).then_some(100 + row % 300));
+    let column: ArrayRef = Arc::new(Int64Array::from_iter(keys()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
+    let table = ColumnTable::build("t", Arc::clone(&schema), vec![], vec![batch]).unwrap();
+    let df_schema = DFSchema::try_from(schema.as_ref().clone()).unwrap();
+    let condition = col("key").in_list(vec![lit(100i64), lit(250i64), lit(399i64), lit(400i64)], false);
+    let condition = create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
+    let tabulated = Predicate::tabulated(&table, &condition).unwrap();
+    assert_eq!(tabulated.domain.as_ref().map(|(first, numbers)| (*first, numbers.len())), Some((100, 300)));
+    let morsel = Morsel { table: &table, chunk: 0, offset: 0, rows: 5000 };
+    let expected = BooleanBuffer::from_iter(keys().map(|key| matches!(key, Some(100 | 250 | 399))));
+    assert_eq!(tabulated.select(&morsel, None).unwrap(), expected);
+}
+
+#[test]
 fn a_condition_on_dictionary_text_is_cheapest_and_on_plain_text_dearest() {
     let table = table();
     let costs = [col("kind").eq(text("kind 3")), col("id").lt(lit(5)), col("note").eq(text("note 1"))]

@@ -19,7 +19,7 @@ use futures::Stream;
 
 use crate::columns::ColumnTable;
 use crate::columns::encode::ChunkColumn;
-use crate::query::predicate::{Morsel, Predicate};
+use crate::query::predicate::Morsel;
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::filters::Filters;
 
@@ -214,11 +214,4 @@ impl RecordBatchStream for ScanStream {
 /// Whether an expression is filled in by another operator while the query runs.
 fn is_dynamic(expression: &Arc<dyn PhysicalExpr>) -> bool {
     snapshot_generation(expression) != 0
-}
-
-/// Prepares the conditions in the order in which they are best evaluated.
-fn prepare(table: &ColumnTable, parts: &[Arc<dyn PhysicalExpr>]) -> Result<Vec<Predicate>> {
-    let mut prepared = parts.iter().map(|part| Predicate::new(table, part)).collect::<Result<Vec<_>>>()?;
-    prepared.sort_by_key(Predicate::cost);
-    Ok(prepared)
 }

@@ -74,3 +74,20 @@ proptest! {
         prop_assert_eq!(index.key_count(), map.len());
     }
 }
+
+/// The smallest and the largest key are in the tree for its own sake; a row may have them all the same.
+#[test]
+fn rows_with_the_extreme_keys_come_and_go() {
+    let index = index(0);
+    let number = |a: i64, b: i64| index.keys.low(&[Value::Int(a), Value::Int(b), Value::Text("")]);
+    let (min, max) = (number(i32::MIN.into(), i64::MIN), number(i32::MAX.into(), i64::MAX));
+    assert_eq!((index.key_count(), index.first(&min, &max), index.last(&min, &max)), (0, None, None));
+    for round in 0..3 {
+        assert!(index.insert_latched(&index.latch(), &min, round));
+        assert!(!index.insert_latched(&index.latch(), &min, 99));
+        assert_eq!((index.get(&min), index.first(&min, &max), index.key_count()), (Some(round), Some(round), 1));
+        assert!(!index.remove_latched(&index.latch(), &min, 99));
+        assert!(index.remove_latched(&index.latch(), &min, round));
+        assert_eq!((index.get(&min), index.after(&min), index.key_count()), (None, None, 0));
+    }
+}

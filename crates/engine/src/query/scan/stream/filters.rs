@@ -11,7 +11,7 @@ use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snaps
 use crate::columns::ColumnTable;
 use crate::query::predicate::{Morsel, Predicate};
 use crate::query::prune::possible_chunks;
-use crate::query::scan::stream::{is_dynamic, prepare};
+use crate::query::scan::stream::is_dynamic;
 
 /// A supplied condition that lets more than this share of rows pass is dropped: it is redundant by construction, since its
 /// operator checks again.
@@ -72,7 +72,8 @@ impl Filters {
     /// Looks whether other operators know more by now. Called before each chunk.
     pub fn refresh(&mut self) -> Result<()> {
         if self.own.is_none() {
-            self.own = Some(prepare(&self.table, &self.own_expressions)?);
+            let own = self.own_expressions.iter().map(|part| Predicate::new(&self.table, part));
+            self.own = Some(cheapest_first(own.collect::<Result<_>>()?));
             self.possible = possible_chunks(&self.table, &self.own_expressions);
         }
         for supplied in &mut self.supplied {
@@ -123,10 +124,17 @@ impl Supplied {
         let current = snapshot_physical_expr(Arc::clone(&self.source))?;
         let parts: Vec<_> = split_conjunction(&current).into_iter().filter(|part| !is_true(part)).cloned().collect();
         self.possible = (!parts.is_empty()).then(|| possible_chunks(table, &parts));
-        let trials = prepare(table, &parts)?.into_iter().map(|predicate| Trial { predicate, seen: 0, passed: 0 });
-        self.parts = trials.collect();
+        let tabulated = parts.iter().map(|part| Predicate::tabulated(table, part)).collect::<Result<_>>()?;
+        let trial = |predicate| Trial { predicate, seen: 0, passed: 0 };
+        self.parts = cheapest_first(tabulated).into_iter().map(trial).collect();
         Ok(())
     }
+}
+
+/// Dear conditions see fewer rows after cheap ones.
+fn cheapest_first(mut predicates: Vec<Predicate>) -> Vec<Predicate> {
+    predicates.sort_by_key(Predicate::cost);
+    predicates
 }
 
 fn is_true(expression: &Arc<dyn PhysicalExpr>) -> bool {
