@@ -203,7 +203,7 @@ fn remarks(arm: &str, measured: &WorkloadMeasurement) -> Vec<String> {
     let mut remarks = Vec::new();
     if measured.is_analytical {
         remarks.push(format!(
-            "{name}: throughput credits each query with the share of its time inside the window; queries differ in cost, so two arms compare fairly kind by kind only"
+            "{name}: throughput credits each query with the share of its time inside the window; since queries differ in cost, arms are compared at an equal mix of them"
         ));
     }
     if measured.aborted.error > 0 {

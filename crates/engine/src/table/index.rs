@@ -61,15 +61,10 @@ impl Index {
             17..=24 => Tree::Three(TreeIndex::new()),
             _ => Tree::Eight(TreeIndex::new()),
         };
-        Index {
-            number,
-            keys,
-            unique,
-            tree,
-            latch: RwLock::new(()),
-            version: AtomicU64::new(0),
-            removals: AtomicU64::new(0),
-        }
+        let (latch, version, removals) = (RwLock::new(()), AtomicU64::new(0), AtomicU64::new(0));
+        let index = Index { number, keys, unique, tree, latch, version, removals };
+        with_tree!(index, tree => fence(tree));
+        index
     }
 
     /// The row with that key.

@@ -184,7 +184,8 @@ fn names<'a>(
 ) -> Vec<&'a str> {
     let runs = workload.alone.runs.iter().chain(&workload.together.runs);
     let mut names = runs.flat_map(|run| parts(run.result).keys()).map(String::as_str).collect::<Vec<_>>();
-    names.sort_unstable();
+    // q2 before q10.
+    names.sort_unstable_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()), name.len(), *name));
     names.dedup();
     names
 }
