@@ -41,7 +41,7 @@ mod tests {
     fn what_cannot_fit_is_refused_with_both_numbers() {
         let huge = Tpcc::new(100_000, 1);
         let error = check_fits(&[&huge], Some(8 << 30)).expect_err("terabytes").to_string();
-        assert!(error.starts_with("tpcc needs about ") && error.contains("8.0 GiB are free"), "{error}");
+        assert!(error.starts_with("tpcc needs about ") && error.contains("8.00 GiB are free"), "{error}");
         assert_eq!(check_fits(&[&Tpcc::new(1, 1)], Some(8 << 30)), Ok(()));
         assert_eq!(check_fits(&[&huge], None), Ok(()));
     }

@@ -1,3 +1,5 @@
+//! Column tables: what goes in comes out, and statistics tell the truth.
+
 use arrow::array::{Int64Array, StringArray, StringViewArray};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

@@ -1,3 +1,5 @@
+//! Queries over snapshots: answers, errors, and the threads they run on.
+
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};

@@ -1,3 +1,5 @@
+//! Join orders as plans over small tables.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
