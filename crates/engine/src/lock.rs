@@ -28,6 +28,11 @@
 //! the next one, and holders of the lost gap [inherit](LockTable::inherit) the next: unconditionally, because an inserter that
 //! already holds the right to the wider gap is by construction above the disappearing entry and so outside of the holder's range.
 //!
+//! # What schedulers decide here
+//!
+//! The order of queues, by [`LockScheduler::rank`](plimsoll_policy::LockScheduler::rank). The schedulers that there are leave
+//! holders alone, so verdicts on holders are not asked for yet: the table of schedulers is to grow by those that preempt.
+//!
 //! # Files
 //!
 //! [`mode`] is the compatibility matrix, [`head`] one name's grants and queue (no threads, no clock: its schedules are tested

@@ -2,7 +2,7 @@
 //!
 //! The parts come from different sources (the scheduler's books, the session's own), so they need not fit the whole.
 //! What is left of the whole is [`TimeShare::other`]. Where the parts come out larger than the whole they are scaled to
-//! it, and above [`EXCESS_MAX`] a warning says by how much: one known cause is a thread that was granted its lock and
+//! it, and above 2 % a warning says by how much: one known cause is a thread that was granted its lock and
 //! then waits for a core, which is lock wait to the session and core wait to the scheduler.
 
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let plan = StudyPlan { window: window(options)?, blocks: 1, seed: options.seed };
     let client_options = ClientOptions {
         clients: options.clients,
-        think: options.think.clone(),
+        think: options.think,
         rate: options.rate,
         priority: options.priority,
         seed: options.seed,

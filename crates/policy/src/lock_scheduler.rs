@@ -73,7 +73,7 @@ pub enum Verdict {
 
 /// Decides the order of a lock's queue and the fate of holders in the way.
 ///
-/// Implementations are pure: equal facts give equal answers. See the [module documentation](self) for when a host asks.
+/// Implementations are pure: equal facts give equal answers. The documentation of the module says when a host asks.
 pub trait LockScheduler: Debug + Send + Sync {
     /// The name used in experiment files and results.
     fn name(&self) -> &'static str;

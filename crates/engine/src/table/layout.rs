@@ -1,6 +1,6 @@
 //! Where in a row each column stands.
 //!
-//! A row is a number of 64-bit words. Word 0 is the header: the row's [`RowState`] in the low byte and a null bit for each
+//! A row is a number of 64-bit words. Word 0 is the header: the row's [`RowState`](super::heap::RowState) in the low byte and a null bit for each
 //! column above it. Columns follow at fixed offsets: 64-bit integers take a word, 32-bit integers half a word, text of at most
 //! n bytes a length of two bytes and n bytes, rounded up to whole words. Reading one column decodes one column.
 

@@ -41,7 +41,7 @@ impl StudyDefaults {
             oltp_clients: ClientOptions { clients, seed, ..ClientOptions::default() },
             olap: format!("tpch:{}", if is_small { 0.1 } else { 1.0 }),
             olap_clients: ClientOptions { clients: 1, seed, ..ClientOptions::default() },
-            window: if quick { seconds(0.3, 1.2) } else { seconds(2.0, 8.0) },
+            window: if quick { seconds(0.5, 1.8) } else { seconds(2.0, 10.0) },
             blocks: 2,
         }
     }
