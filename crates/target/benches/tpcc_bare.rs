@@ -201,6 +201,10 @@ fn main() {
             let bare_throughput = throughput(&bare, &bare_tpcc, clients, window, round);
             let engine_throughput = throughput(&engine, &engine_tpcc, clients, window, round);
             assert!(bare_throughput > 0.0 && engine_throughput > 0.0, "one side ran nothing");
+            println!(
+                "{clients:>7}  {engine_throughput:>11.0}  {bare_throughput:>9.0}  {:.2}",
+                engine_throughput / bare_throughput
+            );
             ratios.push(engine_throughput / bare_throughput);
             last = (engine_throughput, bare_throughput);
         }

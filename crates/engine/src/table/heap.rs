@@ -29,9 +29,16 @@ pub enum RowState {
     Deleted = 2,
 }
 
-/// Rows of the first chunk; each further chunk is twice as long as the one before, so that a table of any size has few.
-const FIRST_CHUNK_ROWS: u64 = 1024;
-const CHUNKS: usize = 40;
+/// Rows of a chunk: allocating one takes microseconds, so that no transaction pays for a table's growth with a stall.
+const CHUNK_ROWS: u64 = 1024;
+
+/// Chunks of the first directory; each further directory is twice as long as the one before, so that a table of any size
+/// has few, and none ever moves.
+const FIRST_DIRECTORY_CHUNKS: u64 = 64;
+const DIRECTORIES: usize = 36;
+
+/// The words of so many rows.
+type Chunk = OnceLock<Box<[AtomicU64]>>;
 
 /// Freed slots are used again only when so many others are free: whoever found a row just before it was deleted can then
 /// tell from the index that it is gone, without meeting a stranger's lock in its place.
@@ -41,7 +48,7 @@ const FREE_SLOTS_MIN: usize = 1024;
 #[derive(Debug)]
 pub struct Heap {
     layout: RowLayout,
-    chunks: [OnceLock<Box<[AtomicU64]>>; CHUNKS],
+    directories: [OnceLock<Box<[Chunk]>>; DIRECTORIES],
     next: AtomicU64,
     free: Mutex<VecDeque<RowId>>,
     /// Length of `free`, to pass by its mutex while there is nothing to take.
@@ -53,7 +60,7 @@ impl Heap {
     pub fn new(layout: RowLayout) -> Self {
         Heap {
             layout,
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            directories: [const { OnceLock::new() }; DIRECTORIES],
             next: AtomicU64::new(0),
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
@@ -210,19 +217,22 @@ impl Heap {
 
     /// Bytes of memory that the rows occupy.
     pub fn memory_bytes(&self) -> usize {
-        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+        let chunks = self.directories.iter().filter_map(OnceLock::get).flatten();
+        chunks.filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
     }
 
     fn words(&self, row: RowId) -> &[AtomicU64] {
-        // Chunk c holds rows FIRST * (2^c - 1) up to FIRST * (2^(c+1) - 1).
-        let position = row / FIRST_CHUNK_ROWS + 1;
-        let chunk = position.ilog2();
-        let first = FIRST_CHUNK_ROWS * ((1 << chunk) - 1);
-        let rows = FIRST_CHUNK_ROWS << chunk;
+        // Directory d holds chunks FIRST * (2^d - 1) up to FIRST * (2^(d+1) - 1).
+        let chunk = row / CHUNK_ROWS;
+        let directory = (chunk / FIRST_DIRECTORY_CHUNKS + 1).ilog2();
+        let first = FIRST_DIRECTORY_CHUNKS * ((1 << directory) - 1);
+        let chunks = self.directories[directory as usize].get_or_init(|| {
+            std::iter::repeat_with(OnceLock::new).take((FIRST_DIRECTORY_CHUNKS << directory) as usize).collect()
+        });
         let width = self.layout.words();
-        let words = self.chunks[chunk as usize]
-            .get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(rows as usize * width).collect());
-        let at = (row - first) as usize * width;
+        let words = chunks[(chunk - first) as usize]
+            .get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(CHUNK_ROWS as usize * width).collect());
+        let at = (row % CHUNK_ROWS) as usize * width;
         &words[at..at + width]
     }
 }
@@ -291,13 +301,13 @@ mod tests {
     #[test]
     fn chunks_do_not_overlap() {
         let heap = heap(&[ColumnType::Int64]);
-        for row in 0..10_000 {
+        for row in 0..200_000 {
             assert_eq!(heap.allocate(), row);
             heap.write(row, &[Value::Int(row as i64)]);
         }
-        assert!((0..10_000).all(|row| heap.int(row, 0) == row as i64));
+        assert!((0..200_000).all(|row| heap.int(row, 0) == row as i64));
         heap.free(17);
-        assert_eq!(heap.live_rows().count(), 9_999);
-        assert_eq!(heap.allocate(), 10_000, "a freed slot rests before it is used again");
+        assert_eq!(heap.live_rows().count(), 199_999);
+        assert_eq!(heap.allocate(), 200_000, "a freed slot rests before it is used again");
     }
 }
