@@ -200,6 +200,9 @@ pub struct Locks {
 pub struct Device {
     /// CPU time of this process over window times cores, 0 to 1.
     pub cpu_busy: Option<f64>,
+    /// Cores that all others on this machine kept busy, time stolen by its host included.
+    #[serde(default)]
+    pub busy_cores_others: Option<f64>,
     /// Share of the window in which the disk was busy.
     pub io_busy: Option<f64>,
     /// Megabytes read from disk per second.

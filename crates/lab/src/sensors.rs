@@ -202,6 +202,9 @@ fn device_of(
     Device {
         // The two clocks are not read at one moment, so that a full machine may come out a little above 1.
         cpu_busy: (cpu_time > 0.0).then(|| (process_cpu.as_secs_f64() / cpu_time).min(1.0)),
+        busy_cores_others: device
+            .busy_cores
+            .map(|busy| (busy - process_cpu.as_secs_f64() / window.as_secs_f64()).max(0.0)),
         io_busy: device.io_busy,
         read_mb_s: device.read_mb_s,
         write_mb_s: device.write_mb_s,

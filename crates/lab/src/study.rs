@@ -136,6 +136,9 @@ pub fn measure(
     Ok(study)
 }
 
+/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
+const OTHERS_CORES_MAX: f64 = 0.1;
+
 /// One run of one arm, and what a reader of it must know; `None` if it was stopped.
 fn run_one(
     database: &dyn Database,
@@ -171,6 +174,12 @@ fn run_one(
 fn point(run: &Run, measured: &DriveMeasurement, reading: SensorReading) -> (Point, Vec<String>) {
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
+    if let Some(cores) = reading.device.busy_cores_others.filter(|cores| *cores > OTHERS_CORES_MAX) {
+        let (arm, repeat) = (&run.arm, run.repeat);
+        warnings.push(format!(
+            "{arm}, repeat {repeat}: others on this machine, or its host, kept {cores:.1} cores busy; measure on a quiet one"
+        ));
+    }
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
         let share = time_share(measured, &sensed.serving, &mut warnings);
         warnings.extend(remarks(&run.arm, measured));

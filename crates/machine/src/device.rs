@@ -20,6 +20,8 @@ pub struct DeviceUse {
     /// Share of all cores' time in which they were not idle, 0 to 1. Time stolen by the host of a guest is not idle:
     /// somebody here wanted the core.
     pub cpu_busy: Option<f64>,
+    /// The same as a number of cores.
+    pub busy_cores: Option<f64>,
     /// Share of the window in which the busiest disk had something to do, 0 to 1.
     pub io_busy: Option<f64>,
     /// Megabytes (10^6 bytes) read from all disks per second.
@@ -33,6 +35,7 @@ pub struct DeviceUse {
 struct CpuTicks {
     busy: u64,
     all: u64,
+    cores: usize,
 }
 
 /// What one disk had done.
@@ -68,6 +71,7 @@ impl DeviceSample {
         let mut device = DeviceUse::default();
         if let (Some(now), Some(then)) = (self.cpu, earlier.cpu) {
             device.cpu_busy = share(now.busy.saturating_sub(then.busy) as f64, now.all.saturating_sub(then.all) as f64);
+            device.busy_cores = device.cpu_busy.map(|busy| busy * now.cores as f64);
         }
         let (Some(now), Some(then)) = (&self.disks, &earlier.disks) else { return device };
         if now.is_empty() || window.is_zero() {
@@ -102,7 +106,9 @@ fn cpu_ticks(host: &Host) -> Option<CpuTicks> {
     let [_, _, _, idle, rest @ ..] = ticks.as_slice() else { return None };
     let all: u64 = ticks.iter().take(8).sum();
     let idle = idle + rest.first().copied().unwrap_or(0);
-    Some(CpuTicks { busy: all.saturating_sub(idle), all })
+    let is_core =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    Some(CpuTicks { busy: all.saturating_sub(idle), all, cores: text.lines().filter(is_core).count() })
 }
 
 fn disk_totals(host: &Host) -> Option<BTreeMap<String, DiskTotals>> {
@@ -172,7 +178,8 @@ mod tests {
         check("", "", DeviceUse::default());
         check("cpu  1 x 3 4", "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n", DeviceUse::default());
         check("intr 1", "254 0 vda broken\n", DeviceUse::default());
-        let idle = DeviceUse { cpu_busy: None, io_busy: Some(0.0), read_mb_s: Some(0.0), write_mb_s: Some(0.0) };
+        let idle =
+            DeviceUse { io_busy: Some(0.0), read_mb_s: Some(0.0), write_mb_s: Some(0.0), ..DeviceUse::default() };
         check("cpu  1 2 3 4", "254 0 vda 10 0 2000 5 10 0 4000 5 0 100 10\n", idle);
         let none = DeviceSample::read_from(&FakeHost::new(&[]).host());
         assert_eq!(none.since(&none, SECOND), DeviceUse::default());

@@ -222,6 +222,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
             cpu_busy: Some(if arm == "together" { 0.97 } else { 0.62 }),
+            busy_cores_others: Some(0.02),
             io_busy: Some(0.18),
             read_mb_s: Some(0.4),
             write_mb_s: Some(41.7),
