@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
+use plimsoll_lab::run_directory::RunDirectory;
 use plimsoll_lab::study::{StudyDefaults, StudyError, StudyPlan, StudyWorkload, document, measure, settings};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
@@ -46,7 +46,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     settings.insert("oltp.scale".to_owned(), defaults.oltp.as_str().into());
     settings.insert("olap.scale".to_owned(), defaults.olap.as_str().into());
     let results = document("study", beginning.provenance(), machine, settings, measured);
-    let files = directory.finish(&results).map_err(write_failure)?;
+    let files = directory.finish(&results).map_err(Failure::world)?;
     let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     if options.json {
         println!("{}", serde_json::to_string_pretty(&results).map_err(Failure::world)?);
@@ -67,8 +67,4 @@ pub fn study_failure(error: StudyError) -> Failure {
         StudyError::Run { error: plimsoll_workload::driver::DriveError::Options { .. }, .. } => Failure::input(error),
         _ => Failure::world(error),
     }
-}
-
-fn write_failure(error: RunDirectoryError) -> Failure {
-    Failure::world(error)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_engine::query::QueryError;
 use plimsoll_policy::{LOCK_SCHEDULERS, lock_scheduler};
-use plimsoll_workload::registry::nearest;
+use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
 use crate::embedded::{Embedded, EmbeddedOptions};
@@ -89,10 +89,6 @@ pub enum TargetError {
         /// What it can be.
         possible: String,
     },
-}
-
-fn suggestion(nearest: &Option<&'static str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
 fn option_list() -> String {

@@ -73,7 +73,8 @@ pub enum BenchmarkError {
     Scale(String),
 }
 
-fn suggestion(nearest: &Option<&'static str>) -> String {
+/// The nearest known word as a question to put behind an unknown one; nothing if none is near.
+pub fn suggestion(nearest: &Option<&'static str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 

@@ -202,20 +202,21 @@ impl LockTable {
         let mut heads = self.partition(name).lock();
         let head = heads.entry(name).or_default();
         let answer = head.request(member.slot, mode, || {
+            let rollbacks = member.rollbacks.load(Ordering::Relaxed);
+            self.scheduler.rank(&Requester { priority: member.priority(), rollbacks })
+        });
+        if answer == Answer::Wait {
             // Published before the partition is unlocked, hence before anybody can wake it.
             let mut waiting = member.waiting.lock();
             waiting.name = Some(name);
             waiting.sequence += 1;
             waiting.outcome = None;
-            let rollbacks = member.rollbacks.load(Ordering::Relaxed);
-            self.scheduler.rank(&Requester { priority: member.priority(), rollbacks })
-        });
+        }
         drop(heads);
         match answer {
             Answer::Wait => self.break_cycles(member.slot),
             Answer::Granted => {
                 member.locks.fetch_add(1, Ordering::Relaxed);
-                member.waiting.lock().name = None;
             }
             Answer::Held | Answer::Converted => {}
         }
