@@ -6,6 +6,8 @@
 //! them, [`report`] draws them. [`capacity`] asks before whether the data fits, [`run_directory`] keeps what came of it. `units` is how numbers are written everywhere.
 
 pub mod capacity;
+pub mod claim;
+pub mod plan;
 pub mod report;
 pub mod results;
 pub mod run_directory;
@@ -13,5 +15,6 @@ pub mod sensors;
 pub mod study;
 pub mod summary;
 pub mod table;
+pub mod targets;
 pub mod time_share;
 mod units;

@@ -8,9 +8,14 @@ use plimsoll_machine::MachineFacts;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
+/// The version of this document. A program refuses documents with a higher one.
+pub const FORMAT: u32 = 2;
+
 /// The whole document.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Results {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
     /// Version of the program.
     pub plimsoll: String,
     /// Commit the program was built from; `None` outside a checkout.
@@ -21,21 +26,26 @@ pub struct Results {
     pub elapsed_s: f64,
     /// The machine it ran on.
     pub machine: MachineFacts,
+    /// Hash of what makes a machine another one: processor, usable cores, caches, memory, kernel.
+    pub machine_fingerprint: String,
     /// What was run.
     pub experiment: Experiment,
-    /// Every point, in the order they ran.
+    /// Every run, in the order they ran. Other parts of the document name runs by their positions here, from 0.
     pub points: Vec<Point>,
-    /// The least relative difference of throughput that this run can tell from noise, per workload: half the spread
-    /// between repeats of the same setting, relative to their mean. `None` with fewer than two repeats.
-    pub noise_floor: BTreeMap<String, Option<f64>>,
-    /// Throughput together over throughput alone, per workload; for analytical ones at an equal mix of queries.
-    pub interference: BTreeMap<String, Option<Interference>>,
+    /// What the repeats of each setting, arm and workload say together.
+    pub estimates: Vec<Estimate>,
+    /// The least relative difference of throughput between two settings that can be told from noise, per workload.
+    pub noise_floor: BTreeMap<String, NoiseFloor>,
+    /// Throughput of a workload beside others over its throughput alone, per setting and arm.
+    pub interference: Vec<Interference>,
+    /// Smallest sufficient allocations along each numeric sweep.
+    pub knees: Vec<Knee>,
+    /// How throughput scales with the number of clients, where that was swept.
+    pub scalability: Vec<Scalability>,
+    /// Claims and whether they hold.
+    pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
-    /// Smallest sufficient allocations, where a sweep looked for them.
-    pub knees: Vec<serde_json::Value>,
-    /// Claims and whether they hold.
-    pub claims: Vec<serde_json::Value>,
     /// What was checked of the data and the clients' input afterwards, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<CheckLine>>,
@@ -48,32 +58,214 @@ pub struct Results {
 pub struct Experiment {
     /// Its name.
     pub name: String,
+    /// What it is about, in a sentence.
+    pub title: Option<String>,
+    /// The study whose exhibit it reproduces, if any.
+    pub study: Option<String>,
     /// Hash of `settings`: runs with equal hashes measured the same thing.
     pub settings_hash: String,
     /// Every setting as resolved, defaults included, by name.
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// What was swept, slowest first.
+    pub sweep: Vec<SweptAxis>,
+    /// Who ran at each setting: `alone:NAME`, `A+B`, `together`.
+    pub arms: Vec<String>,
+    /// The workloads' names, in the order of the file.
+    pub workloads: Vec<String>,
+    /// The experiment file as given; `None` if there was none.
+    pub text: Option<String>,
 }
 
-/// Throughput together divided by throughput alone.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// Something that was swept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweptAxis {
+    /// Its key, as in the keys of [`Point::setting`].
+    pub key: String,
+    /// Its values, in the order of the file.
+    pub values: Vec<serde_json::Value>,
+}
+
+/// A figure with its 95 % confidence interval over repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The figure.
+    pub value: f64,
+    /// Lower end; `None` with fewer than two repeats, from which no spread is known.
+    pub low: Option<f64>,
+    /// Upper end; `None` as for `low`.
+    pub high: Option<f64>,
+}
+
+/// What the repeats of one setting, arm and workload say together.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// The runs it rests on, as positions in [`Results::points`]: the samples of every figure here.
+    pub runs: Vec<usize>,
+    /// Runs of this setting and arm that are invalid and count for nothing.
+    pub left_out: Vec<usize>,
+    /// Runs among `runs` that lie far from the others. They are shown and counted, never dropped.
+    pub outliers: Vec<usize>,
+    /// Mean throughput over repeats, per second.
+    pub throughput_per_s: Interval,
+    /// Mean latency over repeats, microseconds; `None` if no request completed.
+    pub mean_latency_us: Option<Interval>,
+    /// Latency over the requests of all repeats: merged histograms, not averaged percentiles.
+    pub latency_us: Option<Latency>,
+    /// `[quantile, microseconds]` pairs that draw the merged distribution, ascending.
+    pub latency_distribution: Vec<(f64, u64)>,
+    /// Classes and transactions over all repeats, merged; keys as in [`WorkloadResult::classes`] and
+    /// [`WorkloadResult::transactions`], completed requests summed, throughput averaged.
+    pub classes: BTreeMap<String, Part>,
+    /// See `classes`.
+    pub transactions: BTreeMap<String, Part>,
+    /// Mean time shares over repeats; a part is `None` if any repeat lacks it.
+    pub time_share: Option<TimeShare>,
+}
+
+/// The noise of one workload's throughput. All figures are relative, so that 0.05 is 5 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NoiseFloor {
+    /// The least relative difference between the means of two settings that is not taken for noise; `None` with fewer than
+    /// two repeats.
+    pub floor: Option<f64>,
+    /// Standard deviation of one run, relative to its setting's mean, pooled over all settings; `None` as for `floor`.
+    pub deviation: Option<f64>,
+    /// How many runs beyond the first of each setting the deviation rests on.
+    pub degrees_of_freedom: usize,
+    /// The largest relative difference seen between the two halves of the setting that ran twice (A/A); `None` if none did.
+    pub repeated_setting: Option<f64>,
+}
+
+/// Throughput of a workload beside others over its throughput alone, at one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interference {
-    /// Ratio of the means over repeats.
-    pub ratio: f64,
-    /// The smallest ratio any pair of repeats gives.
-    pub low: f64,
-    /// The largest ratio any pair of repeats gives.
-    pub high: f64,
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm in which it was not alone.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// The ratio; for analytical workloads at an equal mix of queries.
+    pub ratio: Interval,
+    /// What that means.
+    pub finding: Finding,
+}
+
+/// What the comparison of two measurements shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// More throughput, beyond noise.
+    Faster,
+    /// Less throughput, beyond noise.
+    Slower,
+    /// No difference beyond noise was seen.
+    NoDifference,
+    /// Too little was measured to tell.
+    NotDetermined,
+}
+
+/// The smallest sufficient allocation along one numeric sweep, for one workload in one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The sweep key along which it was looked for.
+    pub axis: String,
+    /// The values of all other swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// What is sufficient for 90 % and for 95 % of the full allocation's throughput.
+    pub levels: Vec<KneeLevel>,
+    /// The monotone fit: `[allocation, throughput per second]`, ascending.
+    pub fit: Vec<(f64, f64)>,
+}
+
+/// What is sufficient for one share of full throughput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KneeLevel {
+    /// The share, 0.9 or 0.95.
+    pub share: f64,
+    /// The smallest measured allocation whose lower confidence bound reaches the share; `None` if not determined.
+    pub allocation: Option<f64>,
+    /// Lower end of the allocation's 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Why it is not determined.
+    pub why_not: Option<String>,
+}
+
+/// The universal scalability law fitted to throughput over clients: `X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1))`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scalability {
+    /// The sweep key that counts clients.
+    pub axis: String,
+    /// The values of all other swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// Throughput of one client, per second. `None`, as all figures here, if not determined.
+    pub gamma: Option<Interval>,
+    /// Contention: the serial share.
+    pub sigma: Option<Interval>,
+    /// Coherency: the cost of each pair.
+    pub kappa: Option<Interval>,
+    /// The number of clients with the highest throughput; `None` also where the law has no peak.
+    pub peak_clients: Option<Interval>,
+    /// `[clients, throughput per second]` of the fitted law, to draw it.
+    pub fit: Vec<(f64, f64)>,
+    /// Why it is not determined.
+    pub why_not: Option<String>,
+}
+
+/// One claim, judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClaimResult {
+    /// What is claimed, in words.
+    pub text: String,
+    /// What must hold, as typed.
+    pub expression: String,
+    /// Whether it does; `None` if it could not be judged.
+    pub holds: Option<bool>,
+    /// The share of resampled experiments (repeats drawn anew) in which it holds, 0 to 1: near 0 or 1 it is clear, between
+    /// it is within the noise. `None` with fewer than two repeats.
+    pub confidence: Option<f64>,
+    /// Both sides of what was compared, as numbers for people: `5.6 >= 5.2`.
+    pub value: Option<String>,
+    /// What was published, as typed.
+    pub published: Option<String>,
+    /// Why it could not be judged.
+    pub why_not: Option<String>,
 }
 
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Point {
-    /// The swept settings; empty in a study.
+    /// The swept settings; empty where nothing is swept.
     pub setting: BTreeMap<String, serde_json::Value>,
-    /// Who ran: `alone:NAME` or `together`.
+    /// Who ran: `alone:NAME`, `A+B` or `together`.
     pub arm: String,
-    /// 1 for the first run of this setting and arm.
+    /// The block it ran in, from 1.
     pub repeat: u32,
+    /// Whether this is the second run of the setting that runs twice in each block, to show the noise floor (A/A).
+    #[serde(default)]
+    pub is_again: bool,
+    /// When its window opened, seconds since the experiment began.
+    #[serde(default)]
+    pub at_s: f64,
+    /// Seconds of warm-up before the window.
+    #[serde(default)]
+    pub warmup_s: f64,
     /// Whether the figures may be used.
     pub valid: bool,
     /// Why not.

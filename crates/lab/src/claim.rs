@@ -1,0 +1,5 @@
+//! Claims.
+
+/// A claim.
+#[derive(Debug, Clone)]
+pub struct Claim {}

@@ -1,0 +1,21 @@
+//! Databases that an experiment can open, as the lab sees them: whoever embeds the lab brings them.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::database::Database;
+use serde_json::Value;
+
+/// Opens databases by URL. Options are names with values as text.
+pub trait Targets: Sync {
+    /// Refuses a URL or an option that cannot be had, before anything runs. The error says what is wrong and what there is.
+    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String>;
+
+    /// The names of the options that a target has; empty if there is no such target.
+    fn option_names(&self, url: &str) -> Vec<&'static str>;
+
+    /// Every setting of the target by name, defaults included, for the record.
+    fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
+
+    /// Opens an empty database.
+    fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String>;
+}
