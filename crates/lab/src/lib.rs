@@ -7,10 +7,14 @@
 
 pub mod capacity;
 pub mod claim;
+pub mod histograms;
+pub mod journal;
 pub mod plan;
+pub mod record;
 pub mod report;
 pub mod results;
 pub mod run_directory;
+pub mod samples;
 pub mod sensors;
 pub mod study;
 pub mod summary;

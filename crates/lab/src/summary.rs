@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::{Interference, Point};
+use crate::results::Point;
 
 mod advice;
 mod arm;
@@ -21,7 +21,7 @@ mod equal_mix;
 mod tests;
 
 pub use arm::{Arm, Percentile, Rates, Run, Spread};
-pub use compare::Tail;
+pub use compare::{Ratio, Tail};
 
 /// The points of one setting, sorted by workload and arm.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct Workload<'a> {
     /// two valid repeats that completed anything.
     pub noise_floor: Option<f64>,
     /// Throughput together over throughput alone. `None` unless both were measured and something completed alone.
-    pub interference: Option<Interference>,
+    pub interference: Option<Ratio>,
 }
 
 impl<'a> Summary<'a> {
@@ -91,16 +91,6 @@ impl<'a> Summary<'a> {
             workload.interference = compare::interference(&workload.alone, &workload.together);
         }
         Self { workloads, settings_left_out: others.len() }
-    }
-
-    /// [`Results::noise_floor`](crate::results::Results::noise_floor).
-    pub fn noise_floor(&self) -> BTreeMap<String, Option<f64>> {
-        self.workloads.iter().map(|w| (w.name.to_string(), w.noise_floor)).collect()
-    }
-
-    /// [`Results::interference`](crate::results::Results::interference).
-    pub fn interference(&self) -> BTreeMap<String, Option<Interference>> {
-        self.workloads.iter().map(|w| (w.name.to_string(), w.interference)).collect()
     }
 
     /// [`Results::advice`](crate::results::Results::advice): one to four sentences, most important first.

@@ -123,8 +123,12 @@ pub(crate) fn poor_study() -> Results {
 /// The document around `points`, with what follows from them filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
     let summary = Summary::of(&points);
-    let (noise_floor, interference, advice) = (summary.noise_floor(), summary.interference(), summary.advice());
+    let advice = summary.advice();
     Results {
+        format: FORMAT,
+        machine_fingerprint: "41c64a8e".to_string(),
+        estimates: Vec::new(),
+        scalability: Vec::new(),
         plimsoll: "0.1.0".to_string(),
         commit: Some("d125bf3a90c1".to_string()),
         started: "2026-03-14T09:26:53Z".to_string(),
@@ -134,10 +138,16 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             name: "study".to_string(),
             settings_hash: "5e1f0c2ab7d94410".to_string(),
             settings: settings(),
+            title: None,
+            study: None,
+            sweep: Vec::new(),
+            arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
+            workloads: ["shop", "reports"].map(str::to_string).into(),
+            text: None,
         },
         points,
-        noise_floor,
-        interference,
+        noise_floor: BTreeMap::new(),
+        interference: Vec::new(),
         advice,
         knees: Vec::new(),
         claims: Vec::new(),
@@ -216,6 +226,9 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         setting: BTreeMap::new(),
         arm: arm.to_string(),
         repeat,
+        is_again: false,
+        at_s: 0.0,
+        warmup_s: 5.0,
         valid: true,
         why_invalid: None,
         window_s: WINDOW_S,

@@ -1,7 +1,7 @@
 //! One workload alone against together: the noise floor, interference, and whether a difference is to be believed.
 
 use super::{Arm, Percentile, Spread, Workload};
-use crate::results::{Interference, Latency};
+use crate::results::Latency;
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
 /// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
@@ -9,6 +9,17 @@ pub(super) const UNREPEATED_NOISE: f64 = 0.1;
 
 /// How much a high percentile must grow to be worth a sentence where throughput did not change.
 const LATENCY_GROWTH: f64 = 1.5;
+
+/// Throughput together divided by throughput alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// Ratio of the means over repeats.
+    pub ratio: f64,
+    /// The smallest ratio any pair of repeats gives.
+    pub low: f64,
+    /// The largest ratio any pair of repeats gives.
+    pub high: f64,
+}
 
 /// Half the spread between repeats relative to their mean, of the arm where that is larger.
 pub(super) fn noise_floor(alone: &Arm, together: &Arm) -> Option<f64> {
@@ -21,7 +32,7 @@ pub(super) fn noise_floor(alone: &Arm, together: &Arm) -> Option<f64> {
 
 /// Ratio of the means; the smallest and largest ratio over every pair of a repeat together and a repeat alone. A repeat
 /// alone that completed nothing gives no ratio and is in no pair.
-pub(super) fn interference(alone: &Arm, together: &Arm) -> Option<Interference> {
+pub(super) fn interference(alone: &Arm, together: &Arm) -> Option<Ratio> {
     let [alone, together] = comparable(alone, together);
     let mean_alone = Spread::of(&alone)?.mean;
     let shared = Spread::of(&together)?;
@@ -30,7 +41,7 @@ pub(super) fn interference(alone: &Arm, together: &Arm) -> Option<Interference> 
     }
     let running = alone.into_iter().filter(|&throughput| throughput > 0.0);
     let (least, most) = running.fold((f64::MAX, 0.0f64), |(least, most), t| (least.min(t), most.max(t)));
-    Some(Interference { ratio: shared.mean / mean_alone, low: shared.low / most, high: shared.high / least })
+    Some(Ratio { ratio: shared.mean / mean_alone, low: shared.low / most, high: shared.high / least })
 }
 
 fn comparable(alone: &Arm, together: &Arm) -> [Vec<f64>; 2] {
