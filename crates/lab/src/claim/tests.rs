@@ -1,0 +1,1 @@
+//! Claims on plans and figures made up for the purpose.
