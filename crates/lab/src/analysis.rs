@@ -5,7 +5,7 @@
 //! and are named; the second runs of the setting that runs twice count for the noise floor and nothing else, so that all
 //! settings rest on equally many runs. The statistics are [`plimsoll_model`]'s.
 
-mod cells;
+pub(crate) mod cells;
 mod estimates;
 mod figures;
 mod interference;
@@ -62,7 +62,7 @@ pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<Claim
         });
         ClaimResult {
             text: claim.text.clone(),
-            expression: claim.holds.clone(),
+            expression: claim.expression.clone(),
             holds,
             confidence,
             value,

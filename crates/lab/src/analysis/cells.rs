@@ -7,18 +7,18 @@ use serde_json::Value;
 use crate::results::{Point, WorkloadResult};
 
 /// The swept values of a setting, by key.
-pub(super) type SettingValues = BTreeMap<String, Value>;
+pub(crate) type SettingValues = BTreeMap<String, Value>;
 
 /// All runs of an experiment, sorted.
 #[derive(Debug)]
-pub(super) struct Cells<'a> {
+pub(crate) struct Cells<'a> {
     points: &'a [Point],
     cells: Vec<Cell<'a>>,
 }
 
 /// The runs of one workload in one arm at one setting, as positions in the list of points.
 #[derive(Debug)]
-pub(super) struct Cell<'a> {
+pub(crate) struct Cell<'a> {
     pub setting: &'a SettingValues,
     pub arm: &'a str,
     pub workload: &'a str,
@@ -31,7 +31,7 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cells<'a> {
-    pub(super) fn of(points: &'a [Point]) -> Self {
+    pub(crate) fn of(points: &'a [Point]) -> Self {
         // Keyed by text, because JSON values have no order.
         let mut positions: BTreeMap<(String, &str, &str), usize> = BTreeMap::new();
         let mut cells: Vec<Cell<'a>> = Vec::new();
@@ -56,7 +56,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The names of all workloads, in the order in which they first ran.
-    pub(super) fn workloads(&self) -> Vec<&'a str> {
+    pub(crate) fn workloads(&self) -> Vec<&'a str> {
         let mut names: Vec<&str> = Vec::new();
         for cell in &self.cells {
             if !names.contains(&cell.workload) {
@@ -66,24 +66,29 @@ impl<'a> Cells<'a> {
         names
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The cells of one workload.
-    pub(super) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &Cell<'a>> {
+    pub(crate) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }
 
     /// What the workload of a cell did in one of its runs.
-    pub(super) fn result(&self, cell: &Cell<'_>, run: usize) -> &'a WorkloadResult {
+    pub(crate) fn result(&self, cell: &Cell<'_>, run: usize) -> &'a WorkloadResult {
         let results = &self.points[run].workloads;
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
     /// The block of a run, from 0.
-    pub(super) fn block(&self, run: usize) -> usize {
+    pub(crate) fn block(&self, run: usize) -> usize {
         self.points[run].repeat.saturating_sub(1) as usize
     }
 }
 
 /// A setting as text: equal settings have equal texts.
-pub(super) fn key(setting: &SettingValues) -> String {
+pub(crate) fn key(setting: &SettingValues) -> String {
     setting.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
 }
