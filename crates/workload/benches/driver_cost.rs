@@ -76,6 +76,10 @@ impl Database for Nothing {
         Ok(())
     }
 
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
     fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }
