@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule};
+use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
 use serde_json::Value;
 
 use crate::claim::Claim;
@@ -137,6 +137,17 @@ pub enum Search {
     Grid,
     /// Those that find the knee of the one numeric axis: by bisection, at every value of the other axes.
     Knee,
+}
+
+impl RunPlan {
+    /// What the driver is told.
+    pub fn window(&self) -> Window {
+        let warmup = match self.warmup {
+            Warmup::For(length) => WarmUp::For(length),
+            Warmup::UntilSteady(at_most) => WarmUp::UntilSteady { at_most },
+        };
+        Window { warmup, measure: self.measure }
+    }
 }
 
 impl Plan {

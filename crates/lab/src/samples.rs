@@ -101,7 +101,7 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         whole("completed", &|row| Some(row.sample.completed)),
         float("throughput_per_s", &|row| Some(row.sample.throughput_per_s)),
         float("latency_mean_us", &|row| row.sample.latency_mean_us),
-        whole("latency_max_us", &|row| row.sample.latency_max_us),
+        float("latency_max_us", &|row| row.sample.latency_max_us),
         whole("aborted_deadlock", &|row| Some(row.sample.aborted.deadlock)),
         whole("aborted_preempted", &|row| Some(row.sample.aborted.preempted)),
         whole("aborted_user", &|row| Some(row.sample.aborted.user)),

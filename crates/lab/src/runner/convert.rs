@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_workload::driver::{AbortCounts, PartMeasurement, WorkloadMeasurement};
 
 use crate::latency;
-use crate::results::{Aborted, Counters, Locks, Part, TimeShare, WorkloadResult};
+use crate::record::SampleRow;
+use crate::results::{Aborted, Counters, Device, Locks, Part, TimeShare, WorkloadResult};
 
 /// What one workload did, in the words of `results.json`.
 pub(super) fn workload_result(
@@ -31,6 +32,25 @@ pub(super) fn workload_result(
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters,
     }
+}
+
+/// The seconds of a workload, with what the devices did in each; a second that the observer missed has no device figures.
+pub(super) fn samples<'a>(
+    measured: &'a WorkloadMeasurement,
+    devices: &'a [Device],
+) -> impl Iterator<Item = SampleRow> + 'a {
+    measured.samples.iter().enumerate().map(|(number, sample)| SampleRow {
+        workload: measured.name.clone(),
+        second: sample.at_s,
+        seconds: sample.seconds,
+        completed: sample.completed,
+        throughput_per_s: sample.throughput_per_s,
+        latency_mean_us: sample.latency_mean_us,
+        latency_max_us: sample.latency_max_us,
+        aborted: aborted(&sample.aborted),
+        lock_wait_s: sample.lock_wait_s,
+        device: devices.get(number).copied().unwrap_or_default(),
+    })
 }
 
 fn part(part: &PartMeasurement) -> Part {
