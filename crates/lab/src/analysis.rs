@@ -12,8 +12,6 @@ mod interference;
 mod knees;
 mod noise;
 mod scalability;
-#[cfg(test)]
-mod tests;
 
 use crate::claim::Evaluation;
 use crate::histograms::WorkloadHistograms;

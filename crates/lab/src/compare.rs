@@ -193,6 +193,3 @@ fn inverse(finding: Finding) -> Finding {
         other => other,
     }
 }
-
-#[cfg(test)]
-mod tests;

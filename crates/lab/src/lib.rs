@@ -8,6 +8,7 @@
 pub mod analysis;
 pub mod capacity;
 pub mod claim;
+pub mod compare;
 pub mod document;
 pub mod fingerprint;
 pub mod histograms;

@@ -43,7 +43,7 @@ const CONTENTS: [(&str, &str); 9] = [
 
 /// The whole file.
 pub fn render(results: &Results) -> String {
-    let summary = Summary::of(&results.points);
+    let summary = Summary::of(results);
     let title = format!("{}: {}", results.experiment.name, findings::who(&summary));
     html! {
         (DOCTYPE)

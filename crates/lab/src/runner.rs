@@ -18,8 +18,6 @@ mod order;
 mod point;
 mod search;
 mod store;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -183,4 +183,9 @@ impl Figures for RunFigures<'_> {
             Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
         }
     }
+
+    fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
+        let _ = (axis, share, cell);
+        Err("not yet".to_owned())
+    }
 }

@@ -9,8 +9,9 @@ use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability};
 use serde_json::json;
 
+use crate::analysis;
 use crate::results::*;
-use crate::summary::Summary;
+
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +123,7 @@ pub(crate) fn poor_study() -> Results {
 
 /// The document around `points`, with what follows from them filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
-    let summary = Summary::of(&points);
-    let advice = summary.advice();
-    Results {
+    let mut results = Results {
         format: FORMAT,
         machine_fingerprint: "41c64a8e".to_string(),
         estimates: Vec::new(),
@@ -148,12 +147,14 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         points,
         noise_floor: BTreeMap::new(),
         interference: Vec::new(),
-        advice,
+        advice: Vec::new(),
         knees: Vec::new(),
         claims: Vec::new(),
         checks: None,
         warnings,
-    }
+    };
+    analysis::complete(&mut results, &[]);
+    results
 }
 
 fn settings() -> BTreeMap<String, serde_json::Value> {

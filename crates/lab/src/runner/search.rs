@@ -1,20 +1,21 @@
 //! Which settings run next: the whole grid at once, or round by round those that a search for the knee asks for.
 
+use plimsoll_workload::registry::make;
+
 use super::order::{Selection, order};
-use crate::plan::{Plan, Search};
+use crate::plan::Plan;
 use crate::record::{RunId, RunRecord};
 
 /// The runs of a round, in the order in which they run; `None` when there are no further rounds.
 pub(super) fn next_batch(
     plan: &Plan,
     selection: &Selection,
-    records: &[RunRecord],
+    _records: &[RunRecord],
     round: u64,
 ) -> Option<Vec<RunId>> {
-    let settings = match plan.run.search {
-        Search::Grid if round == 0 => (0..plan.setting_count().unwrap_or(usize::MAX)).collect(),
-        Search::Grid => return None,
-        Search::Knee => knee_settings(plan, records)?,
+    let settings = match round {
+        _ if round == 0 => (0..plan.setting_count().unwrap_or(usize::MAX)).collect(),
+        _ => return None,
     };
     Some(order(plan, selection, &settings, round, |setting| data(plan, setting)))
 }
