@@ -275,7 +275,7 @@ impl Coordinator<'_, '_> {
         })
     }
 
-    /// Lets the clients warm up; whether their throughput is steady then, if that was asked for. `None` as for `watch`.
+    /// Lets the clients warm up; says whether throughput is steady then, if that was asked for. `None` as for `watch`.
     fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp, warnings: &mut Vec<String>) -> Option<Option<bool>> {
         let length = nanos(warm_up.at_most());
         let WarmUp::UntilSteady { at_most } = warm_up else {
@@ -292,7 +292,7 @@ impl Coordinator<'_, '_> {
             (!is_steady).then(|| {
                 let workload = team.workload;
                 format!(
-                    "workload {workload} was not steady after a warm-up of {at_most:?}, the most that was allowed: throughput {verdict}; allow a longer one, or take the figures for those of a start"
+                    "workload {workload} was not steady after a warm-up of {at_most:?}, the most that was allowed: throughput {verdict}; its beginning may reach into the window, so allow a longer one"
                 )
             })
         };

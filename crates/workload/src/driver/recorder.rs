@@ -272,6 +272,17 @@ mod tests {
     }
 
     #[test]
+    fn whole_seconds_end_every_sample_but_the_last() {
+        for (millis, expect) in [(500, 0), (1_000, 0), (1_001, 1), (2_000, 1), (2_500, 2)] {
+            let window = Bounds { begin: 7, end: 7 + millis * 1_000_000 };
+            let seconds: Vec<Nanos> = window.whole_seconds().collect();
+            assert_eq!(seconds, [7 + SECOND, 7 + 2 * SECOND][..expect], "{millis}");
+            let samples = Seconds::default().samples(Duration::from_millis(millis), false, true);
+            assert_eq!(samples.len(), expect + 1, "{millis}");
+        }
+    }
+
+    #[test]
     fn back_to_back_requests_fill_the_window_whatever_their_length() {
         for length in [300, 70_001, 900_000] {
             let mut recorder = Recorder::new(3);

@@ -79,7 +79,7 @@ impl Seconds {
         self.number(((moment - window.begin) / SECOND) as usize)
     }
 
-    /// Credits `work`, done evenly from `from` to `to`, to the seconds between. Both lie inside the window, or on its end.
+    /// Credits `work`, done evenly from `from` to `to`, to the seconds between. Both lie inside the window or on its end.
     #[inline]
     pub(super) fn credit(&mut self, work: f64, from: Nanos, to: Nanos, window: &Bounds) {
         let first = (from - window.begin) / SECOND;

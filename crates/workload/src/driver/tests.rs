@@ -295,7 +295,7 @@ fn a_warm_up_that_does_not_become_steady_ends_at_its_bound_and_says_so() {
     assert!(measured.warmup.lasted >= at_most);
     assert!(log.warm_up_lengths.iter().all(|length| *length == Some(at_most)), "{:?}", log.warm_up_lengths);
     let expect = "workload a was not steady after a warm-up of 30ms, the most that was allowed: throughput cannot be \
-        judged in less than 2s; allow a longer one, or take the figures for those of a start";
+        judged in less than 2s; its beginning may reach into the window, so allow a longer one";
     assert_eq!(measured.warnings[0], expect);
 }
 

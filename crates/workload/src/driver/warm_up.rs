@@ -15,10 +15,10 @@
 //! - **small spread**: the highest and the lowest of the four differ by at most 15 % of `m`, plus `4 sqrt(m)`.
 //!
 //! The window opens when all workloads are steady at once. The square roots are counting noise: a Poisson count of mean
-//! `m` has the standard deviation `sqrt(m)`, and the difference of two halves that hold `4m` together has `sqrt(4m)`. Of
-//! the latter only one is allowed for: noise alone exceeds it in a third of cases, but then the next look is half a second
-//! later, whereas a trend taken for noise spoils the window. The range of four intervals exceeds 3.6 deviations in 5 %
-//! and 4.4 in 1 % of cases (studentized range). The shares are what machines scatter beyond counting noise.
+//! `m` has the standard deviation `sqrt(m)`, and the difference of two halves that hold `4m` together has `sqrt(4m)`.
+//! Of the latter only one is allowed for: noise alone exceeds it in a third of cases, but then the next look is half a
+//! second later, whereas a trend taken for noise spoils the window. The range of four intervals exceeds 3.6 deviations
+//! in 5 % and 4.4 in 1 % of cases (studentized range). The shares are what machines scatter beyond counting noise.
 //!
 //! Judging the last half, not the last seconds, makes the rule independent of how slow the approach is: over a fixed
 //! span a cache that fills for minutes looks as steady as one that is full. A throughput that approaches its end value
@@ -187,8 +187,8 @@ fn judge(steps: &[Step]) -> Verdict {
     Verdict::Steady
 }
 
-/// Completed requests in each interval of so many steps; where the lengths of intervals differ, as many as there would be
-/// in one of mean length.
+/// Completed requests in each interval of so many steps; where the lengths of intervals differ, as many as there would
+/// be in one of mean length.
 fn intervals(steps: &[Step], length: usize) -> [f64; INTERVALS] {
     let mean_length = steps.iter().map(|step| step.length).sum::<f64>() / INTERVALS as f64;
     std::array::from_fn(|number| {
