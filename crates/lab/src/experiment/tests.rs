@@ -1,0 +1,1 @@
+//! Experiment files, good and bad.
