@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use criterion::{Criterion, criterion_group, criterion_main};
 use plimsoll_policy::Priority;
-use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome};
+use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
 use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::driver::{ClientOptions, Drive, Window, WindowObserver, WorkloadThreads, drive};
 use plimsoll_workload::schema::{Schema, TableId};
@@ -32,6 +32,14 @@ impl Benchmark for Nothing {
 
     fn schema(&self) -> &'static Schema {
         &SCHEMA
+    }
+
+    fn data(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
     }
 
     fn transactions(&self) -> &'static [&'static str] {
