@@ -71,12 +71,7 @@ impl Evaluator<'_> {
     }
 
     /// The worst case: of those that fail the clearest, or else of those that hold the closest.
-    fn judge_all(
-        &mut self,
-        axis: usize,
-        condition: Option<&Condition>,
-        body: &Condition,
-    ) -> Measurement<Judgement> {
+    fn judge_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition) -> Measurement<Judgement> {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
         let (mut worst, mut unknown): (Option<Judgement>, Option<String>) = (None, None);
@@ -156,7 +151,13 @@ impl Evaluator<'_> {
         }
         let mean = sum / count as f64;
         // One figure is left as it is, without the rounding of a logarithm.
-        Ok(if count == 1 { last } else if is_ratio { mean.exp() } else { mean })
+        Ok(if count == 1 {
+            last
+        } else if is_ratio {
+            mean.exp()
+        } else {
+            mean
+        })
     }
 
     fn position(&self, pin: Pin) -> Option<usize> {
@@ -187,9 +188,7 @@ impl Evaluator<'_> {
             Figure::Metric(metric) => figure(&cell, metric),
             Figure::Gain(axis) => gain(axis),
             Figure::Penalty(axis) => Ok(1.0 / gain(axis)?),
-            Figure::Knee(axis, share) => {
-                self.figures.knee(axis, share, &cell).map_err(|why| self.located(&cell, &why))
-            }
+            Figure::Knee(axis, share) => self.figures.knee(axis, share, &cell).map_err(|why| self.located(&cell, &why)),
         }
     }
 
@@ -214,11 +213,7 @@ impl Judgement {
 }
 
 /// Joins two conditions by `or` or, if not, by `and`. One that is decided may decide alone.
-fn joined(
-    left: Measurement<Judgement>,
-    right: Measurement<Judgement>,
-    is_or: bool,
-) -> Measurement<Judgement> {
+fn joined(left: Measurement<Judgement>, right: Measurement<Judgement>, is_or: bool) -> Measurement<Judgement> {
     match (left, right) {
         (Ok(left), Ok(right)) if left.holds == right.holds => {
             let (close, clear) = if left.margin < right.margin { (&left, &right) } else { (&right, &left) };

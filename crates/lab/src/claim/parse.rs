@@ -37,6 +37,8 @@ const COMPARISONS: [(&str, Operator); 6] = [
     ("<", Operator::Less),
     (">", Operator::Greater),
 ];
+const SUMS: [(&str, Operator); 2] = [("+", Operator::Add), ("-", Operator::Subtract)];
+const PRODUCTS: [(&str, Operator); 2] = [("*", Operator::Multiply), ("/", Operator::Divide)];
 
 /// Reads an expression.
 pub fn parse(text: &str) -> Result<Expression, ClaimError> {
@@ -85,10 +87,13 @@ impl<'a> Parser<'a> {
 
     fn expected(&mut self, what: &str) -> ClaimError {
         self.skip_space();
-        let mut found: String = self.rest().chars().take_while(|character| !character.is_whitespace()).take(12).collect();
+        let mut found: String =
+            self.rest().chars().take_while(|character| !character.is_whitespace()).take(12).collect();
         found = if found.is_empty() { "nothing more".to_owned() } else { format!("`{found}`") };
         if self.rest().starts_with('=') && !self.rest().starts_with("==") {
-            return self.error("`=` belongs into selectors, as in throughput(dop=2); numbers are compared with `==`".to_owned());
+            return self.error(
+                "`=` belongs into selectors, as in throughput(dop=2); numbers are compared with `==`".to_owned(),
+            );
         }
         self.error(format!("here stands {found}, where {what} should"))
     }
@@ -99,6 +104,11 @@ impl<'a> Parser<'a> {
         let is_next = self.rest().starts_with(symbol);
         self.at += if is_next { symbol.len() } else { 0 };
         is_next
+    }
+
+    /// Takes one of some operators, if it comes next.
+    fn takes_operator(&mut self, operators: &[(&str, Operator)]) -> Option<Operator> {
+        operators.iter().find(|(symbol, _)| self.takes(symbol)).map(|(_, operator)| *operator)
     }
 
     fn take(&mut self, symbol: &str) -> Parsed<()> {
@@ -191,9 +201,9 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Parsed<Expression> {
         let mut left = self.sum()?;
         let mut chain: Option<Expression> = None;
-        while let Some((_, operator)) = COMPARISONS.iter().find(|(symbol, _)| self.takes(symbol)) {
+        while let Some(operator) = self.takes_operator(&COMPARISONS) {
             let right = self.sum()?;
-            let link = binary(*operator, left, right.clone());
+            let link = binary(operator, left, right.clone());
             chain = Some(match chain {
                 None => link,
                 Some(chain) => binary(Operator::And, chain, link),
@@ -204,19 +214,11 @@ impl<'a> Parser<'a> {
     }
 
     fn sum(&mut self) -> Parsed<Expression> {
-        self.joined(Self::product, |parser| match parser {
-            parser if parser.takes("+") => Some(Operator::Add),
-            parser if parser.takes("-") => Some(Operator::Subtract),
-            _ => None,
-        })
+        self.joined(Self::product, |parser| parser.takes_operator(&SUMS))
     }
 
     fn product(&mut self) -> Parsed<Expression> {
-        self.joined(Self::sign, |parser| match parser {
-            parser if parser.takes("*") => Some(Operator::Multiply),
-            parser if parser.takes("/") => Some(Operator::Divide),
-            _ => None,
-        })
+        self.joined(Self::sign, |parser| parser.takes_operator(&PRODUCTS))
     }
 
     fn sign(&mut self) -> Parsed<Expression> {

@@ -7,11 +7,16 @@ use super::typed::At;
 use crate::plan::{Arm, PlannedWorkload};
 
 /// The arms that are listed; without a list, each workload alone and all of several together.
-pub(super) fn arms(listed: Option<&At<Vec<At<String>>>>, workloads: &[PlannedWorkload], problems: &mut Problems) -> Vec<Arm> {
+pub(super) fn arms(
+    listed: Option<&At<Vec<At<String>>>>,
+    workloads: &[PlannedWorkload],
+    problems: &mut Problems,
+) -> Vec<Arm> {
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let Some(listed) = listed else { return by_default(&names) };
     if listed.value().is_empty() {
-        problems.add(listed.span(), "`arms` lists nobody, so nothing would run; leave it out for each alone and together");
+        problems
+            .add(listed.span(), "`arms` lists nobody, so nothing would run; leave it out for each alone and together");
     }
     let mut arms: Vec<Arm> = Vec::new();
     for word in listed.value() {
@@ -46,7 +51,9 @@ fn arm(members: Vec<usize>, names: &[&str]) -> Arm {
 fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
     let all = 0..names.len();
     let member = |name: &str| {
-        let meant = || nearest(name, names.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        let meant = || {
+            nearest(name, names.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
+        };
         let list = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let position = names.iter().position(|known| *known == name);
         position.ok_or_else(|| format!("arm `{word}`: there is no workload `{name}`{}; there are {}", meant(), list()))
@@ -54,7 +61,10 @@ fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
     match word {
         "alone" => return Ok(all.map(|member| vec![member]).collect()),
         "together" | "pairs" if names.len() < 2 => {
-            return Err(format!("arm `{word}` needs two workloads, and there is only `{}`; leave `arms` out", names.concat()));
+            return Err(format!(
+                "arm `{word}` needs two workloads, and there is only `{}`; leave `arms` out",
+                names.concat()
+            ));
         }
         "together" => return Ok(vec![all.collect()]),
         "pairs" => return Ok(all.flat_map(|one| (one + 1..names.len()).map(move |other| vec![one, other])).collect()),
@@ -69,7 +79,8 @@ fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
     }
     if !word.contains('+') {
         let why = format!("`{word}` is no arm; write `alone:NAME`, `alone`, `A+B`, `pairs` or `together`");
-        members = Err(nearest(word, ["alone", "together", "pairs"]).map_or(why, |near| format!("`{word}` is no arm (did you mean `{near}`?)")));
+        members = Err(nearest(word, ["alone", "together", "pairs"])
+            .map_or(why, |near| format!("`{word}` is no arm (did you mean `{near}`?)")));
     }
     let mut members = members?;
     members.sort_unstable();

@@ -1,11 +1,9 @@
 //! The benchmarks behind the workloads of an experiment: whether they can be made at every setting, and share their data.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_workload::benchmark::Benchmark;
-use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError};
-use serde_json::Value;
+use plimsoll_workload::registry::{BENCHMARKS, make};
 
 use super::problem::Problem;
 use super::sweep::PlacedAxis;
@@ -14,31 +12,10 @@ use crate::plan::{Place, PlannedWorkload, positions};
 /// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.
 const COMBINATIONS_MAX: usize = 500;
 
-/// A benchmark and the scale it has.
-pub(super) type Made = (Box<dyn Benchmark>, f64);
-
-/// The benchmark of a workload.
-pub(super) fn make(
-    kind: &str,
-    scale: Option<f64>,
-    parameters: &BTreeMap<String, Value>,
-    seed: u64,
-) -> Result<Made, BenchmarkError> {
-    let _ = parameters;
-    match scale {
-        None => plimsoll_workload::registry::benchmark(kind, seed),
-        Some(scale) => plimsoll_workload::registry::benchmark(&format!("{kind}:{scale}"), seed),
-    }
-}
-
-/// The names of a benchmark's parameters.
+/// The names of a benchmark's parameters; none, if there is no such benchmark.
 pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
-    let _ = BENCHMARKS.iter().find(|entry| entry.name == kind);
-    Vec::new()
-}
-
-fn data(workload: &PlannedWorkload) -> String {
-    format!("{}:{}:{:?}", workload.kind, workload.scale, workload.parameters)
+    let entry = BENCHMARKS.iter().find(|entry| entry.name == kind);
+    entry.map_or_else(Vec::new, |entry| entry.parameters.iter().map(|parameter| parameter.name).collect())
 }
 
 /// Makes the benchmarks of all workloads at every combination of swept scales and parameters, and returns the kinds of
@@ -64,27 +41,30 @@ pub(super) fn check(
         }
         let place = |workload: usize| {
             let swept = axes.iter().zip(&positions).rev();
-            let mine = swept.filter(|(axis, _)| matches!(&axis.place, Place::Workload(position, _) if *position == workload));
+            let mine =
+                swept.filter(|(axis, _)| matches!(&axis.place, Place::Workload(position, _) if *position == workload));
             mine.map(|(axis, position)| axis.values[*position].1.clone()).next().unwrap_or(spans[workload].clone())
         };
         let mut made = Vec::new();
         for (position, workload) in workloads.iter().enumerate() {
             let benchmark = make(&workload.kind, Some(workload.scale), &workload.parameters, seed);
             let name = &workload.name;
-            made.push(benchmark.map_err(|error| Problem::new(place(position), format!("workload `{name}`: {error}")))?.0);
+            made.push(
+                benchmark.map_err(|error| Problem::new(place(position), format!("workload `{name}`: {error}")))?.0,
+            );
         }
-        sharing(&workloads, &made).map_err(|(later, message)| Problem::new(place(later), message))?;
+        check_sharing(&workloads, &made).map_err(|(later, message)| Problem::new(place(later), message))?;
         transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
     }
     Ok(transactions)
 }
 
 /// Refuses two workloads that use the same tables with different data; the error names the later one.
-fn sharing(workloads: &[PlannedWorkload], made: &[Box<dyn Benchmark>]) -> Result<(), (usize, String)> {
+fn check_sharing(workloads: &[PlannedWorkload], made: &[Box<dyn Benchmark>]) -> Result<(), (usize, String)> {
     for (later, b) in made.iter().enumerate() {
         for (earlier, a) in made[..later].iter().enumerate() {
-            let is_same_table = a.schema().name == b.schema().name;
-            if is_same_table && data(&workloads[earlier]) != data(&workloads[later]) {
+            // Targets keep tables apart under the schema's name.
+            if a.schema().name == b.schema().name && a.data() != b.data() {
                 let [one, two] = [&workloads[earlier].name, &workloads[later].name];
                 let tables = a.schema().name;
                 let message = format!(
@@ -108,7 +88,8 @@ fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
         positions[axis] = position;
         positions
     };
-    (0..lengths.len()).flat_map(|axis| (0..lengths[axis]).map(move |position| (axis, position))).map(|(axis, position)| one(axis, position)).collect()
+    let each = (0..lengths.len()).flat_map(|axis| (0..lengths[axis]).map(move |position| (axis, position)));
+    each.map(|(axis, position)| one(axis, position)).collect()
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ impl<'a> Walk<'a> {
             return self.root.pointer(reference.trim_start_matches('#')).unwrap_or(schema);
         }
         match schema.get("anyOf").and_then(Value::as_array) {
-            Some(alternatives) if alternatives.iter().any(|one| one["type"] == "null") => self.resolved(&alternatives[0]),
+            Some(alternatives) if alternatives.iter().any(|one| one["type"] == "null") => {
+                self.resolved(&alternatives[0])
+            }
             _ => schema,
         }
     }

@@ -118,7 +118,10 @@ impl Resolver<'_> {
         };
         if plan.run_count() == usize::MAX {
             let place = axes.first().map_or(0..0, |axis| axis.span.clone());
-            return Err(vec![Problem::new(place, "this sweep has more settings than can be counted; shorten its lists")]);
+            return Err(vec![Problem::new(
+                place,
+                "this sweep has more settings than can be counted; shorten its lists",
+            )]);
         }
         Ok(Resolved { plan, transactions: transactions.expect("or its problem was noted") })
     }
@@ -163,7 +166,8 @@ impl Resolver<'_> {
     /// Puts what `[quick.set]` says into the base setting.
     fn set_quick(&self, base: &mut Setting, axes: &[PlacedAxis], keys: &SweepKeys<'_>, problems: &mut Problems) {
         for (key, value) in &self.typed.quick.set {
-            let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why))) else {
+            let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why)))
+            else {
                 continue;
             };
             if axes.iter().any(|axis| axis.place == place) {
@@ -201,12 +205,18 @@ impl Resolver<'_> {
             [(key, numbers)] if numbers.len() < KNEE_VALUES_MIN => {
                 format!("a knee needs at least {KNEE_VALUES_MIN} values of `{key}`; this sweep has {}", numbers.len())
             }
-            [(key, numbers)] if !numbers.is_sorted() => format!("a knee needs the values of `{key}` in ascending order"),
+            [(key, numbers)] if !numbers.is_sorted() => {
+                format!("a knee needs the values of `{key}` in ascending order")
+            }
             [_] => return,
             [] => "a knee needs a sweep over numbers; there is none".to_owned(),
             several => {
                 let keys: Vec<String> = several.iter().map(|(key, _)| format!("`{key}`")).collect();
-                format!("a knee is searched along one sweep over numbers; these are {}: {}", several.len(), keys.join(", "))
+                format!(
+                    "a knee is searched along one sweep over numbers; these are {}: {}",
+                    several.len(),
+                    keys.join(", ")
+                )
             }
         };
         problems.add(search.span(), message);

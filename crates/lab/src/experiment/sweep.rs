@@ -54,7 +54,8 @@ pub(super) fn axes(
         let (place, values) = (problems.note(place), problems.note(listed(key.value(), values)));
         let (Some(place), Some(values)) = (place, values) else { continue };
         if let Some(other) = axes.iter().find(|axis| axis.place == place) {
-            problems.add(key.span(), format!("`{}` is the same as `{}`; leave one of them out", key.value(), other.key));
+            problems
+                .add(key.span(), format!("`{}` is the same as `{}`; leave one of them out", key.value(), other.key));
             continue;
         }
         axes.push(PlacedAxis { key: key.value().clone(), span: key.span(), place, values });
@@ -67,7 +68,8 @@ pub(super) fn axes(
             Some(axis) => axis.values = values,
             None => {
                 let key_text = key.value();
-                let message = format!("`{key_text}` is not swept, so there is no list to replace; put it under [quick.set]");
+                let message =
+                    format!("`{key_text}` is not swept, so there is no list to replace; put it under [quick.set]");
                 problems.add(key.span(), message);
             }
         }
@@ -96,7 +98,10 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
         // 2 and 2.0 are the same.
         let worth = value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string());
         if !seen.insert(worth) {
-            return Err(Problem::new(span.clone(), format!("`{key}` is swept to {value} twice; leave one of them out")));
+            return Err(Problem::new(
+                span.clone(),
+                format!("`{key}` is swept to {value} twice; leave one of them out"),
+            ));
         }
     }
     Ok(listed)
@@ -104,7 +109,8 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
 
 /// The numbers of a range, both ends included: `1..32`, `0..50 by 10`, `1..64 by x2`.
 fn range(text: &str) -> Result<Vec<i64>, String> {
-    let wrong = || format!("`{text}` is no range; write \"1..32\", \"0..50 by 10\" or \"1..64 by x2\", or a list in [ ]");
+    let wrong =
+        || format!("`{text}` is no range; write \"1..32\", \"0..50 by 10\" or \"1..64 by x2\", or a list in [ ]");
     let (ends, step) = text.split_once(" by ").map_or((text, None), |(ends, step)| (ends, Some(step.trim())));
     let (first, last) = ends.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| wrong());
@@ -115,7 +121,9 @@ fn range(text: &str) -> Result<Vec<i64>, String> {
         Some((step, None)) => (1, number(step)?),
     };
     if factor < 1 || step < 0 || (factor == 1 && step == 0) || (factor > 1 && first < 1) || first > last {
-        return Err(format!("`{text}` does not lead from its first number to its last; write for example \"1..64 by x2\""));
+        return Err(format!(
+            "`{text}` does not lead from its first number to its last; write for example \"1..64 by x2\""
+        ));
     }
     let mut numbers = Vec::new();
     let mut next = Some(first);

@@ -35,7 +35,11 @@ impl SweepKeys<'_> {
     /// What a key changes, or why it is no key here.
     pub(super) fn place(&self, key: &str) -> Result<Place, String> {
         if let Some(option) = key.strip_prefix("target.") {
-            return if self.options.contains(&option) { Ok(Place::Option(option.to_owned())) } else { Err(self.unknown(key)) };
+            return if self.options.contains(&option) {
+                Ok(Place::Option(option.to_owned()))
+            } else {
+                Err(self.unknown(key))
+            };
         }
         if let Some((name, field)) = key.split_once('.') {
             return self.place_of_workload(name, field, key);
@@ -56,7 +60,8 @@ impl SweepKeys<'_> {
     fn place_of_workload(&self, name: &str, field: &str, key: &str) -> Result<Place, String> {
         let Some(position) = self.workloads.iter().position(|workload| workload.name == name) else {
             let names = || self.workloads.iter().map(|workload| workload.name.as_str());
-            let meant = nearest(name, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}.{field}`?)"));
+            let meant =
+                nearest(name, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}.{field}`?)"));
             let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
             return Err(format!("`{key}`: there is no workload `{name}`{meant}; there are {}", names.join(", ")));
         };

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_workload::driver::{ClientOptions, Delay};
-use plimsoll_workload::registry::nearest;
+use plimsoll_workload::registry::{make, nearest};
 
-use super::benchmarks::{make, parameter_names};
+use super::benchmarks::parameter_names;
 use super::problem::{Problem, Problems};
 use super::sweep::PlacedAxis;
-use super::typed::{At, TypedScalar, TypedWorkload};
+use super::typed::{At, TypedValue, TypedWorkload};
 use crate::plan::{Place, PlannedWorkload};
 
 /// Names that mean something else in sweep keys and arms.
@@ -33,7 +33,7 @@ pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut P
 
 fn workload(at: &At<TypedWorkload>, name: &At<String>, seed: u64, problems: &mut Problems) -> Option<PlannedWorkload> {
     let typed = at.value();
-    let made = make(&typed.kind.value().to_owned(), None, &BTreeMap::new(), seed);
+    let made = make(typed.kind.value(), None, &BTreeMap::new(), seed);
     let made = made.map_err(|error| Problem::new(typed.kind.span(), error.to_string()));
     let (_, scale) = problems.note(made)?;
     if let Some(why) = wrong_name(name.value()) {
@@ -60,12 +60,12 @@ fn workload(at: &At<TypedWorkload>, name: &At<String>, seed: u64, problems: &mut
     Some(planned)
 }
 
-fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedScalar>, problems: &mut Problems) {
+fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedValue>, problems: &mut Problems) {
     problems.note(planned.set(field, &value.value().json()).map_err(|why| Problem::new(value.span(), why)));
 }
 
 /// The fields that are given, by their names in [`crate::plan::WORKLOAD_FIELDS`].
-fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<TypedScalar>)> {
+fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<TypedValue>)> {
     let TypedWorkload { scale, clients, think, rate, priority, .. } = typed;
     let fields = [("scale", scale), ("clients", clients), ("think", think), ("rate", rate), ("priority", priority)];
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
@@ -81,7 +81,8 @@ fn wrong_name(name: &str) -> Option<String> {
 }
 
 fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
-    let meant = nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    let meant =
+        nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
     let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     match list[..] {
         [] => format!("`{kind}` has no parameters, so there is no `{name}`; leave it out"),
@@ -101,9 +102,8 @@ pub(super) fn check_pacing(
             let place = Place::Workload(position, field.to_owned());
             axes.iter().find(|axis| axis.place == place)
         };
-        let thinks = swept("think").map_or(workload.clients.think != Delay::None, |axis| {
-            axis.values.iter().any(|(value, _)| value != "none")
-        });
+        let thinks = swept("think")
+            .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));
         if thinks && (swept("rate").is_some() || workload.clients.rate.is_some()) {
             let place = swept("rate").or(swept("think")).map_or(spans[position].clone(), |axis| axis.span.clone());
             let message = format!(
