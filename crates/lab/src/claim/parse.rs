@@ -253,10 +253,20 @@ impl<'a> Parser<'a> {
         Ok(self.expression(begin, form))
     }
 
+    /// The characters of a number that come next: `12`, `0.95`, `1e-6`.
+    fn digits(&self) -> &'a str {
+        let mantissa = self.run(|character| character.is_ascii_digit() || character == '.').len();
+        let rest = &self.rest()[mantissa..];
+        let sign = rest.starts_with("e-").then_some(2).or(rest.starts_with('e').then_some(1)).unwrap_or(0);
+        let exponent = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+        let exponent = if sign > 0 && exponent > 0 { sign + exponent } else { 0 };
+        &self.rest()[..mantissa + exponent]
+    }
+
     /// A number with its unit, as `0.95`, `95%`, `5ms` or `5 ms`.
     fn number(&mut self) -> Parsed<f64> {
         self.skip_space();
-        let digits = self.run(|character| character.is_ascii_digit() || character == '.');
+        let digits = self.digits();
         let Some(number) = digits.parse::<f64>().ok().filter(|number| number.is_finite()) else {
             return Err(self.expected("a number, as 0.95 or 5ms"));
         };
@@ -269,7 +279,7 @@ impl<'a> Parser<'a> {
                 self.at += unit.len();
                 Ok(number * factor)
             }
-            None if unit.is_empty() || KEYWORDS.contains(&unit) => {
+            None if !unit.starts_with(char::is_alphabetic) || KEYWORDS.contains(&unit) => {
                 self.at = end;
                 Ok(number)
             }
