@@ -274,7 +274,9 @@ impl PlannedWorkload {
     /// question. The error says what the value should have been.
     pub(crate) fn set(&mut self, field: &str, value: &Value) -> Result<(), String> {
         let number = || value.as_f64().filter(|number| number.is_finite());
-        let text = |example: &str| value.as_str().ok_or_else(|| format!("`{field}` is a text, as in {example}; this is {value}"));
+        let text = |example: &str| {
+            value.as_str().ok_or_else(|| format!("`{field}` is a text, as in {example}; this is {value}"))
+        };
         match field {
             "scale" => self.scale = number().ok_or_else(|| format!("`scale` is a number; this is {value}"))?,
             "clients" => {
@@ -282,7 +284,9 @@ impl PlannedWorkload {
                 let wrong = || format!("`clients` is a whole number from 1 to {CLIENTS_MAX}; this is {value}");
                 self.clients.clients = clients.ok_or_else(wrong)? as usize;
             }
-            "think" => self.clients.think = text("\"exp 10ms\"")?.parse::<Delay>().map_err(|error| error.to_string())?,
+            "think" => {
+                self.clients.think = text("\"exp 10ms\"")?.parse::<Delay>().map_err(|error| error.to_string())?
+            }
             "rate" => {
                 let rate = number().filter(|rate| *rate > 0.0);
                 let wrong = || format!("`rate` is a number of requests per second above 0; this is {value}");

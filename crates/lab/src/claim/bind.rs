@@ -123,7 +123,8 @@ impl Binder<'_> {
         };
         let axis = &self.names.plan.axes[self.variables[depth].1];
         if axis.numbers().is_none() {
-            let message = format!("`{name}` runs over `{}`, whose values are no numbers; use it in selectors only", axis.key);
+            let message =
+                format!("`{name}` runs over `{}`, whose values are no numbers; use it in selectors only", axis.key);
             return error(span, message);
         }
         Ok(Formula::Variable(depth))
@@ -198,7 +199,8 @@ fn time_part(word: &Word) -> Result<TimePart, ClaimError> {
     let names = || TimePart::ALL.map(TimePart::name);
     TimePart::ALL.into_iter().find(|part| part.name() == word.text).map_or_else(
         || {
-            let meant = nearest(&word.text, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+            let meant =
+                nearest(&word.text, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
             let message = format!("response time has no part `{}`{meant}; it has {}", word.text, choices(names()));
             error(&word.span, message)
         },

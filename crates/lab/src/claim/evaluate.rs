@@ -71,12 +71,7 @@ impl Evaluator<'_> {
     }
 
     /// The worst case: of those that fail the clearest, or else of those that hold the closest.
-    fn judge_all(
-        &mut self,
-        axis: usize,
-        condition: Option<&Condition>,
-        body: &Condition,
-    ) -> Measurement<Judgement> {
+    fn judge_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition) -> Measurement<Judgement> {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
         let (mut worst, mut unknown): (Option<Judgement>, Option<String>) = (None, None);
@@ -117,7 +112,7 @@ impl Evaluator<'_> {
                     Operator::Add => left + right,
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
-                    _ if right == 0.0 => return Err(format!("{} cannot be divided by 0", shown(left))),
+                    _ if right == 0.0 => return Err(format!("{} cannot be divided by 0", shown(left, 3))),
                     _ => left / right,
                 }
             }
@@ -136,7 +131,11 @@ impl Evaluator<'_> {
 
     fn measured(&self, measured: &Measured) -> Measurement<f64> {
         let plan = self.plan;
-        let chosen: Vec<Option<usize>> = measured.pins.iter().map(|pin| self.position(*pin)).collect();
+        let mut chosen: Vec<Option<usize>> = measured.pins.iter().map(|pin| self.position(*pin)).collect();
+        if let Figure::Knee(axis, _) = measured.figure {
+            // One figure of all its values.
+            chosen[axis] = Some(0);
+        }
         let open: Vec<usize> = chosen
             .iter()
             .zip(&plan.axes)
@@ -156,7 +155,13 @@ impl Evaluator<'_> {
         }
         let mean = sum / count as f64;
         // One figure is left as it is, without the rounding of a logarithm.
-        Ok(if count == 1 { last } else if is_ratio { mean.exp() } else { mean })
+        Ok(if count == 1 {
+            last
+        } else if is_ratio {
+            mean.exp()
+        } else {
+            mean
+        })
     }
 
     fn position(&self, pin: Pin) -> Option<usize> {
@@ -187,9 +192,7 @@ impl Evaluator<'_> {
             Figure::Metric(metric) => figure(&cell, metric),
             Figure::Gain(axis) => gain(axis),
             Figure::Penalty(axis) => Ok(1.0 / gain(axis)?),
-            Figure::Knee(axis, share) => {
-                self.figures.knee(axis, share, &cell).map_err(|why| self.located(&cell, &why))
-            }
+            Figure::Knee(axis, share) => self.figures.knee(axis, share, &cell).map_err(|why| self.located(&cell, &why)),
         }
     }
 
@@ -214,11 +217,7 @@ impl Judgement {
 }
 
 /// Joins two conditions by `or` or, if not, by `and`. One that is decided may decide alone.
-fn joined(
-    left: Measurement<Judgement>,
-    right: Measurement<Judgement>,
-    is_or: bool,
-) -> Measurement<Judgement> {
+fn joined(left: Measurement<Judgement>, right: Measurement<Judgement>, is_or: bool) -> Measurement<Judgement> {
     match (left, right) {
         (Ok(left), Ok(right)) if left.holds == right.holds => {
             let (close, clear) = if left.margin < right.margin { (&left, &right) } else { (&right, &left) };
@@ -231,27 +230,32 @@ fn joined(
     }
 }
 
+/// Numbers that differ by less than this, relatively, are equal: they differ by rounding only.
+const ROUNDING: f64 = 1e-9;
+
 fn compare(operator: Operator, left: f64, right: f64) -> Judgement {
-    let holds = match operator {
-        Operator::Less => left < right,
-        Operator::LessOrEqual => left <= right,
-        Operator::Greater => left > right,
-        Operator::GreaterOrEqual => left >= right,
-        Operator::Equal => left == right,
-        _ => left != right,
-    };
     let scale = left.abs().max(right.abs());
     let margin = if scale == 0.0 { 0.0 } else { (left - right).abs() / scale };
-    let (mut texts, exact) = ([shown(left), shown(right)], [left.to_string(), right.to_string()]);
-    if texts[0] == texts[1] && left != right {
-        texts = exact;
-    }
-    Judgement { holds, margin, shown: format!("{} {} {}", texts[0], operator.symbol(), texts[1]) }
+    let is_equal = margin < ROUNDING;
+    let holds = match operator {
+        Operator::Less => left < right && !is_equal,
+        Operator::LessOrEqual => left < right || is_equal,
+        Operator::Greater => left > right && !is_equal,
+        Operator::GreaterOrEqual => left > right || is_equal,
+        Operator::Equal => is_equal,
+        _ => !is_equal,
+    };
+    // As many digits as tell the two apart.
+    let texts = |digits| [shown(left, digits), shown(right, digits)];
+    let digits = [3, 6, 9].into_iter().find(|digits| is_equal || texts(*digits)[0] != texts(*digits)[1]);
+    let [left, right] = texts(digits.unwrap_or(12));
+    Judgement { holds, margin, shown: format!("{left} {} {right}", operator.symbol()) }
 }
 
-/// Three significant digits without zeros at the end: `5.6`, `0.95`, `12000`.
-fn shown(number: f64) -> String {
-    let text = units::significant(number);
+/// So many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`.
+fn shown(number: f64, digits: i32) -> String {
+    let before = if number == 0.0 { 1 } else { number.abs().log10().floor() as i32 + 1 };
+    let text = format!("{number:.*}", (digits - before).clamp(0, 20) as usize);
     if !text.contains('.') {
         return text;
     }

@@ -105,8 +105,7 @@ pub enum TimePart {
 
 impl TimePart {
     /// Every part, in the order of [`TimeShare`](crate::results::TimeShare).
-    pub const ALL: [TimePart; 5] =
-        [TimePart::CpuRun, TimePart::CpuWait, TimePart::Io, TimePart::Lock, TimePart::Other];
+    pub const ALL: [TimePart; 5] = [TimePart::CpuRun, TimePart::CpuWait, TimePart::Io, TimePart::Lock, TimePart::Other];
 
     /// The word for it in claims, also its key in `results.json`.
     pub fn name(self) -> &'static str {

@@ -37,6 +37,8 @@ const COMPARISONS: [(&str, Operator); 6] = [
     ("<", Operator::Less),
     (">", Operator::Greater),
 ];
+const SUMS: [(&str, Operator); 2] = [("+", Operator::Add), ("-", Operator::Subtract)];
+const PRODUCTS: [(&str, Operator); 2] = [("*", Operator::Multiply), ("/", Operator::Divide)];
 
 /// Reads an expression.
 pub fn parse(text: &str) -> Result<Expression, ClaimError> {
@@ -85,10 +87,13 @@ impl<'a> Parser<'a> {
 
     fn expected(&mut self, what: &str) -> ClaimError {
         self.skip_space();
-        let mut found: String = self.rest().chars().take_while(|character| !character.is_whitespace()).take(12).collect();
+        let mut found: String =
+            self.rest().chars().take_while(|character| !character.is_whitespace()).take(12).collect();
         found = if found.is_empty() { "nothing more".to_owned() } else { format!("`{found}`") };
         if self.rest().starts_with('=') && !self.rest().starts_with("==") {
-            return self.error("`=` belongs into selectors, as in throughput(dop=2); numbers are compared with `==`".to_owned());
+            return self.error(
+                "`=` belongs into selectors, as in throughput(dop=2); numbers are compared with `==`".to_owned(),
+            );
         }
         self.error(format!("here stands {found}, where {what} should"))
     }
@@ -99,6 +104,11 @@ impl<'a> Parser<'a> {
         let is_next = self.rest().starts_with(symbol);
         self.at += if is_next { symbol.len() } else { 0 };
         is_next
+    }
+
+    /// Takes one of some operators, if it comes next.
+    fn takes_operator(&mut self, operators: &[(&str, Operator)]) -> Option<Operator> {
+        operators.iter().find(|(symbol, _)| self.takes(symbol)).map(|(_, operator)| *operator)
     }
 
     fn take(&mut self, symbol: &str) -> Parsed<()> {
@@ -191,9 +201,9 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Parsed<Expression> {
         let mut left = self.sum()?;
         let mut chain: Option<Expression> = None;
-        while let Some((_, operator)) = COMPARISONS.iter().find(|(symbol, _)| self.takes(symbol)) {
+        while let Some(operator) = self.takes_operator(&COMPARISONS) {
             let right = self.sum()?;
-            let link = binary(*operator, left, right.clone());
+            let link = binary(operator, left, right.clone());
             chain = Some(match chain {
                 None => link,
                 Some(chain) => binary(Operator::And, chain, link),
@@ -204,19 +214,11 @@ impl<'a> Parser<'a> {
     }
 
     fn sum(&mut self) -> Parsed<Expression> {
-        self.joined(Self::product, |parser| match parser {
-            parser if parser.takes("+") => Some(Operator::Add),
-            parser if parser.takes("-") => Some(Operator::Subtract),
-            _ => None,
-        })
+        self.joined(Self::product, |parser| parser.takes_operator(&SUMS))
     }
 
     fn product(&mut self) -> Parsed<Expression> {
-        self.joined(Self::sign, |parser| match parser {
-            parser if parser.takes("*") => Some(Operator::Multiply),
-            parser if parser.takes("/") => Some(Operator::Divide),
-            _ => None,
-        })
+        self.joined(Self::sign, |parser| parser.takes_operator(&PRODUCTS))
     }
 
     fn sign(&mut self) -> Parsed<Expression> {
@@ -251,10 +253,20 @@ impl<'a> Parser<'a> {
         Ok(self.expression(begin, form))
     }
 
+    /// The characters of a number that come next: `12`, `0.95`, `1e-6`.
+    fn digits(&self) -> &'a str {
+        let mantissa = self.run(|character| character.is_ascii_digit() || character == '.').len();
+        let rest = &self.rest()[mantissa..];
+        let sign = rest.starts_with("e-").then_some(2).or(rest.starts_with('e').then_some(1)).unwrap_or(0);
+        let exponent = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+        let exponent = if sign > 0 && exponent > 0 { sign + exponent } else { 0 };
+        &self.rest()[..mantissa + exponent]
+    }
+
     /// A number with its unit, as `0.95`, `95%`, `5ms` or `5 ms`.
     fn number(&mut self) -> Parsed<f64> {
         self.skip_space();
-        let digits = self.run(|character| character.is_ascii_digit() || character == '.');
+        let digits = self.digits();
         let Some(number) = digits.parse::<f64>().ok().filter(|number| number.is_finite()) else {
             return Err(self.expected("a number, as 0.95 or 5ms"));
         };
@@ -267,7 +279,7 @@ impl<'a> Parser<'a> {
                 self.at += unit.len();
                 Ok(number * factor)
             }
-            None if unit.is_empty() || KEYWORDS.contains(&unit) => {
+            None if !unit.starts_with(char::is_alphabetic) || KEYWORDS.contains(&unit) => {
                 self.at = end;
                 Ok(number)
             }

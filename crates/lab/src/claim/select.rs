@@ -47,7 +47,8 @@ impl<'a> Selection<'a> {
         let mut selection =
             Selection { names, pins, first_axis: None, arm: None, workload: None, class: None, transaction: None };
         for selector in selectors {
-            let variable = variables.iter().position(|(name, _)| !selector.value.is_quoted && *name == selector.value.text);
+            let variable =
+                variables.iter().position(|(name, _)| !selector.value.is_quoted && *name == selector.value.text);
             let meaning = match (&selector.key, variable) {
                 (None, Some(depth)) => Meaning::Value(variables[depth].1, Pin::Variable(depth)),
                 (None, None) => meaning_of_word(names, &selector.value)?,
@@ -56,7 +57,10 @@ impl<'a> Selection<'a> {
                     let runs_over = variables[depth].1;
                     if axis != runs_over {
                         let axis = &names.plan.axes[runs_over].key;
-                        return error(&selector.value.span, format!("`{}` is a value of `{axis}`", selector.value.text));
+                        return error(
+                            &selector.value.span,
+                            format!("`{}` is a value of `{axis}`", selector.value.text),
+                        );
                     }
                     Meaning::Value(axis, Pin::Variable(depth))
                 }
@@ -107,7 +111,9 @@ impl<'a> Selection<'a> {
         let keys = || plan.axes.iter().map(|axis| axis.key.as_str());
         match found[..] {
             [only] => Ok(only),
-            [] if plan.axes.is_empty() => error(&key.span, format!("nothing is swept here, so there is no `{}`", key.text)),
+            [] if plan.axes.is_empty() => {
+                error(&key.span, format!("nothing is swept here, so there is no `{}`", key.text))
+            }
             [] => {
                 let meant = did_you_mean(&key.text, keys());
                 error(&key.span, format!("`{}` is not swept here{meant}; swept are {}", key.text, choices(keys())))
@@ -137,7 +143,8 @@ impl<'a> Selection<'a> {
     pub fn workload(&self, span: &Span) -> Result<usize, ClaimError> {
         let plan = self.names.plan;
         let name = |workload: &usize| plan.base.workloads[*workload].name.as_str();
-        let mut fit: Vec<usize> = self.workload.map_or_else(|| (0..plan.base.workloads.len()).collect(), |only| vec![only]);
+        let mut fit: Vec<usize> =
+            self.workload.map_or_else(|| (0..plan.base.workloads.len()).collect(), |only| vec![only]);
         let before = fit.clone();
         if let Some(arm) = self.arm {
             let Arm { name: arm, members } = &plan.arms[arm];
@@ -168,7 +175,10 @@ impl<'a> Selection<'a> {
         }
         match fit[..] {
             [only] => Ok(only),
-            _ => error(span, format!("this can be of {}; name the workload that you mean", choices(fit.iter().map(name)))),
+            _ => error(
+                span,
+                format!("this can be of {}; name the workload that you mean", choices(fit.iter().map(name))),
+            ),
         }
     }
 
@@ -233,7 +243,13 @@ impl<'a> Selection<'a> {
         let plan = self.names.plan;
         let gives = |rule: PriorityRule| match rule {
             PriorityRule::Always(priority) => priority == class,
-            PriorityRule::HighShare(share) => if class == Priority::High { share > 0.0 } else { share < 1.0 },
+            PriorityRule::HighShare(share) => {
+                if class == Priority::High {
+                    share > 0.0
+                } else {
+                    share < 1.0
+                }
+            }
         };
         let swept = plan.axes.iter().find(|axis| axis.place == Place::Workload(workload, "priority".to_owned()));
         match swept {
@@ -288,7 +304,8 @@ fn meaning_of_word(names: &Names<'_>, word: &Word) -> Result<Meaning, ClaimError
                 Meaning::Class(_) => format!("class={}", word.text),
                 Meaning::Transaction(_) => format!("transaction={}", word.text),
             };
-            let message = format!("`{}` can mean several things; write {}", word.text, alternatives(found.iter().map(written)));
+            let message =
+                format!("`{}` can mean several things; write {}", word.text, alternatives(found.iter().map(written)));
             error(&word.span, message)
         }
     }
@@ -298,7 +315,8 @@ fn meaning_of_pair(names: &Names<'_>, key: &Word, value: &Word) -> Result<Meanin
     let plan = names.plan;
     let is_swept = plan.axes.iter().any(|axis| axis.key == key.text);
     let text = value.text.as_str();
-    let none = |what: &str, there: String| error(&value.span, format!("there is no {what} `{text}`; there are {there}"));
+    let none =
+        |what: &str, there: String| error(&value.span, format!("there is no {what} `{text}`; there are {there}"));
     match key.text.as_str() {
         "arm" if !is_swept => match arm(names, text) {
             Some(arm) => Ok(Meaning::Arm(arm)),

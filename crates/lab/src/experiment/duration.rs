@@ -58,7 +58,10 @@ mod tests {
     fn what_is_no_length_is_refused() {
         for text in ["", "5", "s", "-1s", "5 sec", "1.2.3s", "steady", "5s5s"] {
             let error = duration(text).expect_err(text);
-            assert_eq!(error, format!("`{text}` is no length of time; write a number and ms, s, min or h, as in \"5s\""));
+            assert_eq!(
+                error,
+                format!("`{text}` is no length of time; write a number and ms, s, min or h, as in \"5s\"")
+            );
         }
         assert_eq!(duration("25h").expect_err("long"), "`25h` is longer than a day; write a shorter one, as \"20s\"");
     }

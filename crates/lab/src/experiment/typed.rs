@@ -70,7 +70,7 @@ pub struct TypedTarget {
     pub url: Option<At<String>>,
     /// Its options.
     #[serde(default)]
-    pub options: BTreeMap<At<String>, At<TypedScalar>>,
+    pub options: BTreeMap<At<String>, At<TypedValue>>,
 }
 
 /// A benchmark with its scale and its clients.
@@ -82,18 +82,23 @@ pub struct TypedWorkload {
     /// Its name in this experiment; without it the benchmark's.
     pub name: Option<At<String>>,
     /// The benchmark's scale; without it the benchmark's own default.
-    pub scale: Option<At<TypedScalar>>,
+    #[schemars(with = "Option<f64>")]
+    pub scale: Option<At<TypedValue>>,
     /// How many clients run at once: 1 without it.
-    pub clients: Option<At<TypedScalar>>,
+    #[schemars(with = "Option<u32>")]
+    pub clients: Option<At<TypedValue>>,
     /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
-    pub think: Option<At<TypedScalar>>,
+    #[schemars(with = "Option<String>")]
+    pub think: Option<At<TypedValue>>,
     /// Requests per second of all clients together, whatever the database can take; without it, as fast as it answers.
-    pub rate: Option<At<TypedScalar>>,
+    #[schemars(with = "Option<f64>")]
+    pub rate: Option<At<TypedValue>>,
     /// The priority of requests: `high`, `low`, or `high:0.1` for a tenth of them high; `low` without it.
-    pub priority: Option<At<TypedScalar>>,
+    #[schemars(with = "Option<String>")]
+    pub priority: Option<At<TypedValue>>,
     /// Parameters of the benchmark beyond its scale.
     #[serde(default)]
-    pub parameters: BTreeMap<At<String>, At<TypedScalar>>,
+    pub parameters: BTreeMap<At<String>, At<TypedValue>>,
 }
 
 /// How runs are run.
@@ -152,7 +157,7 @@ pub struct TypedQuick {
     pub repeats: Option<At<u32>>,
     /// Other values for what is not swept; keys as in `[sweep]`.
     #[serde(default)]
-    pub set: BTreeMap<At<String>, At<TypedScalar>>,
+    pub set: BTreeMap<At<String>, At<TypedValue>>,
     /// Other values for what is swept; keys as in `[sweep]`.
     #[serde(default)]
     pub sweep: BTreeMap<At<String>, At<TypedValues>>,
@@ -170,10 +175,10 @@ pub struct TypedClaim {
     pub published: Option<String>,
 }
 
-/// A text, a number, or true or false.
+/// A text, a number, true or false, or several texts.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "expected a text, a number, or true or false")]
-pub enum TypedScalar {
+#[serde(untagged, expecting = "expected a text, a number, true or false, or several texts")]
+pub enum TypedValue {
     /// True or false.
     Bool(bool),
     /// A whole number.
@@ -182,13 +187,15 @@ pub enum TypedScalar {
     Float(f64),
     /// A text.
     Text(String),
+    /// Several texts, where a parameter takes more than one.
+    Texts(Vec<String>),
 }
 
 /// Values of a sweep: a list, or a range of whole numbers as text: `1..32`, `0..50 by 10`, `1..64 by x2`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedValues {
     /// Each value.
-    List(Vec<At<TypedScalar>>),
+    List(Vec<At<TypedValue>>),
     /// A range, both ends included.
     Range(String),
 }
@@ -210,14 +217,15 @@ impl<T> At<T> {
     }
 }
 
-impl TypedScalar {
+impl TypedValue {
     /// The same in JSON; null for what is no finite number.
     pub fn json(&self) -> Value {
         match self {
-            TypedScalar::Bool(value) => (*value).into(),
-            TypedScalar::Integer(value) => (*value).into(),
-            TypedScalar::Float(value) => (*value).into(),
-            TypedScalar::Text(value) => value.as_str().into(),
+            TypedValue::Bool(value) => (*value).into(),
+            TypedValue::Integer(value) => (*value).into(),
+            TypedValue::Float(value) => (*value).into(),
+            TypedValue::Text(value) => value.as_str().into(),
+            TypedValue::Texts(values) => values.iter().map(String::as_str).collect(),
         }
     }
 }
@@ -246,7 +254,7 @@ impl JsonSchema for TypedValues {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let value = generator.subschema_for::<TypedScalar>();
+        let value = generator.subschema_for::<TypedValue>();
         json_schema!({
             "description": "Values of a sweep: a list, or a range of whole numbers as text, both ends included.",
             "anyOf": [
