@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule};
+use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::claim::Claim;
@@ -118,7 +119,8 @@ pub enum Warmup {
 }
 
 /// When data is loaded anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reload {
     /// Before each run of a workload whose data an earlier run has made grow.
     #[default]
@@ -130,13 +132,25 @@ pub enum Reload {
 }
 
 /// Which settings of a sweep are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// All of them.
     #[default]
     Grid,
     /// Those that find the knee of the one numeric axis: by bisection, at every value of the other axes.
     Knee,
+}
+
+impl RunPlan {
+    /// What the driver is told.
+    pub fn window(&self) -> Window {
+        let warmup = match self.warmup {
+            Warmup::For(length) => WarmUp::For(length),
+            Warmup::UntilSteady(at_most) => WarmUp::UntilSteady { at_most },
+        };
+        Window { warmup, measure: self.measure }
+    }
 }
 
 impl Plan {

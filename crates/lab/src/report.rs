@@ -1,107 +1,189 @@
-//! The study as one HTML file that opens from disk, prints, and needs no network and no script.
+//! What an experiment found, as one HTML file that opens from disk, prints, and needs no network.
 //!
-//! Charts are SVG drawn here, so that they are the same on a screen, on paper and in a test. [`maud`] writes the markup: it
-//! escapes every value that is put in and checks at compile time that tags are closed. `results.json` travels inside the
-//! file, so that every figure can be traced.
+//! Written here: skeleton, sentences and tables, so that the page can be read without scripts and every chart has its
+//! numbers beside it. The charts are drawn in the browser by a script from `web/`, whose bundle is part of this program;
+//! each carries the data it draws as JSON. [`maud`] escapes every value that is put in, and a content security policy
+//! lets no script run but that one.
 //!
-//! In reading order: `findings` is what the reader came for, then one file for each section in the order of the page;
-//! `layout` and `svg` are what sections are made of.
+//! In reading order: `page` is what sections ask about one document, `layout` and `chart` are what they are made of;
+//! then one file for each section in the order of the page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::page::Page;
 use crate::results::Results;
-use crate::summary::Summary;
 
-mod counters;
-mod findings;
+mod chart;
+mod claims;
+mod counts;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod header;
+mod interference;
 mod latency;
 mod layout;
+mod noise;
+mod numbers;
+mod page;
+mod runs;
 mod setup;
-mod svg;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod throughput;
 mod time_share;
-mod waits;
 
-const STYLE: &str = include_str!("report/style.css");
+const STYLE: &str = include_str!("../../../web/dist/report.css");
+const SCRIPT: &str = include_str!("../../../web/dist/report.js");
+/// By which the page's policy knows its own script.
+const SCRIPT_SHA256: &str = include_str!("../../../web/dist/report.sha256");
 
-/// Where the reader can go.
-const CONTENTS: [(&str, &str); 9] = [
-    ("throughput", "Throughput"),
-    ("latency", "Latency"),
-    ("time-share", "Time share"),
-    ("waits", "Locks and aborts"),
-    ("counters", "Counters"),
-    ("devices", "Devices"),
-    ("machine", "Machine"),
-    ("settings", "Settings"),
-    ("points", "Points"),
-];
-
-/// The whole file.
+/// One experiment as a page.
 pub fn render(results: &Results) -> String {
-    let summary = Summary::of(&results.points);
-    let title = format!("{}: {}", results.experiment.name, findings::who(&summary));
+    render_all(std::slice::from_ref(results))
+}
+
+/// Several experiments on one page, under a table of contents.
+pub fn render_all(all: &[Results]) -> String {
+    let title = match all {
+        [only] => header::title(only),
+        _ => format!("{} experiments", all.len()),
+    };
+    let pages = match all {
+        [only] => vec![Page::new(only, None)],
+        _ => all.iter().enumerate().map(|(position, results)| Page::new(results, Some(position + 1))).collect(),
+    };
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "plimsoll " (results.plimsoll) };
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&title))
             body {
-                (findings::header(results, &summary))
-                (contents())
-                main {
-                    (findings::section(results, &summary))
-                    (throughput::section(&summary))
-                    (latency::section(&summary))
-                    (time_share::section(&summary))
-                    (waits::section(&summary))
-                    (counters::section(results, &summary))
-                    (setup::sections(results))
+                a class="skip" href="#content" { "Skip to the content" }
+                div class="page" {
+                    @match pages.as_slice() {
+                        [only] => (single(only)),
+                        _ => (several(&title, &pages)),
+                    }
+                    (footer(all))
                 }
-                (footer(results))
-                (data(results))
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     }
     .into_string()
 }
 
-fn contents() -> Markup {
+fn head(title: &str) -> Markup {
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        SCRIPT_SHA256.trim()
+    );
     html! {
-        nav aria-label="Sections" {
-            @for (id, name) in CONTENTS { a href={ "#" (id) } { (name) } }
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="generator" content={ "plimsoll " (env!("CARGO_PKG_VERSION")) };
+            title { (title) }
+            style { (PreEscaped(STYLE)) }
         }
     }
 }
 
-fn footer(results: &Results) -> Markup {
+fn single(page: &Page) -> Markup {
     html! {
-        footer {
-            p {
-                "Written by Plimsoll " (results.plimsoll)
-                @if let Some(commit) = &results.commit { ", commit " code { (commit) } }
-                ". Every figure on this page is computed from the results document inside this file, in the element "
-                code { "script#results" } "."
+        (header::header(page, true))
+        (contents(&sections(page)))
+        main id="content" { (no_script()) (body(page)) }
+    }
+}
+
+fn several(title: &str, pages: &[Page]) -> Markup {
+    let links = pages.iter().map(|page| (page.id("top"), header::title(page.results))).collect::<Vec<_>>();
+    html! {
+        header {
+            p class="eyebrow" { "Plimsoll" }
+            h1 { (title) }
+            ol class="runs-list" {
+                @for (page, (id, title)) in pages.iter().zip(&links) {
+                    li {
+                        a href={ "#" (id) } { (title) }
+                        p { (page.results.experiment.name) ", " (page.results.started.replace('T', " ").replace('Z', " UTC")) }
+                        ul class="verdict" { @for (class, words) in header::verdict(page) { li class=(class) { (words) } } }
+                    }
+                }
+            }
+        }
+        (contents(&links))
+        main id="content" {
+            (no_script())
+            @for (page, (id, _)) in pages.iter().zip(&links) {
+                article class="document" id=(id) {
+                    (header::header(page, false))
+                    (contents(&sections(page)))
+                    (body(page))
+                }
             }
         }
     }
 }
 
-/// `results.json`, inert. Within JSON `<` and `&` occur in strings only, where they may be written as escapes; without
-/// them no text can end the element, open a comment or name an entity.
-fn data(results: &Results) -> Markup {
-    let json = serde_json::to_string(results).expect("results are maps with string keys, which JSON can write");
+fn no_script() -> Markup {
+    html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold every number." } } }
+}
+
+/// Every section that has something to show, in order.
+fn body(page: &Page) -> Markup {
     html! {
-        script type="application/json" id="results" { (PreEscaped(json.replace('<', "\\u003c").replace('&', "\\u0026"))) }
+        (header::warnings(page))
+        (header::advice(page))
+        @for (_, _, section) in parts(page) { (section) }
+    }
+}
+
+/// Ids and names of what [`body`] shows below the advice.
+fn sections(page: &Page) -> Vec<(String, String)> {
+    parts(page).into_iter().filter(|(.., section)| !section.0.is_empty()).map(|(id, name, _)| (id, name)).collect()
+}
+
+fn parts(page: &Page) -> Vec<(String, String, Markup)> {
+    let part = |id: &str, name: &str, section: Markup| (page.id(id), name.to_owned(), section);
+    let mut parts = vec![
+        part("claims", "Claims", claims::section_of(page)),
+        part("throughput", "Throughput", throughput::section_of(page)),
+    ];
+    parts.extend(sweep::sections(page));
+    parts.extend([
+        part("interference", "Interference", interference::section_of(page)),
+        part("latency", "Latency", latency::section_of(page)),
+        part("time-share", "Where time goes", time_share::section_of(page)),
+        part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
+        part("counters", "Counters", counts::counters(page)),
+        part("noise", "Noise floor", noise::section_of(page)),
+        part("checks", "Checks", setup::checks(page)),
+        part("runs", "Every run", runs::section_of(page)),
+        part("settings", "Experiment", setup::settings(page)),
+        part("machine", "Machine", setup::machine(page)),
+    ]);
+    parts
+}
+
+fn contents(links: &[(String, String)]) -> Markup {
+    html! {
+        nav aria-label="Contents" { @for (id, name) in links { a href={ "#" (id) } { (name) } } }
+    }
+}
+
+fn footer(all: &[Results]) -> Markup {
+    let hashes = all.iter().map(|results| results.experiment.settings_hash.as_str()).collect::<Vec<_>>();
+    html! {
+        footer {
+            p {
+                "Written by Plimsoll " (env!("CARGO_PKG_VERSION")) ". Every figure comes from results.json of the run directory"
+                @if let [only] = hashes.as_slice() { " (settings " code { (only) } ")" }
+                ", where the samples are; each links to the runs it rests on."
+            }
+        }
     }
 }

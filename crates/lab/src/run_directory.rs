@@ -1,34 +1,92 @@
-//! The folder that an experiment leaves behind, whole or not at all.
+//! The folder of an experiment: what was asked for, what is known so far, and in the end what came of it.
 //!
-//! Files are written into `NAME.partial` beside the folder's final place, which takes its name only when everything is on
-//! disk. A run that fails, or is killed, leaves no half-written result where people look for results.
+//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can
+//! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when
+//! they are whole and on disk: a folder with a `results.json` is complete.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use plimsoll_machine::MachineFacts;
 use serde::Serialize;
 
+use crate::histograms::{LoggedRun, write_log};
+use crate::journal::{Found, Journal, JournalError, JournalHeader};
+use crate::record::RunRecord;
 use crate::report;
-use crate::results::Results;
+use crate::results::{FORMAT, Results};
+use crate::samples;
 
-/// A folder in the making.
+/// Names of the files that are there from the beginning.
+const EXPERIMENT: &str = "experiment.toml";
+const MACHINE: &str = "machine.json";
+const JOURNAL: &str = "journal.jsonl";
+/// The file that says that a run is complete.
+const RESULTS: &str = "results.json";
+
+/// A folder that an experiment is run into.
 #[derive(Debug)]
 pub struct RunDirectory {
     place: PathBuf,
-    partial: PathBuf,
-    is_finished: bool,
+    journal: Journal,
+    /// Whether there is anything in it that a resumed run could use.
+    is_worth_keeping: bool,
 }
 
-/// Why results cannot be kept.
+/// An experiment that was begun, as found in its folder.
+#[derive(Debug)]
+pub struct Begun {
+    /// To go on with.
+    pub directory: RunDirectory,
+    /// What it is.
+    pub header: JournalHeader,
+    /// The experiment file.
+    pub text: String,
+    /// Finished runs, in the order they ran.
+    pub records: Vec<RunRecord>,
+    /// What a reader must know of how it was found.
+    pub warnings: Vec<String>,
+}
+
+/// Why results cannot be kept or found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunDirectoryError {
     /// There is something in the way.
     #[error("{} exists and is not empty; name another folder with --out", .0.display())]
     Exists(PathBuf),
+    /// The folder holds no experiment.
+    #[error("{} is no run directory: it has no {missing}", place.display())]
+    NotARun {
+        /// The folder.
+        place: PathBuf,
+        /// The file that is missing.
+        missing: &'static str,
+    },
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The results are not what this program writes.
+    #[error("{}: not the results of a run: {error}", place.display())]
+    Results {
+        /// The file.
+        place: PathBuf,
+        /// What the parser says.
+        error: String,
+    },
+    /// A later version wrote the results.
+    #[error("{}: written in format {format}, and this program knows format {FORMAT}; use plimsoll {version} or later", place.display())]
+    Newer {
+        /// The file.
+        place: PathBuf,
+        /// Its format.
+        format: u64,
+        /// Who wrote it.
+        version: String,
+    },
     /// The system refused.
-    #[error("cannot write to {}: {error}; name another folder with --out", place.display())]
+    #[error("{}: {error}", place.display())]
     Io {
         /// The file or folder.
         place: PathBuf,
@@ -38,8 +96,13 @@ pub enum RunDirectoryError {
 }
 
 impl RunDirectory {
-    /// Makes sure that results can be written to `place`, before anything is measured.
-    pub fn create(place: &Path) -> Result<Self, RunDirectoryError> {
+    /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
+    pub fn create(
+        place: &Path,
+        text: &str,
+        machine: &MachineFacts,
+        header: &JournalHeader,
+    ) -> Result<Self, RunDirectoryError> {
         let is_empty = match fs::read_dir(place) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
@@ -48,99 +111,132 @@ impl RunDirectory {
         if !is_empty {
             return Err(RunDirectoryError::Exists(place.to_owned()));
         }
-        let mut name = place.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = place.with_file_name(name);
-        let io_error = |error| RunDirectoryError::Io { place: partial.clone(), error };
-        // What an earlier run that was killed has left there.
-        match fs::remove_dir_all(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(error)),
-            _ => {}
-        }
-        fs::create_dir_all(&partial).map_err(io_error)?;
-        let directory = RunDirectory { place: place.to_owned(), partial, is_finished: false };
-        directory.write("writable", b"")?;
-        let probe = directory.partial.join("writable");
-        fs::remove_file(&probe).map_err(|error| RunDirectoryError::Io { place: probe, error })?;
+        fs::create_dir_all(place).map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
+        let journal = Journal::create(&place.join(JOURNAL), header);
+        let journal = journal.inspect_err(|_| remove(place))?;
+        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false };
+        directory.write(EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
+        directory.write(MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
     }
 
-    /// Writes `results.json`, `machine.json` and `report.html` and gives the folder its name. Returns the paths of the
-    /// files.
-    pub fn finish(mut self, results: &Results) -> Result<Vec<PathBuf>, RunDirectoryError> {
-        let files = [
-            ("results.json", json(results)),
-            ("machine.json", json(&results.machine)),
-            ("report.html", report::render(results)),
-        ];
-        for (name, text) in &files {
-            self.write(name, text.as_bytes())?;
+    /// Finds an experiment that was begun.
+    pub fn open(place: &Path) -> Result<Begun, RunDirectoryError> {
+        for missing in [EXPERIMENT, JOURNAL] {
+            if !place.join(missing).is_file() {
+                return Err(RunDirectoryError::NotARun { place: place.to_owned(), missing });
+            }
         }
-        let io_error = |error| RunDirectoryError::Io { place: self.place.clone(), error };
-        fs::rename(&self.partial, &self.place).map_err(io_error)?;
-        self.is_finished = true;
-        Ok(files.iter().map(|(name, _)| self.place.join(name)).collect())
+        let experiment = place.join(EXPERIMENT);
+        let text = fs::read_to_string(&experiment);
+        let text = text.map_err(|error| RunDirectoryError::Io { place: experiment, error })?;
+        let Found { journal, header, records, torn } = Journal::open(&place.join(JOURNAL))?;
+        let mut warnings = Vec::new();
+        if torn > 0 {
+            warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
+        }
+        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true };
+        Ok(Begun { directory, header, text, records, warnings })
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirectoryError> {
-        let place = self.partial.join(name);
-        let written = File::create(&place).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
+    /// The folder.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Keeps a finished run; it is on disk when this returns.
+    pub fn keep(&mut self, record: &RunRecord) -> Result<(), RunDirectoryError> {
+        self.journal.append(record)?;
+        self.is_worth_keeping = true;
+        Ok(())
+    }
+
+    /// Writes what came of it. Returns the paths of the files, those for people first.
+    pub fn finish(&mut self, results: &Results, records: &[RunRecord]) -> Result<Vec<PathBuf>, RunDirectoryError> {
+        self.is_worth_keeping = true;
+        let runs = records.iter().map(|record| LoggedRun {
+            at_s: record.point.at_s,
+            window_s: record.point.window_s,
+            workloads: &record.histograms,
         });
-        written.map_err(|error| RunDirectoryError::Io { place, error })
+        let runs = runs.collect::<Vec<_>>();
+        self.write("samples.parquet", |file| samples::write(file, results, records))?;
+        self.write("requests.hdr", |file| write_log(file, &runs))?;
+        self.write("report.html", |file| file.write_all(report::render(results).as_bytes()))?;
+        self.write(RESULTS, |file| write_json(file, results))?;
+        let names = ["report.html", RESULTS, "samples.parquet", "requests.hdr", MACHINE];
+        Ok(names.iter().map(|name| self.place.join(name)).collect())
+    }
+
+    /// Writes a file beside its place and gives it its name when it is on disk.
+    fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), RunDirectoryError> {
+        let (place, partial) = (self.place.join(name), self.place.join(format!(".{name}.partial")));
+        let written = File::create(&partial).and_then(|file| {
+            let mut file = BufWriter::new(file);
+            write(&mut file)?;
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            fs::rename(&partial, &place)
+        });
+        written.map_err(|error| {
+            // Nothing refers to it, and nothing more can be done should this fail.
+            let _ = fs::remove_file(&partial);
+            RunDirectoryError::Io { place, error }
+        })
     }
 }
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        if !self.is_finished {
-            // Nothing more can be done about a failure here, and nobody looks for results in it.
-            let _ = fs::remove_dir_all(&self.partial);
+        if !self.is_worth_keeping {
+            remove(&self.place);
         }
     }
 }
 
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("plain data with text keys")
+/// Takes away a folder in which nothing was measured. Nothing more can be done about a failure.
+fn remove(place: &Path) {
+    for name in [EXPERIMENT, MACHINE, JOURNAL] {
+        let _ = fs::remove_file(place.join(name));
+    }
+    let _ = fs::remove_dir(place);
+}
+
+/// The results in a run's folder.
+pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
+    let file = place.join(RESULTS);
+    let text = match fs::read(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(RunDirectoryError::NotARun { place: place.to_owned(), missing: RESULTS });
+        }
+        Err(error) => return Err(RunDirectoryError::Io { place: file, error }),
+    };
+    let bad = |error: serde_json::Error| RunDirectoryError::Results { place: file.clone(), error: error.to_string() };
+    let anything: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
+    let format = anything["format"].as_u64().unwrap_or(0);
+    if format > u64::from(FORMAT) {
+        let version = anything["plimsoll"].as_str().unwrap_or("of a later version").to_owned();
+        return Err(RunDirectoryError::Newer { place: file, format, version });
+    }
+    serde_json::from_value(anything).map_err(bad)
+}
+
+/// Writes the report anew from the results in a run's folder, and returns its path.
+pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
+    let results = read_results(place)?;
+    let file = place.join("report.html");
+    let written = fs::write(&file, report::render(&results));
+    written.map_err(|error| RunDirectoryError::Io { place: file.clone(), error })?;
+    Ok(file)
+}
+
+fn write_json(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(file, value).map_err(io::Error::from)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::fixture;
-
-    #[test]
-    fn a_finished_run_has_its_files_and_nothing_else_is_left() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = folder.path().join("a").join("run");
-        let directory = RunDirectory::create(&place).expect("writable");
-        assert!(!place.exists(), "nothing is there before everything is");
-        let files = directory.finish(&fixture::study()).expect("written");
-        let names: Vec<_> = files.iter().map(|file| file.file_name().expect("a file").to_owned()).collect();
-        assert_eq!(names, ["results.json", "machine.json", "report.html"]);
-        let text = fs::read_to_string(&files[0]).expect("it is there");
-        let read: Results = serde_json::from_str(&text).expect("it reads back");
-        assert_eq!(read.points.len(), fixture::study().points.len());
-        assert_eq!(fs::read_dir(folder.path().join("a")).expect("a folder").count(), 1);
-    }
-
-    #[test]
-    fn a_run_that_fails_leaves_nothing() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = folder.path().join("run");
-        drop(RunDirectory::create(&place).expect("writable"));
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
-    }
-
-    #[test]
-    fn what_is_in_the_way_is_named_before_anything_is_measured() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::write(folder.path().join("thesis.tex"), "").expect("writable");
-        let error = RunDirectory::create(folder.path()).expect_err("not empty").to_string();
-        assert!(error.contains("exists and is not empty; name another folder with --out"), "{error}");
-        let below_a_file = folder.path().join("thesis.tex").join("run");
-        let error = RunDirectory::create(&below_a_file).expect_err("below a file").to_string();
-        assert!(error.contains("cannot write to") && error.contains("--out"), "{error}");
-    }
-}
+mod tests;

@@ -28,7 +28,7 @@ pub struct Options {
 /// The whole text, ending in a line break.
 pub fn render(results: &Results, options: &Options) -> String {
     let style = Style { colour: options.colour };
-    let summary = Summary::of(&results.points);
+    let summary = Summary::of(results);
     let mut out = Vec::new();
     header(&mut out, results, &summary, style);
     if summary.settings_left_out > 0 {

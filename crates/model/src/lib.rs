@@ -1,1 +1,11 @@
-//! Predictions and statistics.
+//! What measurements say: statistics of few repeats, knees, scalability.
+//!
+//! Pure functions of values. There is no clock here and no input or output; chance comes in as a seed, and equal arguments
+//! give equal answers. What cannot be said is `None`, or comes with the reason in words.
+//!
+//! In reading order: [`statistics`] (means with intervals, comparisons, the noise floor, outliers), [`knee`] (the smallest
+//! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law).
+
+pub mod knee;
+pub mod statistics;
+pub mod usl;

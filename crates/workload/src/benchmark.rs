@@ -47,8 +47,8 @@ pub trait Benchmark: Send + Sync {
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }
 
-/// What a run does to the data that was loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a run does to the data that was loaded, the least change first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Writes {
     /// Nothing: any number of runs find the same data.
     Nothing,

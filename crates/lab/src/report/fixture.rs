@@ -9,8 +9,9 @@ use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability};
 use serde_json::json;
 
+use crate::analysis;
 use crate::results::*;
-use crate::summary::Summary;
+
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +123,11 @@ pub(crate) fn poor_study() -> Results {
 
 /// The document around `points`, with what follows from them filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
-    let summary = Summary::of(&points);
-    let (noise_floor, interference, advice) = (summary.noise_floor(), summary.interference(), summary.advice());
-    Results {
+    let mut results = Results {
+        format: FORMAT,
+        machine_fingerprint: "41c64a8e".to_string(),
+        estimates: Vec::new(),
+        scalability: Vec::new(),
         plimsoll: "0.1.0".to_string(),
         commit: Some("d125bf3a90c1".to_string()),
         started: "2026-03-14T09:26:53Z".to_string(),
@@ -134,16 +137,24 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             name: "study".to_string(),
             settings_hash: "5e1f0c2ab7d94410".to_string(),
             settings: settings(),
+            title: None,
+            study: None,
+            sweep: Vec::new(),
+            arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
+            workloads: ["shop", "reports"].map(str::to_string).into(),
+            text: None,
         },
         points,
-        noise_floor,
-        interference,
-        advice,
+        noise_floor: BTreeMap::new(),
+        interference: Vec::new(),
+        advice: Vec::new(),
         knees: Vec::new(),
         claims: Vec::new(),
         checks: None,
         warnings,
-    }
+    };
+    analysis::complete(&mut results, &[]);
+    results
 }
 
 fn settings() -> BTreeMap<String, serde_json::Value> {
@@ -216,6 +227,9 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         setting: BTreeMap::new(),
         arm: arm.to_string(),
         repeat,
+        is_again: false,
+        at_s: 0.0,
+        warmup_s: 5.0,
         valid: true,
         why_invalid: None,
         window_s: WINDOW_S,

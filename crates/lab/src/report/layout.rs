@@ -1,24 +1,25 @@
-//! What sections are made of: headings, tables that scroll by themselves, figures.
+//! What sections are made of: headings, tables that scroll by themselves, cells.
 
 use maud::{Markup, html};
 
+use crate::results::Interval;
 use crate::units::MISSING;
 
 /// A column of a table.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Column<'a> {
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    name: String,
     class: Option<&'static str>,
 }
 
 /// A column of words.
-pub(super) const fn text(name: &str) -> Column<'_> {
-    Column { name, class: None }
+pub(super) fn text(name: &str) -> Column {
+    Column { name: name.to_owned(), class: None }
 }
 
 /// A column of figures, set to the right.
-pub(super) const fn number(name: &str) -> Column<'_> {
-    Column { name, class: Some("n") }
+pub(super) fn number(name: &str) -> Column {
+    Column { name: name.to_owned(), class: Some("n") }
 }
 
 /// A section under a heading.
@@ -26,10 +27,10 @@ pub(super) fn section(id: &str, heading: &str, body: Markup) -> Markup {
     html! { section id=(id) { h2 { (heading) } (body) } }
 }
 
-/// A table in a container that scrolls sideways where the screen is narrow.
+/// A table in a container that scrolls sideways where the screen is narrow, and down where the table is long.
 pub(super) fn table(caption: &str, columns: &[Column], rows: Markup) -> Markup {
     html! {
-        div class="scroll" role="region" aria-label=(caption) tabindex="0" {
+        div class="scroll tall" role="region" aria-label=(caption) tabindex="0" {
             table {
                 caption { (caption) }
                 thead { tr { @for column in columns { th scope="col" class=[column.class] { (column.name) } } } }
@@ -39,7 +40,7 @@ pub(super) fn table(caption: &str, columns: &[Column], rows: Markup) -> Markup {
     }
 }
 
-/// A figure cell.
+/// A cell of a figure.
 pub(super) fn figure_cell(value: Option<String>) -> Markup {
     html! {
         @match value {
@@ -49,28 +50,35 @@ pub(super) fn figure_cell(value: Option<String>) -> Markup {
     }
 }
 
-/// A figure cell with the range of the repeats below, where there is one.
-pub(super) fn range_cell(value: Option<(String, Option<String>)>) -> Markup {
+/// A cell of a figure with its interval below.
+pub(super) fn interval_cell(interval: Option<Interval>, write: fn(f64) -> String) -> Markup {
     html! {
-        @match value {
-            Some((value, None)) => td class="n" { (value) },
-            Some((value, Some(range))) => td class="n" { (value) small { (range) } },
+        @match interval {
             None => td class="n missing" { (MISSING) },
+            Some(Interval { value, low: Some(low), high: Some(high) }) => {
+                td class="n" { (write(value)) small { (range(low, high, write)) } }
+            }
+            Some(interval) => td class="n" { (write(interval.value)) },
         }
     }
 }
 
-/// The coloured mark that stands for an arm in charts and tables.
-pub(super) fn arm_mark(arm: &str) -> Markup {
-    html! { span class="arm" { span class={ "mark " (arm) } aria-hidden="true" {} (arm) } }
+/// `1.20–1.40 k/s`: the unit once if it is the same.
+pub(super) fn range(low: f64, high: f64, write: fn(f64) -> String) -> String {
+    let (low, high) = (write(low), write(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
+        _ => format!("{low}–{high}"),
+    }
 }
 
-/// A chart under the name of its workload.
-pub(super) fn chart(name: &str, note: &str, svg: Markup) -> Markup {
-    html! {
-        figure class="chart" {
-            figcaption { strong { (name) } @if !note.is_empty() { span { (note) } } }
-            (svg)
-        }
-    }
+/// A ratio with two decimals.
+pub(super) fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// `n of m nouns`, `m nouns` if it is all of them.
+pub(super) fn of(count: usize, all: usize, noun: &str) -> String {
+    let plural = if all == 1 { "" } else { "s" };
+    if count == all { format!("{all} {noun}{plural}") } else { format!("{count} of {all} {noun}{plural}") }
 }

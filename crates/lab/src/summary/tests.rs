@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
-use crate::results::{Interference, TimeShare};
+use crate::results::TimeShare;
 
 const BASE: Did = Did {
     throughput_per_s: 1000.0,
@@ -32,6 +32,10 @@ fn points(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did)
     points
 }
 
+fn of<'a, 'b>(summary: &'b Summary<'a>, name: &str) -> &'b Workload<'a> {
+    summary.workloads.iter().find(|workload| workload.name == name).expect("it ran")
+}
+
 fn advice_of(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<String> {
     Summary::of(&points(a, b, change)).advice()
 }
@@ -42,9 +46,9 @@ fn noise_floor_and_interference_follow_their_definitions() {
         let points = points((alone, together), (&[1.0], &vec![1.0; together.len()]), |did| did);
         let summary = Summary::of(&points);
         let round = |value: f64| (value * 1000.0).round() / 1000.0;
-        assert_eq!(summary.noise_floor()["a"].map(round), floor, "{alone:?} {together:?}");
-        let got = summary.interference()["a"]
-            .map(|Interference { ratio, low, high }| (round(ratio), round(low), round(high)));
+        assert_eq!(of(&summary, "a").noise_floor.map(round), floor, "{alone:?} {together:?}");
+        let got = of(&summary, "a").interference
+            .map(|Ratio { ratio, low, high }| (round(ratio), round(low), round(high)));
         assert_eq!(got, expect, "{alone:?} {together:?}");
     };
     check(&[100.0, 110.0], &[50.0, 52.0], Some(0.048), Some((0.486, 0.455, 0.52)));
@@ -74,7 +78,7 @@ fn other_settings_are_not_averaged_in() {
     let mut points = points((&[100.0, 900.0], &[50.0]), (&[1.0], &[1.0]), |did| did);
     points[1].setting.insert("cores".to_string(), json!(4));
     let summary = Summary::of(&points);
-    assert_eq!(summary.interference()["a"].map(|i| i.ratio), Some(0.5));
+    assert_eq!(of(&summary, "a").interference.map(|i| i.ratio), Some(0.5));
     assert_eq!(summary.settings_left_out, 1);
 }
 

@@ -54,6 +54,10 @@ impl Database for FakeDatabase {
         Ok(())
     }
 
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
     fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }

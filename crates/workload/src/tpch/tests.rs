@@ -29,6 +29,10 @@ impl Database for Fake {
         Ok(())
     }
 
+    fn drop_tables(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
     fn load(&self, _: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert!(self.created.load(Ordering::Relaxed) && !self.finished.load(Ordering::Relaxed));
         self.loaded.lock().unwrap().push((table, batch));

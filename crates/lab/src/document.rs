@@ -1,0 +1,116 @@
+//! The whole of `results.json` from a plan and what its runs left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_machine::MachineFacts;
+use serde_json::{Value, json};
+
+use crate::analysis;
+use crate::fingerprint::{machine_fingerprint, settings_hash};
+use crate::plan::{Axis, Place, Plan, Warmup};
+use crate::record::RunRecord;
+use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
+use crate::targets::Targets;
+
+/// Where and when something was measured, by what.
+#[derive(Debug, Clone)]
+pub struct Provenance {
+    /// Version of the program.
+    pub version: String,
+    /// Commit the program was built from.
+    pub commit: Option<String>,
+    /// UTC, ISO 8601, when the experiment began.
+    pub started: String,
+    /// Seconds it took, loading included.
+    pub elapsed_s: f64,
+}
+
+/// Every setting of a plan by name, the target's included: what must be equal for two runs to have measured the same.
+pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
+    let mut settings = targets.settings(&plan.url, &plan.base.options);
+    let mut set = |name: String, value: Value| settings.insert(name, value);
+    set("run.warmup".to_owned(), match plan.run.warmup {
+        Warmup::For(length) => format!("{}s", length.as_secs_f64()).into(),
+        Warmup::UntilSteady(at_most) => format!("steady {}s", at_most.as_secs_f64()).into(),
+    });
+    set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
+    set("run.repeats".to_owned(), plan.run.repeats.into());
+    set("run.seed".to_owned(), plan.run.seed.into());
+    set("run.reload".to_owned(), json!(plan.run.reload));
+    set("run.search".to_owned(), json!(plan.run.search));
+    set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
+    for axis in &plan.axes {
+        set(format!("sweep.{}", axis.key), axis.values.clone().into());
+    }
+    for workload in &plan.base.workloads {
+        set(format!("{}.kind", workload.name), workload.kind.clone().into());
+        set(format!("{}.scale", workload.name), workload.scale.into());
+        for (name, value) in &workload.parameters {
+            set(format!("{}.{name}", workload.name), value.clone());
+        }
+        let clients = serde_json::to_value(&workload.clients).expect("plain data");
+        for (name, value) in clients.as_object().into_iter().flatten() {
+            set(format!("{}.{name}", workload.name), value.clone());
+        }
+    }
+    settings
+}
+
+fn swept(axis: &Axis) -> SweptAxis {
+    let role = match &axis.place {
+        Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
+        Place::Workload(_, field) if field == "clients" => AxisRole::Clients,
+        _ => AxisRole::Other,
+    };
+    SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
+}
+
+/// The document. Everything but the points and the claims follows from them.
+pub fn document(
+    plan: &Plan,
+    settings: BTreeMap<String, Value>,
+    provenance: Provenance,
+    machine: MachineFacts,
+    records: &[RunRecord],
+    warnings: Vec<String>,
+) -> Results {
+    let mut told = BTreeSet::new();
+    let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
+    let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
+    let warnings = warnings.into_iter().chain(of_runs).chain(no_method);
+    let warnings = warnings.filter(|warning| told.insert(warning.clone())).collect();
+    let mut results = Results {
+        format: FORMAT,
+        plimsoll: provenance.version,
+        commit: provenance.commit,
+        started: provenance.started,
+        elapsed_s: provenance.elapsed_s,
+        machine_fingerprint: machine_fingerprint(&machine),
+        machine,
+        experiment: Experiment {
+            name: plan.name.clone(),
+            title: plan.title.clone(),
+            study: plan.study.clone(),
+            settings_hash: settings_hash(&settings),
+            settings,
+            sweep: plan.axes.iter().map(swept).collect(),
+            arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+            workloads: plan.base.workloads.iter().map(|workload| workload.name.clone()).collect(),
+            text: plan.text.clone(),
+        },
+        points: records.iter().map(|record| record.point.clone()).collect(),
+        estimates: Vec::new(),
+        noise_floor: BTreeMap::new(),
+        interference: Vec::new(),
+        knees: Vec::new(),
+        scalability: Vec::new(),
+        claims: Vec::new(),
+        advice: Vec::new(),
+        checks: None,
+        warnings,
+    };
+    let histograms: Vec<_> = records.iter().map(|record| record.histograms.as_slice()).collect();
+    analysis::complete(&mut results, &histograms);
+    results.claims = analysis::judge(plan, &results, records);
+    results
+}

@@ -1,0 +1,70 @@
+//! Short hashes that tell settings and machines apart. They are the same on every machine and in every version.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use plimsoll_machine::MachineFacts;
+use serde_json::Value;
+
+/// Of every setting by name and value.
+pub fn settings_hash(settings: &BTreeMap<String, Value>) -> String {
+    hash(settings.iter().map(|(name, value)| format!("{name}={value}\n")))
+}
+
+/// Of what makes a machine another one to a database: processor, usable cores, caches, memory, kernel.
+pub fn machine_fingerprint(machine: &MachineFacts) -> String {
+    let caches = serde_json::to_string(&machine.caches).expect("plain data");
+    let cores = format!("{}/{}/{}", machine.cores_usable, machine.cores_online, machine.threads_per_core);
+    let memory = format!("{}/{:?}", machine.memory_bytes, machine.memory_limit_bytes);
+    let parts = [&machine.cpu_model, &machine.cpu_id, &cores, &caches, &memory, &machine.kernel];
+    hash(parts.into_iter().map(|part| format!("{part}\n")))
+}
+
+fn hash(parts: impl Iterator<Item = String>) -> String {
+    let mut hasher = Fnv(0xCBF2_9CE4_8422_2325);
+    parts.for_each(|part| hasher.write(part.as_bytes()));
+    format!("{:016x}", hasher.finish())
+}
+
+/// FNV-1a, 64 bits: not for keeping secrets but for telling things apart.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_hash_depends_on_every_setting_and_on_nothing_else() {
+        let settings = |entries: &[(&str, Value)]| {
+            settings_hash(&entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+        };
+        let one = settings(&[("a", 1.into()), ("b", "x".into())]);
+        assert_eq!(one, settings(&[("b", "x".into()), ("a", 1.into())]));
+        assert_ne!(one, settings(&[("a", 2.into()), ("b", "x".into())]));
+        assert_ne!(one, settings(&[("a", 1.into())]));
+        // Pinned: a run of today must be comparable with one of next year.
+        assert_eq!(settings(&[("run.seed", 7.into())]), "9208c9bcb8fe5f11");
+    }
+
+    #[test]
+    fn a_machine_with_less_memory_is_another_one() {
+        let machine = fixture::study().machine;
+        let smaller = MachineFacts { memory_bytes: machine.memory_bytes / 2, ..machine.clone() };
+        assert_ne!(machine_fingerprint(&machine), machine_fingerprint(&smaller));
+        let renamed = MachineFacts { capabilities: vec![], ..machine.clone() };
+        assert_eq!(machine_fingerprint(&machine), machine_fingerprint(&renamed), "what can be measured may change");
+    }
+}

@@ -1,0 +1,176 @@
+//! Latency histograms of runs: kept whole, so that percentiles over several runs are percentiles of all their requests.
+//!
+//! On disk they are `requests.hdr`, a log in the text format of HdrHistogram that its viewers open; its tags say which
+//! run, workload and part a line is of, as in `run=12;workload=oltp;transaction=new_order`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use plimsoll_workload::driver::WorkloadMeasurement;
+use serde::{Deserialize, Serialize};
+
+/// Latency, in microseconds, of one workload in one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadHistograms {
+    /// The workload.
+    pub workload: String,
+    /// By kind of transaction or query, those that completed.
+    pub transactions: BTreeMap<String, Latencies>,
+    /// By priority class.
+    pub classes: BTreeMap<String, Latencies>,
+}
+
+/// A histogram of microseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latencies(pub Histogram<u64>);
+
+impl WorkloadHistograms {
+    /// Those of a run that has just been measured.
+    pub fn of(measured: &WorkloadMeasurement) -> Self {
+        let kept = |name: &str, histogram: &Histogram<u64>| {
+            (!histogram.is_empty()).then(|| (name.to_owned(), Latencies(histogram.clone())))
+        };
+        WorkloadHistograms {
+            workload: measured.name.clone(),
+            transactions: measured.transactions.iter().filter_map(|(name, part)| kept(name, &part.latency_us)).collect(),
+            classes: measured.classes.iter().filter_map(|(class, part)| kept(class.name(), &part.latency_us)).collect(),
+        }
+    }
+
+    /// Of all requests.
+    pub fn all(&self) -> Option<Histogram<u64>> {
+        merged(self.transactions.values())
+    }
+}
+
+/// All of them in one; `None` of none.
+pub fn merged<'a>(latencies: impl IntoIterator<Item = &'a Latencies>) -> Option<Histogram<u64>> {
+    let mut latencies = latencies.into_iter();
+    let mut sum = latencies.next()?.0.clone();
+    for Latencies(next) in latencies {
+        sum.add(next).expect("all latencies are recorded within the same bounds");
+    }
+    Some(sum)
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).map_err(serde::ser::Error::custom)?;
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
+        let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
+        Ok(Latencies(histogram))
+    }
+}
+
+/// The histograms of one run, and when its window was.
+#[derive(Debug, Clone, Copy)]
+pub struct LoggedRun<'a> {
+    /// When the window opened, seconds since the experiment began.
+    pub at_s: f64,
+    /// The window's length, seconds.
+    pub window_s: f64,
+    /// Its workloads.
+    pub workloads: &'a [WorkloadHistograms],
+}
+
+/// Writes `requests.hdr`: every run in order, numbered from 0 as in `results.json`.
+pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder
+        .add_comment("Latencies from the intended start of requests; intervals count from the experiment's beginning")
+        .with_base_time(UNIX_EPOCH)
+        // Values are microseconds; the log's maxima are told in milliseconds.
+        .with_max_value_divisor(1000.0);
+    let mut log = builder.begin_log_with(into, &mut serializer)?;
+    for (number, run) in runs.iter().enumerate() {
+        for workload in run.workloads {
+            let parts = [("transaction", &workload.transactions), ("class", &workload.classes)];
+            for (part, histograms) in parts {
+                for (name, Latencies(histogram)) in histograms {
+                    let tag = tag(&format!("run={number};workload={};{part}={name}", workload.workload));
+                    let tag = Tag::new(&tag).expect("what a tag must not hold was replaced");
+                    let (start, length) = (Duration::from_secs_f64(run.at_s), Duration::from_secs_f64(run.window_s));
+                    let written = log.write_histogram(histogram, start, length, Some(tag));
+                    written.map_err(|error| io::Error::other(format!("{error:?}")))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A tag ends at a comma, a space or a line's end.
+fn tag(text: &str) -> String {
+    text.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+
+    fn latencies(values: impl IntoIterator<Item = u64>) -> Latencies {
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
+        values.into_iter().for_each(|value| histogram.record(value).expect("within bounds"));
+        Latencies(histogram)
+    }
+
+    fn workload() -> WorkloadHistograms {
+        WorkloadHistograms {
+            workload: "ol tp,1".to_owned(),
+            transactions: [("a".to_owned(), latencies(1..=99)), ("b".to_owned(), latencies([5_000]))].into(),
+            classes: [("low".to_owned(), latencies((1..=99).chain([5_000])))].into(),
+        }
+    }
+
+    #[test]
+    fn percentiles_over_parts_are_those_of_all_requests() {
+        let all = workload().all().expect("there are some");
+        assert_eq!((all.len(), all.value_at_quantile(0.5), all.max() / 10), (100, 50, 500));
+        assert_eq!(WorkloadHistograms::default().all(), None);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let text = serde_json::to_string(&workload()).expect("plain data");
+        assert_eq!(serde_json::from_str::<WorkloadHistograms>(&text).expect("as written"), workload());
+        let broken = text.replace("HISTF", "????").replace("\"a\":\"", "\"a\":\"!");
+        assert!(serde_json::from_str::<WorkloadHistograms>(&broken).is_err());
+    }
+
+    #[test]
+    fn the_log_is_one_that_others_read() {
+        let mut log = Vec::new();
+        let runs = [LoggedRun { at_s: 0.5, window_s: 2.0, workloads: &[workload()] }; 2];
+        write_log(&mut log, &runs).expect("memory takes it");
+        let entries = IntervalLogIterator::new(&log).map(|entry| entry.expect("it parses"));
+        let histograms = entries.filter_map(|entry| match entry {
+            LogEntry::Interval(interval) => Some(interval),
+            _ => None,
+        });
+        let histograms = histograms.collect::<Vec<_>>();
+        let tags = histograms.iter().map(|h| h.tag().expect("tagged").as_str()).collect::<Vec<_>>();
+        assert_eq!(tags[0], "run=0;workload=ol_tp_1;transaction=a");
+        assert_eq!((tags.len(), tags[5]), (6, "run=1;workload=ol_tp_1;class=low"));
+        assert_eq!(histograms[0].duration(), Duration::from_secs(2));
+        let bytes = STANDARD.decode(histograms[1].encoded_histogram()).expect("base64");
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
+        assert_eq!(read.len(), 1);
+    }
+}

@@ -1,0 +1,59 @@
+//! What one finished run leaves: its point, its histograms, its samples. The unit of the journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::histograms::WorkloadHistograms;
+use crate::results::{Aborted, Device, Point};
+
+/// Which run of an experiment it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId {
+    /// The setting's number within the sweep, from 0.
+    pub setting: usize,
+    /// The arm's position in the plan.
+    pub arm: usize,
+    /// The block, from 1.
+    pub repeat: u32,
+    /// Whether it is the second run of that setting in this block (A/A).
+    pub is_again: bool,
+}
+
+/// A finished run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Which run it is.
+    pub id: RunId,
+    /// Its figures.
+    pub point: Point,
+    /// Latencies of each workload, in the order of [`Point::workloads`].
+    pub histograms: Vec<WorkloadHistograms>,
+    /// One for each second and workload.
+    pub samples: Vec<SampleRow>,
+    /// What a reader must know of it.
+    pub warnings: Vec<String>,
+}
+
+/// What one workload did in one second of a window, and the devices meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleRow {
+    /// The workload.
+    pub workload: String,
+    /// From the window's opening to the beginning of this sample, seconds.
+    pub second: f64,
+    /// How long the sample is: 1, or what was left at the window's end.
+    pub seconds: f64,
+    /// Requests completed.
+    pub completed: u64,
+    /// As [`WorkloadResult::throughput_per_s`](crate::results::WorkloadResult::throughput_per_s).
+    pub throughput_per_s: f64,
+    /// Mean latency of the completed requests, microseconds; `None` if none completed.
+    pub latency_mean_us: Option<f64>,
+    /// The largest, microseconds.
+    pub latency_max_us: Option<f64>,
+    /// Attempts that came to nothing.
+    pub aborted: Aborted,
+    /// Time that requests which ended in this second waited for locks; `None` where the target cannot tell.
+    pub lock_wait_s: Option<f64>,
+    /// What the devices did in this second.
+    pub device: Device,
+}

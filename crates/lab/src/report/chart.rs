@@ -1,0 +1,193 @@
+//! What the page carries for each chart, as JSON beside it. The script in `web/` draws it; field for field this is
+//! `web/src/chart.ts`, and `web/test/charts.json` is written by a test here and read by the tests there.
+
+use maud::{Markup, PreEscaped, html};
+use serde::Serialize;
+
+use crate::results::{Finding, Interval};
+
+/// One chart.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Chart {
+    /// Figures over a numeric axis. All panels share both scales.
+    Curve { label: String, x: String, y: String, unit: Unit, reference: Option<Reference>, panels: Vec<CurvePanel> },
+    /// Figures of things that have no order, one a row. All panels share the scale.
+    Intervals { label: String, x: String, unit: Unit, reference: Option<Reference>, panels: Vec<IntervalPanel> },
+    /// Who suffers (row) beside whom (column).
+    Matrix { label: String, rows: Vec<String>, columns: Vec<String>, cells: Vec<Cell> },
+    /// Latency by percentile.
+    Distribution { label: String, panels: Vec<DistributionPanel> },
+    /// Parts of a whole; `None` is not measured and within the last part.
+    Shares { label: String, parts: Vec<String>, bars: Vec<ShareBar> },
+}
+
+/// What a number is, and so how it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Unit {
+    /// Per second.
+    Rate,
+    /// Microseconds.
+    Duration,
+    /// A ratio to something else.
+    Ratio,
+}
+
+/// A value on the figures' axis to compare with, and half the width of the band around it that is noise.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Reference {
+    pub value: f64,
+    pub floor: Option<f64>,
+    pub label: String,
+}
+
+/// A run by its position among the points, its figure, and whether it lies far from its siblings.
+pub(super) type Sample = (usize, f64, bool);
+
+/// A figure with its interval and the runs it rests on.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Figure {
+    pub value: f64,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    pub samples: Vec<Sample>,
+}
+
+impl Figure {
+    /// `None` where the figure is no number, which no chart can place.
+    pub(super) fn new(interval: Interval, samples: Vec<Sample>) -> Option<Self> {
+        let finite = |value: f64| value.is_finite().then(|| short(value));
+        Some(Self {
+            value: finite(interval.value)?,
+            low: interval.low.and_then(finite),
+            high: interval.high.and_then(finite),
+            samples: samples.into_iter().filter_map(|(run, value, far)| Some((run, finite(value)?, far))).collect(),
+        })
+    }
+}
+
+/// A figure at a place on the x axis.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct CurvePoint {
+    pub at: f64,
+    #[serde(flatten)]
+    pub figure: Figure,
+}
+
+/// A line through points.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Series {
+    pub name: String,
+    /// Position in the palette.
+    pub colour: usize,
+    /// Context drawn behind.
+    pub faint: bool,
+    pub points: Vec<CurvePoint>,
+    /// A fitted line, empty if there is none, and what it is.
+    pub fit: Vec<(f64, f64)>,
+    pub fit_name: String,
+}
+
+/// A place on the x axis worth a flag: a knee, a peak.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Flag {
+    pub at: f64,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    pub label: String,
+}
+
+/// One of several plots side by side: those with equal `row` stand under it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct CurvePanel {
+    pub row: String,
+    pub title: String,
+    pub note: String,
+    pub series: Vec<Series>,
+    pub flags: Vec<Flag>,
+}
+
+/// As [`CurvePanel`], of rows.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct IntervalPanel {
+    pub row: String,
+    pub title: String,
+    pub rows: Vec<IntervalRow>,
+}
+
+/// A figure under a name.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct IntervalRow {
+    pub name: String,
+    /// A second line, may be empty.
+    pub detail: String,
+    pub colour: usize,
+    /// Half the width of the band of noise around the reference.
+    pub floor: Option<f64>,
+    #[serde(flatten)]
+    pub figure: Figure,
+}
+
+/// One pair in a matrix.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Cell {
+    pub row: usize,
+    pub column: usize,
+    pub value: f64,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    pub finding: Finding,
+}
+
+/// As [`CurvePanel`], of distributions.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct DistributionPanel {
+    pub row: String,
+    pub title: String,
+    pub series: Vec<DistributionSeries>,
+}
+
+/// One distribution: `[quantile, microseconds]`, ascending.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct DistributionSeries {
+    pub name: String,
+    pub colour: usize,
+    pub points: Vec<(f64, u64)>,
+}
+
+/// One bar of parts.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ShareBar {
+    pub group: String,
+    pub name: String,
+    pub values: Vec<Option<f64>>,
+}
+
+/// Five significant digits: more cannot be seen in a chart, and would double the page.
+pub(super) fn short(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+/// A chart under its title, with the numbers in words beside it. `run` begins the ids of the rows of runs.
+pub(super) fn figure(run: &str, title: &str, note: &str, chart: &Chart, numbers: Markup) -> Markup {
+    html! {
+        figure data-run=(run) {
+            figcaption { strong { (title) } @if !note.is_empty() { span { (note) } } }
+            script type="application/json" class="chart" { (PreEscaped(inert(chart))) }
+            (numbers)
+        }
+    }
+}
+
+/// Numbers that stand beside a chart. They are open until a script has drawn it.
+pub(super) fn numbers(summary: &str, table: Markup) -> Markup {
+    html! { details class="numbers" open { summary { (summary) } (table) } }
+}
+
+/// JSON that cannot end its element. Within JSON `<` and `&` occur in strings only, where they may be written as escapes;
+/// without them no text can end the element, open a comment or name an entity.
+pub(super) fn inert(chart: &Chart) -> String {
+    let json = serde_json::to_string(chart).expect("charts are structs of numbers and strings, which JSON can write");
+    json.replace('<', "\\u003c").replace('&', "\\u0026")
+}

@@ -1,0 +1,121 @@
+//! Tables of what was counted: lock waits and aborted attempts, hardware counters.
+
+use maud::{Markup, html};
+
+use super::layout::{figure_cell, section, table};
+use super::numbers::{count_cell, key_cells, keyed};
+use super::page::Page;
+use crate::results::{Aborted, Counters, Estimate, WorkloadResult};
+use crate::units::{duration_us, percent, significant};
+
+/// Lock waits and aborted attempts; nothing where no run saw any.
+pub(super) fn locks_and_aborts(page: &Page) -> Markup {
+    let rows = all(page, |result| result.locks.is_some() || result.aborted != Aborted::default());
+    if rows.is_empty() {
+        return html! {};
+    }
+    let columns = keyed(
+        page,
+        &[
+            "Lock waits",
+            "Per 1000 requests",
+            "Mean wait",
+            "Deadlock victims",
+            "Preempted",
+            "Rolled back as prescribed",
+            "Given up",
+        ],
+    );
+    section(&page.id("waits"), "Locks and aborted attempts", html! {
+        (table("Counts over all repeats", &columns, html! {
+            @for (estimate, results) in &rows {
+                tr { (key_cells(page, estimate)) (locks(results)) (aborted(results)) }
+            }
+        }))
+    })
+}
+
+fn all<'a>(page: &Page<'a>, is_told: fn(&WorkloadResult) -> bool) -> Vec<(&'a Estimate, Vec<&'a WorkloadResult>)> {
+    let workloads = page.workloads();
+    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload)).collect::<Vec<_>>();
+    let rows = estimates.into_iter().map(|estimate| (estimate, page.results_of(estimate))).collect::<Vec<_>>();
+    if rows.iter().any(|(_, results)| results.iter().any(|result| is_told(result))) { rows } else { Vec::new() }
+}
+
+fn locks(results: &[&WorkloadResult]) -> Markup {
+    let locks = results.iter().map(|result| result.locks).collect::<Option<Vec<_>>>().filter(|locks| !locks.is_empty());
+    let waits = locks.as_ref().map(|locks| locks.iter().map(|l| l.waits).sum::<u64>());
+    let wait_s = locks.map(|locks| locks.iter().map(|l| l.wait_s).sum::<f64>());
+    let completed = results.iter().map(|result| result.completed).sum::<u64>();
+    let per_thousand =
+        waits.filter(|_| completed > 0).map(|waits| significant(waits as f64 * 1000.0 / completed as f64));
+    let mean = waits.zip(wait_s).filter(|(waits, _)| *waits > 0).map(|(waits, s)| duration_us(s * 1e6 / waits as f64));
+    html! { (count_cell(waits)) (figure_cell(per_thousand)) (figure_cell(mean)) }
+}
+
+fn aborted(results: &[&WorkloadResult]) -> Markup {
+    let causes: [fn(&Aborted) -> u64; 4] = [|a| a.deadlock, |a| a.preempted, |a| a.user, |a| a.error];
+    html! {
+        @for cause in causes {
+            (count_cell((!results.is_empty()).then(|| results.iter().map(|result| cause(&result.aborted)).sum())))
+        }
+    }
+}
+
+/// Hardware counters; nothing where no run could read any.
+pub(super) fn counters(page: &Page) -> Markup {
+    let rows = all(page, |result| result.counters.is_some());
+    if rows.is_empty() {
+        return html! {};
+    }
+    let columns = keyed(
+        page,
+        &[
+            "Instructions per cycle",
+            "L1D load misses",
+            "LLC misses",
+            "Branch misses",
+            "Instructions per request",
+            "Counted",
+        ],
+    );
+    section(&page.id("counters"), "Hardware counters", html! {
+        p class="lead" { "User mode, threads of the workload alone, all repeats together. Misses are per 1000 instructions." }
+        (table("Counters over all repeats", &columns, html! {
+            @for (estimate, results) in &rows {
+                tr { (key_cells(page, estimate)) (rates(results)) }
+            }
+        }))
+    })
+}
+
+fn rates(results: &[&WorkloadResult]) -> Markup {
+    let counted = results.iter().map(|result| result.counters).collect::<Option<Vec<_>>>().unwrap_or_default();
+    let sum = |event: fn(&Counters) -> Option<u64>| -> Option<f64> {
+        let sum = counted.iter().map(event).sum::<Option<u64>>()?;
+        (sum > 0 || !counted.is_empty()).then_some(sum as f64)
+    };
+    let over = |part: Option<f64>, whole: Option<f64>| part.zip(whole.filter(|w| *w > 0.0)).map(|(part, whole)| part / whole);
+    let instructions = sum(|c| c.instructions);
+    let per_thousand = |event| figure_cell(over(sum(event), instructions).map(|r| significant(r * 1000.0)));
+    let completed = results.iter().map(|result| result.completed).sum::<u64>() as f64;
+    let coverage = counted.iter().map(|c| c.coverage).reduce(f64::min);
+    html! {
+        (figure_cell(over(instructions, sum(|c| c.cycles)).map(|ipc| format!("{ipc:.2}"))))
+        (per_thousand(|c| c.l1d_misses))
+        (per_thousand(|c| c.llc_misses))
+        (per_thousand(|c| c.branch_misses))
+        (figure_cell(over(instructions, Some(completed)).map(large)))
+        (figure_cell(coverage.map(percent)))
+    }
+}
+
+/// A large count as `3.20 M`.
+fn large(count: f64) -> String {
+    match count {
+        c if c < 1e3 => significant(c),
+        c if c < 1e6 => format!("{} k", significant(c / 1e3)),
+        c if c < 1e9 => format!("{} M", significant(c / 1e6)),
+        c => format!("{} G", significant(c / 1e9)),
+    }
+}

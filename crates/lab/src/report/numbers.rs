@@ -1,0 +1,71 @@
+//! The numbers beside the charts: one row for each estimate, with links to the runs it rests on.
+
+use maud::{Markup, html};
+
+use super::layout::{Column, figure_cell, interval_cell, number, table, text};
+use super::page::{Page, arm_label};
+use crate::results::Estimate;
+use crate::units::{count, duration_us, rate};
+
+/// Throughput and latency of a workload. Along an axis, that axis runs fastest.
+pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -> Markup {
+    let mut estimates = page.estimates(workload);
+    let axis = axis.and_then(|axis| page.keys().iter().position(|key| *key == axis));
+    if let Some(axis) = axis {
+        let arms = page.arms(workload);
+        estimates.sort_by_cached_key(|estimate| {
+            let mut position = page.position(&estimate.setting);
+            let fastest = position.remove(axis);
+            (arms.iter().position(|arm| *arm == estimate.arm), position, fastest)
+        });
+    }
+    let mut columns = page.keys().into_iter().map(text).collect::<Vec<_>>();
+    columns.push(text("Arm"));
+    columns.extend(["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"].map(number));
+    columns.extend([number("n"), text("Runs")]);
+    let caption = "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats";
+    table(caption, &columns, html! { @for estimate in estimates { (row(page, estimate)) } })
+}
+
+fn row(page: &Page, estimate: &Estimate) -> Markup {
+    let latency = estimate.latency_us.as_ref();
+    let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
+    html! {
+        tr {
+            (page.setting_cells(&estimate.setting))
+            th scope="row" { (arm_label(&estimate.arm, &estimate.workload)) }
+            (interval_cell(Some(estimate.throughput_per_s), rate))
+            (interval_cell(estimate.mean_latency_us, duration_us))
+            (percentile(latency.and_then(|l| l.p50)))
+            (percentile(latency.and_then(|l| l.p90)))
+            (percentile(latency.and_then(|l| l.p95)))
+            (percentile(latency.and_then(|l| l.p99)))
+            (percentile(latency.and_then(|l| l.p999)))
+            (percentile(latency.map(|l| l.max)))
+            td class="n" { (estimate.runs.len()) }
+            (page.run_links(estimate))
+        }
+    }
+}
+
+/// A column for each swept key, then the workload, then the arm.
+pub(super) fn keyed(page: &Page, more: &[&str]) -> Vec<Column> {
+    let mut columns = vec![text("Workload"), text("Arm")];
+    columns.extend(page.keys().into_iter().map(text));
+    columns.extend(more.iter().map(|name| number(name)));
+    columns
+}
+
+/// The cells under [`keyed`] that say which estimate it is.
+pub(super) fn key_cells(page: &Page, estimate: &Estimate) -> Markup {
+    html! {
+        th scope="row" { (estimate.workload) }
+        td { (arm_label(&estimate.arm, &estimate.workload)) }
+        (page.setting_cells(&estimate.setting))
+    }
+}
+
+/// A count, or a dash.
+pub(super) fn count_cell(value: Option<u64>) -> Markup {
+    figure_cell(value.map(count))
+}

@@ -1,0 +1,199 @@
+//! What every section asks about one run's results: who ran, in which order, under which name and colour, and where the
+//! row of a run is.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::chart::Sample;
+use crate::results::{Estimate, Interval, Results, WorkloadResult};
+use crate::units::value;
+
+/// Swept settings by key.
+pub(super) type Setting = BTreeMap<String, Value>;
+
+/// One document on the page.
+#[derive(Debug, Clone)]
+pub(super) struct Page<'a> {
+    /// What it tells.
+    pub results: &'a Results,
+    /// Begins every id of this document; empty where it is the only one.
+    prefix: String,
+}
+
+impl<'a> Page<'a> {
+    /// The only document, or the one at this position, from 1, of several.
+    pub(super) fn new(results: &'a Results, position: Option<usize>) -> Self {
+        Self { results, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
+    }
+
+    /// The id of a section.
+    pub(super) fn id(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// What the ids of runs begin with; their positions among the points follow.
+    pub(super) fn run(&self) -> String {
+        self.id("run-")
+    }
+
+    /// The workloads, in the order of the file, and after them any that the file does not name.
+    pub(super) fn workloads(&self) -> Vec<&'a str> {
+        let results = self.results;
+        let named = results.experiment.workloads.iter().map(String::as_str);
+        let ran = results.points.iter().flat_map(|point| point.workloads.iter().map(|w| w.name.as_str()));
+        distinct(named.chain(ran))
+    }
+
+    /// The arms in which this workload has an estimate, in the order of the file.
+    pub(super) fn arms(&self, workload: &str) -> Vec<&'a str> {
+        let results = self.results;
+        let ran = results.estimates.iter().filter(|e| e.workload == workload).map(|e| e.arm.as_str());
+        let ran = distinct(ran);
+        let named = results.experiment.arms.iter().map(String::as_str).filter(|arm| ran.contains(arm));
+        distinct(named.chain(ran.iter().copied()))
+    }
+
+    /// Every setting that has an estimate, in the order of the axes' values.
+    pub(super) fn settings(&self) -> Vec<&'a Setting> {
+        let mut settings: Vec<&Setting> = Vec::new();
+        for estimate in &self.results.estimates {
+            if !settings.contains(&&estimate.setting) {
+                settings.push(&estimate.setting);
+            }
+        }
+        settings.sort_by_key(|setting| self.position(setting));
+        settings
+    }
+
+    /// Where the values of a setting stand on their axes, to sort by.
+    pub(super) fn position(&self, setting: &Setting) -> Vec<usize> {
+        let axes = &self.results.experiment.sweep;
+        axes.iter()
+            .map(|axis| {
+                let at = setting.get(&axis.key).and_then(|value| axis.values.iter().position(|other| other == value));
+                at.unwrap_or(axis.values.len())
+            })
+            .collect()
+    }
+
+    /// The estimate of one setting, arm and workload.
+    pub(super) fn estimate(&self, setting: &Setting, arm: &str, workload: &str) -> Option<&'a Estimate> {
+        let mut estimates = self.results.estimates.iter();
+        estimates.find(|e| e.arm == arm && e.workload == workload && e.setting == *setting)
+    }
+
+    /// Every estimate of a workload: by setting, then by arm.
+    pub(super) fn estimates(&self, workload: &str) -> Vec<&'a Estimate> {
+        let arms = self.arms(workload);
+        let mut all = self.results.estimates.iter().filter(|e| e.workload == workload).collect::<Vec<_>>();
+        all.sort_by_key(|e| (self.position(&e.setting), arms.iter().position(|arm| *arm == e.arm)));
+        all
+    }
+
+    /// The keys that are swept, slowest first.
+    pub(super) fn keys(&self) -> Vec<&'a str> {
+        self.results.experiment.sweep.iter().map(|axis| axis.key.as_str()).collect()
+    }
+
+    /// A figure of each run that an estimate rests on.
+    pub(super) fn samples(&self, estimate: &Estimate, of: impl Fn(&WorkloadResult) -> Option<f64>) -> Vec<Sample> {
+        let figure = |&run: &usize| {
+            let result = self.results.points.get(run)?.workloads.iter().find(|w| w.name == estimate.workload)?;
+            Some((run, of(result)?, estimate.outliers.contains(&run)))
+        };
+        estimate.runs.iter().filter_map(figure).collect()
+    }
+
+    /// What a workload did in each run that an estimate rests on.
+    pub(super) fn results_of(&self, estimate: &Estimate) -> Vec<&'a WorkloadResult> {
+        let runs = estimate.runs.iter().filter_map(|&run| self.results.points.get(run));
+        runs.filter_map(|point| point.workloads.iter().find(|w| w.name == estimate.workload)).collect()
+    }
+
+    /// Links to the rows of runs, and how many runs were left out.
+    pub(super) fn run_links(&self, estimate: &Estimate) -> Markup {
+        let link = |run: &usize| {
+            html! { a href={ "#" (self.run()) (run) } { (run) } }
+        };
+        html! {
+            td {
+                @for (position, run) in estimate.runs.iter().enumerate() {
+                    @if position > 0 { ", " }
+                    (link(run))
+                    @if estimate.outliers.contains(run) { " (far off)" }
+                }
+                @if !estimate.left_out.is_empty() {
+                    small {
+                        "left out: "
+                        @for (position, run) in estimate.left_out.iter().enumerate() {
+                            @if position > 0 { ", " }
+                            (link(run))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A cell for each swept value.
+    pub(super) fn setting_cells(&self, setting: &Setting) -> Markup {
+        html! { @for key in self.keys() { td { (setting.get(key).map_or_else(String::new, value)) } } }
+    }
+
+    /// The least difference that is not noise, in units of the ratio together over alone.
+    pub(super) fn floor(&self, workload: &str) -> Option<f64> {
+        self.results.noise_floor.get(workload).and_then(|noise| noise.floor)
+    }
+}
+
+/// Those that differ, in order of first appearance.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut out: Vec<&str> = Vec::new();
+    for name in names {
+        if !out.contains(&name) {
+            out.push(name);
+        }
+    }
+    out
+}
+
+/// Who else ran in `arm`, as a reader of figures about `workload` would say it: `alone`, `beside reports`, `together`.
+pub(super) fn arm_label(arm: &str, workload: &str) -> String {
+    if arm.starts_with("alone:") {
+        return "alone".to_owned();
+    }
+    let others = beside(arm, workload);
+    if others.is_empty() { arm.to_owned() } else { format!("beside {}", others.join(" and ")) }
+}
+
+/// The others in an arm `A+B`; empty if the arm does not list them.
+pub(super) fn beside<'a>(arm: &'a str, workload: &str) -> Vec<&'a str> {
+    let members = arm.split('+').collect::<Vec<_>>();
+    if members.len() < 2 || !members.contains(&workload) {
+        return Vec::new();
+    }
+    members.into_iter().filter(|member| *member != workload).collect()
+}
+
+/// Where an arm stands in the palette: alone is its grey, all together its strongest colour.
+pub(super) fn arm_colour(arms: &[&str], arm: &str) -> usize {
+    let shared = arms.iter().filter(|other| !other.starts_with("alone:"));
+    match arm {
+        arm if arm.starts_with("alone:") => 0,
+        arm => 1 + shared.into_iter().position(|other| *other == arm).unwrap_or(0) % 6,
+    }
+}
+
+/// `cores 4, think exp 20ms`, without one key; empty where nothing else is swept.
+pub(super) fn setting_label(setting: &Setting, keys: &[&str], without: Option<&str>) -> String {
+    let parts = keys.iter().filter(|key| Some(**key) != without);
+    let parts = parts.filter_map(|key| setting.get(*key).map(|set| format!("{key} {}", value(set))));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// A figure without an interval.
+pub(super) fn bare(value: f64) -> Interval {
+    Interval { value, low: None, high: None }
+}

@@ -1,0 +1,123 @@
+//! Every run as measured. Each row has an id, so that a figure elsewhere can be traced to its samples.
+
+use maud::{Markup, html};
+
+use super::layout::{figure_cell, number, section, table, text};
+use super::numbers::count_cell;
+use super::page::{Page, Setting};
+use crate::results::{Point, WorkloadResult};
+use crate::units::{MISSING, duration_us, percent, rate, seconds, significant, value};
+
+/// The section.
+pub(super) fn section_of(page: &Page) -> Markup {
+    let points = &page.results.points;
+    if points.is_empty() {
+        return html! {};
+    }
+    section(&page.id("runs"), "Every run", html! {
+        p class="lead" {
+            "In the order they ran; the number of a run is its position in " code { "points" } " of results.json. Figures \
+             elsewhere on this page link here."
+        }
+        details {
+            summary { "All " (points.len()) " runs" }
+            (table("Every run, as measured", &columns(page), html! {
+                @for (run, point) in points.iter().enumerate() { (rows(page, run, point)) }
+            }))
+        }
+        details {
+            summary { "What the devices did in each run" }
+            (devices(page))
+        }
+    })
+}
+
+fn columns(page: &Page) -> Vec<super::layout::Column> {
+    let mut columns = vec![number("Run"), text("Workload"), text("Arm")];
+    columns.extend(page.keys().into_iter().map(text));
+    columns.extend([number("Repeat"), text("Valid"), number("Clients"), number("Window")]);
+    columns.extend(["Completed", "Per second", "Mean", "p50", "p95", "p99", "Slowest", "Aborted"].map(number));
+    columns.push(text("Achieved"));
+    columns
+}
+
+fn rows(page: &Page, run: usize, point: &Point) -> Markup {
+    let id = format!("{}{run}", page.run());
+    html! {
+        @if point.workloads.is_empty() {
+            tr id=(id) class=[(!point.valid).then_some("invalid")] {
+                th scope="row" class="n" { (run) }
+                td { (MISSING) }
+                (facts(page, point))
+                td colspan="10" { (achieved(&point.achieved)) }
+            }
+        }
+        @for (position, result) in point.workloads.iter().enumerate() {
+            tr id=[(position == 0).then_some(&id)] class=[(!point.valid).then_some("invalid")] {
+                th scope="row" class="n" { (run) }
+                td { (result.name) }
+                (facts(page, point))
+                (figures(point, result))
+                td { (achieved(&point.achieved)) }
+            }
+        }
+    }
+}
+
+fn facts(page: &Page, point: &Point) -> Markup {
+    html! {
+        td { (point.arm) }
+        (page.setting_cells(&point.setting))
+        td class="n" { (point.repeat) @if point.is_again { " again" } }
+        td class=[(!point.valid).then_some("words")] { @match (&point.why_invalid, point.valid) {
+            (_, true) => "yes",
+            (Some(why), false) => { "no: " (why) },
+            (None, false) => "no",
+        } }
+    }
+}
+
+fn figures(point: &Point, result: &WorkloadResult) -> Markup {
+    let latency = result.latency_us;
+    let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
+    let aborted = result.aborted.deadlock + result.aborted.preempted + result.aborted.error;
+    html! {
+        td class="n" { (result.clients) }
+        td class="n" { (seconds(point.window_s)) }
+        (count_cell(Some(result.completed)))
+        td class="n" { (rate(result.throughput_per_s)) }
+        (figure_cell(latency.map(|l| duration_us(l.mean))))
+        (percentile(latency.and_then(|l| l.p50)))
+        (percentile(latency.and_then(|l| l.p95)))
+        (percentile(latency.and_then(|l| l.p99)))
+        (percentile(latency.map(|l| l.max)))
+        (count_cell(Some(aborted)))
+    }
+}
+
+fn achieved(achieved: &Setting) -> String {
+    achieved.iter().map(|(name, seen)| format!("{name} {}", value(seen))).collect::<Vec<_>>().join(", ")
+}
+
+fn devices(page: &Page) -> Markup {
+    let mut columns = vec![number("Run"), text("Arm")];
+    columns.extend(
+        ["Cores busy", "Cores busy with others", "Disk busy", "Disk read", "Disk write", "Memory read"].map(number),
+    );
+    let megabytes = |mb_s: Option<f64>| figure_cell(mb_s.map(|mb_s| format!("{} MB/s", significant(mb_s))));
+    table("What the devices did in each window", &columns, html! {
+        @for (run, point) in page.results.points.iter().enumerate() {
+            @let device = &point.device;
+            tr class=[(!point.valid).then_some("invalid")] {
+                th scope="row" class="n" { (run) }
+                td { (point.arm) }
+                (figure_cell(device.cpu_busy.map(percent)))
+                (figure_cell(device.busy_cores_others.map(significant)))
+                (figure_cell(device.io_busy.map(percent)))
+                (megabytes(device.read_mb_s))
+                (megabytes(device.write_mb_s))
+                (figure_cell(device.dram_read_gb_s.map(|gb_s| format!("{} GB/s", significant(gb_s)))))
+            }
+        }
+    })
+}

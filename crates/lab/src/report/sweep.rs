@@ -1,0 +1,152 @@
+//! What a sweep shows: for each axis, every workload's figures over it, an arm beside the other.
+//!
+//! Numeric axes give curves, with knees and the scalability law where they were found; other axes give one row a value.
+//! The values of the other axes give panels of their own. [`measure`] is what is drawn, [`panels`] how it is laid out.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use self::measure::Measure;
+use super::chart::{Chart, Reference, Unit, figure, numbers};
+use super::layout::section;
+use super::numbers::estimates_table;
+use super::page::{Page, setting_label};
+
+mod measure;
+mod panels;
+
+/// Panels of one figure; a page with more would be read by nobody, and the tables have all.
+pub(super) const PANELS_MAX: usize = 30;
+
+/// A swept axis as a chart needs it.
+#[derive(Debug, Clone)]
+pub(super) struct Axis<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Its values, in the order of the file.
+    pub values: Vec<&'a Value>,
+    /// Whether all of them are numbers.
+    pub is_numeric: bool,
+}
+
+/// The axes that have at least two values.
+pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
+    let axes = page.results.experiment.sweep.iter().filter(|axis| axis.values.len() > 1);
+    axes.map(|axis| Axis {
+        key: &axis.key,
+        values: axis.values.iter().collect(),
+        is_numeric: axis.values.iter().all(Value::is_number),
+    })
+    .collect()
+}
+
+/// A section for each axis: its id, its name, itself. Ids are positions, since a key may be anything.
+pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
+    let axes = axes(page);
+    let section_of = |(position, axis): (usize, &Axis)| {
+        let (id, name) = (page.id(&format!("sweep-{position}")), format!("Over {}", axis.key));
+        let body = html! {
+            p class="lead" { (lead(page, axis)) }
+            @for workload in page.workloads() { (of_workload(page, axis, workload)) }
+        };
+        let markup = section(&id, &name, body);
+        (id, name, markup)
+    };
+    axes.iter().enumerate().map(section_of).collect()
+}
+
+fn lead(page: &Page, axis: &Axis) -> String {
+    let repeats = "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far \
+                   from the others.";
+    let others = page.keys().iter().any(|key| *key != axis.key && page.results.experiment.sweep.len() > 1);
+    let fitted = "A dashed line is a fit, a flag the least allocation that is sufficient for that share of full throughput, \
+                  its foot the 95 % interval.";
+    let facets = if others { " A panel is one value of what else was swept; all panels of a figure share their scales." } else { "" };
+    if axis.is_numeric { format!("{repeats} {fitted}{facets}") } else { format!("{repeats}{facets}") }
+}
+
+fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
+    if page.arms(workload).is_empty() {
+        return html! {};
+    }
+    let classes = measure::classes(page, workload);
+    let mut figures = vec![
+        ("Throughput", "completed per second", Unit::Rate, vec![Measure::Throughput]),
+        ("Latency", "latency", Unit::Duration, vec![Measure::Median, Measure::P99]),
+    ];
+    if classes.len() > 1 {
+        let of = |make: fn(String) -> Measure| classes.iter().cloned().map(make).collect::<Vec<_>>();
+        figures.push(("Throughput by class", "completed per second", Unit::Rate, of(Measure::ClassThroughput)));
+        figures.push(("p95 latency by class", "p95 latency", Unit::Duration, of(Measure::ClassP95)));
+    }
+    let table = estimates_table(page, workload, Some(axis.key));
+    html! {
+        h3 { (workload) }
+        @for (title, y, unit, measures) in &figures { (drawn(page, axis, workload, (title, y, *unit), measures)) }
+        (interference(page, axis, workload))
+        (numbers(&format!("The numbers of {workload}"), table))
+    }
+}
+
+fn drawn(page: &Page, axis: &Axis, workload: &str, what: (&str, &str, Unit), measures: &[Measure]) -> Markup {
+    let (title, y, unit) = what;
+    let label = format!("{title} of {workload} over {}", axis.key);
+    let (chart, left_out) = if axis.is_numeric {
+        let (panels, left_out) = panels::curves(page, axis, workload, measures);
+        if panels.iter().all(|panel| panel.series.iter().all(|series| series.points.is_empty())) {
+            return html! {};
+        }
+        let (x, y) = (axis.key.to_owned(), y.to_owned());
+        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out)
+    } else {
+        let (panels, left_out) = panels::rows(page, axis, workload, measures);
+        if panels.is_empty() {
+            return html! {};
+        }
+        (Chart::Intervals { label, x: y.to_owned(), unit, reference: None, panels }, left_out)
+    };
+    figure(&page.run(), title, &left_out_note(left_out), &chart, html! {})
+}
+
+/// Throughput beside others over throughput alone, along a numeric axis.
+fn interference(page: &Page, axis: &Axis, workload: &str) -> Markup {
+    if !axis.is_numeric {
+        return html! {};
+    }
+    let (panels, left_out) = panels::ratios(page, axis, workload);
+    if panels.is_empty() {
+        return html! {};
+    }
+    let reference = Reference { value: 1.0, floor: page.floor(workload), label: "as alone".to_owned() };
+    let chart = Chart::Curve {
+        label: format!("Throughput of {workload} beside others over its throughput alone, over {}", axis.key),
+        x: axis.key.to_owned(),
+        y: "throughput over throughput alone".to_owned(),
+        unit: Unit::Ratio,
+        reference: Some(reference),
+        panels,
+    };
+    figure(&page.run(), "Interference", &left_out_note(left_out), &chart, html! {})
+}
+
+fn left_out_note(left_out: usize) -> String {
+    match left_out {
+        0 => String::new(),
+        1 => "1 more panel is in the table only".to_owned(),
+        more => format!("{more} more panels are in the table only"),
+    }
+}
+
+/// Every combination of the other axes' values that was run, in order, with its name.
+pub(super) fn facets(page: &Page, axis: &Axis) -> Vec<(super::page::Setting, String)> {
+    let mut facets = Vec::new();
+    for setting in page.settings() {
+        let mut rest = setting.clone();
+        rest.remove(axis.key);
+        if !facets.iter().any(|(other, _)| *other == rest) {
+            let label = setting_label(&rest, &page.keys(), Some(axis.key));
+            facets.push((rest, label));
+        }
+    }
+    facets
+}

@@ -1,0 +1,237 @@
+//! Runs the settings and arms of a plan, one after the other, and keeps what each run left.
+//!
+//! The runs come in blocks. A block has every arm of every setting once, in an order of its own (`order`), so that a drift
+//! of the machine hits all alike; block k gives repeat k. Clients begin every run at the beginning of their sequences
+//! with the same seeds, so that arms differ in who else runs and in nothing else. A slower arm gets less far in its
+//! sequence; where requests differ in cost, arms are compared at an equal mix.
+//!
+//! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C
+//! does, would make the next run look slower than it is, whatever is swept; so its data is loaded anew before the next
+//! run that uses it (`store`, [`Reload`](crate::plan::Reload)).
+//!
+//! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
+//! in [`Runner::run`]'s `done` to go on where a killed experiment was.
+
+mod convert;
+mod observer;
+mod order;
+mod point;
+mod search;
+mod store;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_workload::benchmark::{Benchmark, CheckLine};
+use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
+use plimsoll_workload::registry::{BenchmarkError, make};
+
+use crate::plan::{Arm, Plan, Setting};
+use crate::record::{RunId, RunRecord};
+use crate::targets::Targets;
+use observer::SensorObserver;
+pub use order::Selection;
+use store::Store;
+pub use store::StoreError;
+
+/// What a runner is doing.
+#[derive(Debug, Clone, Copy)]
+pub enum RunProgress<'a> {
+    /// Data is loaded.
+    Loading {
+        /// Whose.
+        workload: &'a str,
+        /// Rows loaded.
+        done: u64,
+        /// Rows in all.
+        all: u64,
+    },
+    /// Clients run.
+    Running {
+        /// Who.
+        arm: &'a str,
+        /// Runs that are over. A count.
+        done: usize,
+        /// Runs that are known to be wanted. A count; a search for a knee may add to it.
+        all: usize,
+        /// How far the present run is.
+        run: Progress,
+    },
+}
+
+/// Why an experiment cannot go on. The runs before it were handed over.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A run failed.
+    #[error("{run}: {error}")]
+    Run {
+        /// Setting, arm and repeat.
+        run: String,
+        /// What happened.
+        error: DriveError,
+    },
+    /// The database could not show queries the changes of the run before.
+    #[error("before {run}: {error}")]
+    Refresh {
+        /// Setting, arm and repeat.
+        run: String,
+        /// The database's words.
+        error: DatabaseError,
+    },
+    /// The data could not be had.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such benchmark. Plans are checked, so this is an error in this program.
+    #[error(transparent)]
+    Benchmark(#[from] BenchmarkError),
+    /// A finished run could not be kept.
+    #[error("a finished run could not be kept: {0}")]
+    Keep(String),
+}
+
+/// Who watches a runner, and what stops it.
+pub struct Watch<'a> {
+    /// Told what is being done, several times a second.
+    pub progress: &'a mut dyn FnMut(RunProgress<'_>),
+    /// Given each finished run; the next one begins when this returns.
+    pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
+    /// Set by Ctrl-C: the run at hand is finished, and no other begins.
+    pub stop: &'a AtomicBool,
+    /// Seconds since the experiment began.
+    pub elapsed_s: &'a dyn Fn() -> f64,
+}
+
+/// What came of running a plan.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Every finished run, those of earlier sessions first.
+    pub records: Vec<RunRecord>,
+    /// Whether it was stopped before all runs were done.
+    pub stopped: bool,
+    /// How many runs are left. A count.
+    pub left: usize,
+}
+
+/// Runs a plan.
+pub struct Runner<'a> {
+    plan: &'a Plan,
+    store: Store<'a>,
+    /// The benchmarks of the setting that ran last.
+    benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
+}
+
+impl<'a> Runner<'a> {
+    /// Nothing is opened yet.
+    pub fn new(plan: &'a Plan, targets: &'a dyn Targets) -> Self {
+        Runner { plan, store: Store::new(targets, &plan.url), benchmarks: None }
+    }
+
+    /// Runs what `selection` wants of the plan and is not among the `done`.
+    pub fn run(
+        &mut self,
+        selection: &Selection,
+        done: Vec<RunRecord>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Outcome, RunError> {
+        let mut records = done;
+        let mut finished: BTreeSet<RunId> = records.iter().map(|record| record.id).collect();
+        let mut round = 0;
+        while let Some(batch) = search::next_batch(self.plan, selection, &records, round) {
+            let wanted: Vec<RunId> = batch.into_iter().filter(|id| !finished.contains(id)).collect();
+            for (position, id) in wanted.iter().enumerate() {
+                let left = wanted.len() - position;
+                if watch.stop.load(Ordering::Relaxed) {
+                    return Ok(Outcome { records, stopped: true, left });
+                }
+                let at = (records.len(), records.len() + left);
+                match self.run_one(*id, at, watch) {
+                    Err(RunError::Store(StoreError::Stopped)) => return Ok(Outcome { records, stopped: true, left }),
+                    Err(error) => return Err(error),
+                    Ok(record) => {
+                        (watch.keep)(&record).map_err(RunError::Keep)?;
+                        finished.insert(*id);
+                        records.push(record);
+                    }
+                }
+            }
+            round += 1;
+        }
+        Ok(Outcome { records, stopped: false, left: 0 })
+    }
+
+    /// Checks the data of the setting that ran last, and the input of its clients.
+    pub fn check(&self) -> Result<Vec<CheckLine>, DatabaseError> {
+        let Some((_, benchmarks)) = &self.benchmarks else { return Ok(Vec::new()) };
+        let checks = benchmarks.iter().map(|benchmark| benchmark.check(self.store.database()));
+        Ok(checks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
+        let setting = self.plan.setting(id.setting);
+        let arm = &self.plan.arms[id.arm];
+        let benchmarks = match self.benchmarks.take() {
+            Some((number, benchmarks)) if number == id.setting => benchmarks,
+            _ => benchmarks(&setting, self.plan.run.seed)?,
+        };
+        self.store.prepare(&setting, &benchmarks, &arm.members, self.plan.run.reload, watch)?;
+        let record = self.measure(id, at, &setting, arm, &benchmarks, watch);
+        for member in &arm.members {
+            self.store.has_run(benchmarks[*member].as_ref());
+        }
+        self.benchmarks = Some((id.setting, benchmarks));
+        record
+    }
+
+    fn measure(
+        &self,
+        id: RunId,
+        (done, all): (usize, usize),
+        setting: &Setting,
+        arm: &Arm,
+        benchmarks: &[Box<dyn Benchmark>],
+        watch: &mut Watch<'_>,
+    ) -> Result<RunRecord, RunError> {
+        let database = self.store.database();
+        let drives = arm.members.iter().map(|member| Drive {
+            name: &setting.workloads[*member].name,
+            benchmark: benchmarks[*member].as_ref(),
+            database,
+            options: &setting.workloads[*member].clients,
+        });
+        let drives: Vec<Drive<'_>> = drives.collect();
+        let name = || run_name(setting, arm, id.repeat);
+        for drive in drives.iter().filter(|drive| drive.benchmark.is_analytical()) {
+            let refreshed = database.refresh(drive.benchmark.schema());
+            refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
+        }
+        let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
+        let mut observer = SensorObserver::new(&mut tick);
+        // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
+        let never = AtomicBool::new(false);
+        let began_s = (watch.elapsed_s)();
+        let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
+        let measured = measured.map_err(|error| RunError::Run { run: name(), error })?;
+        let reading = observer.finish().expect("a run that succeeds has closed its window");
+        let at_s = began_s + measured.opened_at.as_secs_f64();
+        Ok(point::record(id, at_s, setting, arm, &measured, reading))
+    }
+}
+
+/// The benchmarks of a setting, in the order of its workloads.
+fn benchmarks(setting: &Setting, seed: u64) -> Result<Vec<Box<dyn Benchmark>>, BenchmarkError> {
+    let make = |workload: &crate::plan::PlannedWorkload| {
+        make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map(|(benchmark, _)| benchmark)
+    };
+    setting.workloads.iter().map(make).collect()
+}
+
+/// A run for people: `dop=2, together, repeat 1`.
+fn run_name(setting: &Setting, arm: &Arm, repeat: u32) -> String {
+    let swept = setting.swept.iter().map(|(key, value)| {
+        let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{key}={told}, ")
+    });
+    format!("{}{}, repeat {repeat}", swept.collect::<String>(), arm.name)
+}

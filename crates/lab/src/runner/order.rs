@@ -1,0 +1,105 @@
+//! Which run comes when: blocks of all settings and arms, each block in a random order that the seed fixes.
+//!
+//! Within a block, settings that use the same data come one after the other, for loading would cost more than measuring;
+//! the order of these groups is drawn, and within a group the order of all runs.
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+
+use crate::plan::Plan;
+use crate::record::RunId;
+
+/// The runs of a plan that are wanted: all, or those that match some words.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Selection {
+    /// Arms by name; all where empty.
+    arms: Vec<String>,
+    /// Values of swept keys; all where empty.
+    values: Vec<(String, String)>,
+}
+
+/// Words that select nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--only {word}: no such point; there are the arms {arms}{keys}")]
+pub struct SelectionError {
+    word: String,
+    arms: String,
+    keys: String,
+}
+
+impl Selection {
+    /// Understands `dop=2,together`: arms and values of swept keys, all of which must match. Several values of one key, or
+    /// several arms, are alternatives.
+    pub fn parse(text: &str, plan: &Plan) -> Result<Self, SelectionError> {
+        let mut selection = Selection::default();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let pair = word.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+            let is_value = |(key, value): (&str, &str)| {
+                plan.axes.iter().any(|axis| axis.key == key && axis.values.iter().any(|one| told(one) == value))
+            };
+            match pair {
+                Some((key, value)) if is_value((key, value)) => selection.values.push((key.to_owned(), value.to_owned())),
+                None if plan.arms.iter().any(|arm| arm.name == word) => selection.arms.push(word.to_owned()),
+                _ => {
+                    let arms = plan.arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
+                    let keys = plan.axes.iter().map(|axis| {
+                        let values = axis.values.iter().map(told).collect::<Vec<_>>().join(", ");
+                        format!("; `{}` is one of {values}", axis.key)
+                    });
+                    return Err(SelectionError { word: word.to_owned(), arms, keys: keys.collect() });
+                }
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Whether this arm of this setting is wanted.
+    pub(super) fn wants(&self, plan: &Plan, setting: usize, arm: usize) -> bool {
+        let swept = &plan.setting(setting).swept;
+        let fits = |key: &String| {
+            self.values.iter().any(|(wanted, value)| wanted == key && swept.get(key).is_some_and(|v| told(v) == *value))
+        };
+        (self.arms.is_empty() || self.arms.contains(&plan.arms[arm].name)) && self.values.iter().all(|(key, _)| fits(key))
+    }
+}
+
+fn told(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Every wanted run of these settings, in the order in which they run. `data` tells what a setting reads: settings with
+/// equal texts share their data.
+pub(super) fn order(
+    plan: &Plan,
+    selection: &Selection,
+    settings: &[usize],
+    round: u64,
+    data: impl Fn(usize) -> String,
+) -> Vec<RunId> {
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    settings.iter().for_each(|setting| groups.entry(data(*setting)).or_default().push(*setting));
+    let mut random = Pcg64::new(u128::from(plan.run.seed), u128::from(round));
+    let mut runs = Vec::new();
+    for repeat in 1..=plan.run.repeats {
+        let mut block: Vec<Vec<RunId>> = groups.values().map(|group| runs_of(plan, selection, group, repeat)).collect();
+        block.iter_mut().for_each(|group| group.shuffle(&mut random));
+        block.shuffle(&mut random);
+        runs.extend(block.into_iter().flatten());
+    }
+    runs
+}
+
+/// One block's runs of a group. The plan's first setting runs twice where there are others to compare it with (A/A).
+fn runs_of(plan: &Plan, selection: &Selection, group: &[usize], repeat: u32) -> Vec<RunId> {
+    let pairs = group.iter().flat_map(|setting| (0..plan.arms.len()).map(move |arm| (*setting, arm)));
+    let wanted = pairs.filter(|(setting, arm)| selection.wants(plan, *setting, *arm));
+    let is_repeated = |setting| setting == 0 && plan.setting_count() != Some(1);
+    let twice = |(setting, arm)| {
+        let id = |is_again| RunId { setting, arm, repeat, is_again };
+        [Some(id(false)), is_repeated(setting).then(|| id(true))]
+    };
+    wanted.flat_map(twice).flatten().collect()
+}

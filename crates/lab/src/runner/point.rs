@@ -1,0 +1,85 @@
+//! From what clients and sensors measured in one run to its record.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
+
+use super::convert;
+use super::observer::SensorReading;
+use crate::histograms::WorkloadHistograms;
+use crate::plan::{Arm, Setting};
+use crate::record::{RunId, RunRecord};
+use crate::results::{Point, WorkloadResult};
+use crate::time_share::time_share;
+
+/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
+const OTHERS_CORES_MAX: f64 = 0.1;
+
+/// The record of a run.
+pub(super) fn record(
+    id: RunId,
+    at_s: f64,
+    setting: &Setting,
+    arm: &Arm,
+    measured: &DriveMeasurement,
+    reading: SensorReading,
+) -> RunRecord {
+    let mut warnings = measured.warnings.clone();
+    warnings.extend(reading.warnings.iter().cloned());
+    if let Some(cores) = reading.device.busy_cores_others.filter(|cores| *cores > OTHERS_CORES_MAX) {
+        let run = super::run_name(setting, arm, id.repeat);
+        warnings.push(format!(
+            "{run}: others on this machine, or its host, kept {cores:.1} cores busy; measure on a quiet one"
+        ));
+    }
+    let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
+        let share = time_share(measured, &sensed.serving, &mut warnings);
+        warnings.extend(remarks(&arm.name, measured));
+        convert::workload_result(measured, share, sensed.counters)
+    });
+    let workloads: Vec<WorkloadResult> = results.collect();
+    let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
+    let why_invalid = idle.map(|workload| {
+        format!("no request of {} ran to success within the window; make the window longer", workload.name)
+    });
+    let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds));
+    let samples = samples.collect();
+    let point = Point {
+        setting: setting.swept.clone(),
+        arm: arm.name.clone(),
+        repeat: id.repeat,
+        is_again: id.is_again,
+        at_s,
+        warmup_s: measured.warmup.lasted.as_secs_f64(),
+        valid: why_invalid.is_none(),
+        why_invalid,
+        window_s: measured.window.as_secs_f64(),
+        achieved: BTreeMap::new(),
+        workloads,
+        device: reading.device,
+        counters: reading.counters,
+        top_down: None,
+    };
+    let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
+    RunRecord { id, point, histograms, samples, warnings }
+}
+
+/// What a reader of a workload's figures must know.
+fn remarks(arm: &str, measured: &WorkloadMeasurement) -> Vec<String> {
+    let name = &measured.name;
+    let mut remarks = Vec::new();
+    if measured.is_analytical {
+        remarks.push(format!(
+            "{name}: throughput credits each query with the share of its time inside the window; since queries differ in cost, arms are compared at an equal mix of them"
+        ));
+    }
+    if measured.aborted.error > 0 {
+        let (errors, completed) = (measured.aborted.error, measured.all.completed);
+        remarks.push(format!("{name}: {errors} requests were given up in {arm}, beside {completed} completed"));
+    }
+    if measured.clamped > 0 {
+        let clamped = measured.clamped;
+        remarks.push(format!("{name}: {clamped} latencies in {arm} were above an hour and are recorded as an hour"));
+    }
+    remarks
+}

@@ -1,0 +1,189 @@
+//! The database under test and the data in it: opened, loaded and loaded anew only where that is needed.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
+use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
+use plimsoll_workload::schema::Schema;
+
+use super::{RunProgress, Watch};
+use crate::plan::{Reload, Setting};
+use crate::targets::Targets;
+
+/// Why data cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Ctrl-C.
+    #[error("stopped while loading")]
+    Stopped,
+    /// The target cannot be opened.
+    #[error("cannot open {url}: {error}")]
+    Open {
+        /// The target.
+        url: String,
+        /// Its words.
+        error: String,
+    },
+    /// An option cannot be changed.
+    #[error("cannot set {name} to {value}: {error}")]
+    Option {
+        /// The option.
+        name: String,
+        /// Its new value.
+        value: String,
+        /// The database's words.
+        error: DatabaseError,
+    },
+    /// The database refused data.
+    #[error("loading {workload}: {error}")]
+    Load {
+        /// The workload.
+        workload: String,
+        /// The database's words.
+        error: DatabaseError,
+    },
+}
+
+/// A target, open or not, and what it holds.
+pub(super) struct Store<'a> {
+    targets: &'a dyn Targets,
+    url: &'a str,
+    open: Option<Open>,
+}
+
+struct Open {
+    options: BTreeMap<String, String>,
+    database: Box<dyn Database>,
+    /// What is loaded, by the name of its schema.
+    loaded: BTreeMap<&'static str, Loaded>,
+}
+
+struct Loaded {
+    schema: &'static Schema,
+    /// [`Benchmark::data`].
+    data: String,
+    /// What runs have done to it since.
+    written: Writes,
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn new(targets: &'a dyn Targets, url: &'a str) -> Self {
+        Store { targets, url, open: None }
+    }
+
+    /// The database.
+    ///
+    /// # Panics
+    /// If nothing was prepared yet.
+    pub(super) fn database(&self) -> &dyn Database {
+        self.open.as_ref().expect("something was prepared").database.as_ref()
+    }
+
+    /// Makes the database what a run needs: open with these options, with the data of the members in it.
+    pub(super) fn prepare(
+        &mut self,
+        setting: &Setting,
+        benchmarks: &[Box<dyn Benchmark>],
+        members: &[usize],
+        reload: Reload,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), StoreError> {
+        self.open(&setting.options)?;
+        let open = self.open.as_mut().expect("it was just opened");
+        open.drop_unwanted(benchmarks)?;
+        for member in members {
+            let benchmark = benchmarks[*member].as_ref();
+            let name = &setting.workloads[*member].name;
+            let fits = open.loaded.get(benchmark.schema().name).is_some_and(|loaded| !reload.is_due(loaded.written));
+            if !fits {
+                open.load(name, benchmark, watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the target, or changes the options of the open one; opens it anew where they cannot be changed.
+    fn open(&mut self, options: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        if let Some(open) = &mut self.open {
+            let mut in_place = open.options.keys().all(|name| options.contains_key(name));
+            for (name, value) in options.iter().filter(|(name, value)| open.options.get(*name) != Some(value)) {
+                let change = open.database.set_option(name, value).map_err(|error| StoreError::Option {
+                    name: name.clone(),
+                    value: value.clone(),
+                    error,
+                })?;
+                in_place &= change == OptionChange::Applied;
+            }
+            if in_place {
+                open.options.clone_from(options);
+                return Ok(());
+            }
+        }
+        // The old one gives its memory back first.
+        self.open = None;
+        let database = self.targets.open(self.url, options);
+        let database = database.map_err(|error| StoreError::Open { url: self.url.to_owned(), error })?;
+        self.open = Some(Open { options: options.clone(), database, loaded: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Notes what a run of this benchmark does to its data.
+    pub(super) fn has_run(&mut self, benchmark: &dyn Benchmark) {
+        let loaded = self.open.as_mut().and_then(|open| open.loaded.get_mut(benchmark.schema().name));
+        if let Some(loaded) = loaded {
+            loaded.written = loaded.written.max(benchmark.writes());
+        }
+    }
+}
+
+impl Open {
+    /// Drops what no workload of the present setting reads, so that it takes no memory.
+    fn drop_unwanted(&mut self, benchmarks: &[Box<dyn Benchmark>]) -> Result<(), StoreError> {
+        let is_wanted = |loaded: &Loaded| {
+            benchmarks.iter().any(|benchmark| {
+                benchmark.schema().name == loaded.schema.name && benchmark.data() == loaded.data
+            })
+        };
+        let unwanted = self.loaded.values().filter(|loaded| !is_wanted(loaded)).map(|loaded| loaded.schema);
+        for schema in unwanted.collect::<Vec<_>>() {
+            self.drop_tables(schema, schema.name)?;
+        }
+        Ok(())
+    }
+
+    fn drop_tables(&mut self, schema: &'static Schema, workload: &str) -> Result<(), StoreError> {
+        self.loaded.remove(schema.name);
+        let dropped = self.database.drop_tables(schema);
+        dropped.map_err(|error| StoreError::Load { workload: workload.to_owned(), error })
+    }
+
+    fn load(&mut self, workload: &str, benchmark: &dyn Benchmark, watch: &mut Watch<'_>) -> Result<(), StoreError> {
+        let schema = benchmark.schema();
+        self.drop_tables(schema, workload)?;
+        // Loading may report from several threads.
+        let progress = std::sync::Mutex::new(&mut watch.progress);
+        let report = |done: u64, all: u64, _table: &str| {
+            let mut progress = progress.lock().expect("nobody panics while reporting");
+            progress(RunProgress::Loading { workload, done, all });
+        };
+        let outcome = benchmark.load(self.database.as_ref(), &LoadProgress { report: &report, stop: watch.stop });
+        outcome.map_err(|error| match error {
+            LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
+            _ => StoreError::Stopped,
+        })?;
+        self.loaded.insert(schema.name, Loaded { schema, data: benchmark.data(), written: Writes::Nothing });
+        Ok(())
+    }
+}
+
+impl Reload {
+    /// Whether data to which runs have done this must be loaded anew.
+    fn is_due(self, written: Writes) -> bool {
+        match self {
+            Reload::WhenGrown => written == Writes::Grows,
+            Reload::WhenWritten => written != Writes::Nothing,
+            Reload::Never => false,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The universal scalability law.

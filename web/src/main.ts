@@ -1,0 +1,6 @@
+// What the page runs, once, at its end.
+
+import { start } from "./page";
+import "./report.css";
+
+start();
