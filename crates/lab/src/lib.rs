@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod claim;
 pub mod compare;
 pub mod document;
+pub mod experiment;
 pub mod fingerprint;
 pub mod histograms;
 pub mod journal;
