@@ -65,7 +65,9 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Vec<R
             }
         }
     }
-    runs.retain(|run| selection.wants(plan, run.setting, run.arm));
+    // A setting whose runs are invalid is not asked for forever.
+    let most = 3 * plan.run.repeats.max(2);
+    runs.retain(|run| run.repeat <= most && selection.wants(plan, run.setting, run.arm));
     runs
 }
 
