@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
-use crate::plan::{Axis, Place, Plan, Warmup};
+use crate::plan::{Axis, Place, Plan};
+use plimsoll_workload::driver::WarmUp;
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
@@ -30,8 +31,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let mut settings = targets.settings(&plan.url, &plan.base.options);
     let mut set = |name: String, value: Value| settings.insert(name, value);
     set("run.warmup".to_owned(), match plan.run.warmup {
-        Warmup::For(length) => format!("{}s", length.as_secs_f64()).into(),
-        Warmup::UntilSteady(at_most) => format!("steady {}s", at_most.as_secs_f64()).into(),
+        WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
+        WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
     });
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
     set("run.repeats".to_owned(), plan.run.repeats.into());

@@ -96,7 +96,7 @@ pub struct Arm {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// What comes before each window.
-    pub warmup: Warmup,
+    pub warmup: WarmUp,
     /// The length of each window.
     pub measure: Duration,
     /// How often each arm of each setting runs.
@@ -107,15 +107,6 @@ pub struct RunPlan {
     pub reload: Reload,
     /// Which settings are run.
     pub search: Search,
-}
-
-/// What comes before each window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Warmup {
-    /// So long.
-    For(Duration),
-    /// Until throughput is steady, by the rule of [`plimsoll_workload::driver`], but at most so long.
-    UntilSteady(Duration),
 }
 
 /// When data is loaded anew.
@@ -145,11 +136,7 @@ pub enum Search {
 impl RunPlan {
     /// What the driver is told.
     pub fn window(&self) -> Window {
-        let warmup = match self.warmup {
-            Warmup::For(length) => WarmUp::For(length),
-            Warmup::UntilSteady(at_most) => WarmUp::UntilSteady { at_most },
-        };
-        Window { warmup, measure: self.measure }
+        Window { warmup: self.warmup, measure: self.measure }
     }
 }
 
@@ -191,8 +178,8 @@ impl Plan {
         (0..self.setting_count().unwrap_or(usize::MAX)).map(|number| self.setting(number))
     }
 
-    /// How many runs it takes: arms of all settings once in each block, and in each block those of the first setting once
-    /// more (A/A). Where only a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
+    /// How many runs it takes: arms of all settings once in each block, and, where there are several settings, those of
+    /// the first once more in each block (A/A). Where only a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
     pub fn run_count(&self) -> usize {
         let settings = match self.run.search {
             Search::Grid => self.setting_count().unwrap_or(usize::MAX),
@@ -204,15 +191,15 @@ impl Plan {
                 visited.fold(1, usize::saturating_mul)
             }
         };
-        settings.saturating_add(1).saturating_mul(self.arms.len()).saturating_mul(self.run.repeats as usize)
+        // A single setting has only its repeats to show the noise.
+        let twice = usize::from(settings > 1);
+        settings.saturating_add(twice).saturating_mul(self.arms.len()).saturating_mul(self.run.repeats as usize)
     }
 
     /// How long warm-ups and windows take together; loading comes on top. Where warm-up lasts until throughput is steady,
     /// the longest that it can.
     pub fn estimated_time(&self) -> Duration {
-        let warmup = match self.run.warmup {
-            Warmup::For(length) | Warmup::UntilSteady(length) => length,
-        };
+        let warmup = self.run.warmup.at_most();
         let runs = u32::try_from(self.run_count()).unwrap_or(u32::MAX);
         warmup.saturating_add(self.run.measure).saturating_mul(runs)
     }

@@ -1,67 +1,59 @@
-//! What `plimsoll study` runs when nobody says otherwise.
+//! What `plimsoll study` runs when nobody says otherwise, as an experiment file.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::fmt::Write;
 
-use plimsoll_workload::driver::{ClientOptions, Window};
-
-/// The scales, clients and windows of a study.
+/// What a study is made for.
 #[derive(Debug, Clone)]
-pub struct StudyDefaults {
-    /// The transactional side, as `NAME:SCALE`.
-    pub oltp: String,
-    /// Its clients.
-    pub oltp_clients: ClientOptions,
-    /// The analytical side, as `NAME:SCALE`.
-    pub olap: String,
-    /// Its clients.
-    pub olap_clients: ClientOptions,
-    /// Warm-up and measurement of each run.
-    pub window: Window,
-    /// How often each arm runs.
-    pub blocks: u32,
+pub struct Study<'a> {
+    /// The target's URL.
+    pub url: &'a str,
+    /// Its options.
+    pub options: &'a BTreeMap<String, String>,
+    /// Cores that can be used.
+    pub cores: usize,
+    /// Free memory in bytes, if known.
+    pub free_memory: Option<u64>,
+    /// Small data and short runs.
+    pub quick: bool,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
 }
 
-impl StudyDefaults {
-    /// For a machine with so many usable cores and, if known, so many bytes of free memory.
-    ///
-    /// Each side can use the whole machine: as many transactional clients as cores, without think time, one warehouse
-    /// each; and one analytical client whose queries run on all cores. So what sharing costs is not hidden by idle
-    /// cores. The data of the quick study, and of one on a small machine, is a tenth.
-    pub fn new(cores: usize, free_memory: Option<u64>, quick: bool, seed: u64) -> Self {
-        const SMALL: u64 = 6 << 30;
-        let clients = cores.clamp(1, 32);
-        let warehouses = if quick { clients.min(2) } else { clients };
-        let is_small = quick || free_memory.is_some_and(|bytes| bytes < SMALL);
-        let seconds = |warmup, measure| Window {
-            warmup: Duration::from_secs_f64(warmup),
-            measure: Duration::from_secs_f64(measure),
-        };
-        StudyDefaults {
-            oltp: format!("tpcc:{warehouses}"),
-            oltp_clients: ClientOptions { clients, seed, ..ClientOptions::default() },
-            olap: format!("tpch:{}", if is_small { 0.1 } else { 1.0 }),
-            olap_clients: ClientOptions { clients: 1, seed, ..ClientOptions::default() },
-            window: if quick { seconds(0.5, 1.8) } else { seconds(2.0, 10.0) },
-            blocks: 2,
+/// On a machine with less free memory the data is a tenth.
+const SMALL_MEMORY: u64 = 6 << 30;
+
+/// More clients without think time than this only wait for each other.
+const CLIENTS_MAX: usize = 32;
+
+impl Study<'_> {
+    /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think
+    /// time, one warehouse each; and one analytical client whose queries run on all cores. So what sharing costs is not
+    /// hidden by idle cores. The data of the quick study, and of one on a small machine, is a tenth.
+    pub fn experiment(&self) -> String {
+        let clients = self.cores.clamp(1, CLIENTS_MAX);
+        let warehouses = if self.quick { clients.min(2) } else { clients };
+        let is_small = self.quick || self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
+        let scale = if is_small { 0.1 } else { 1.0 };
+        let (warmup, measure, repeats) = if self.quick { ("500ms", "1800ms", 2) } else { ("2s", "10s", 3) };
+        let mut text = String::from(
+            "name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n\n[target]\n",
+        );
+        let quoted = |value: &str| serde_json::Value::from(value).to_string();
+        let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
+        line(format!("url = {}", quoted(self.url)));
+        if !self.options.is_empty() {
+            line("\n[target.options]".to_owned());
+            self.options.iter().for_each(|(name, value)| line(format!("{} = {}", quoted(name), quoted(value))));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_workload::registry::benchmark;
-
-    use super::*;
-
-    #[test]
-    fn every_default_is_a_workload_that_can_be_run() {
-        for (cores, free, quick) in [(1, None, true), (2, Some(1 << 30), false), (200, Some(1 << 40), false)] {
-            let defaults = StudyDefaults::new(cores, free, quick, 7);
-            for spec in [&defaults.oltp, &defaults.olap] {
-                assert!(benchmark(spec, 7).is_ok(), "{spec}");
-            }
-            assert!(defaults.blocks >= 2, "one block cannot tell a difference from noise");
-            assert!(defaults.oltp_clients.clients >= 1);
-        }
+        line(format!(
+            "\n[[workload]]\nname    = \"oltp\"\nkind    = \"tpcc\"\nscale   = {warehouses}\nclients = {clients}"
+        ));
+        line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"tpch\"\nscale   = {scale}\nclients = 1"));
+        line(format!(
+            "\n[run]\nwarmup  = \"{warmup}\"\nmeasure = \"{measure}\"\nrepeats = {repeats}\nseed    = {}",
+            self.seed
+        ));
+        text
     }
 }

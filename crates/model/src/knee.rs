@@ -5,9 +5,10 @@
 //!
 //! # What is claimed
 //! Performance must grow with the allocation, so the means are fitted by the nearest curve that never falls. An allocation is
-//! *sufficient* for a share q if the lower confidence bound (one-sided, 95 %) of its fitted mean over that of the full
-//! (largest) allocation reaches q. The claim is careful: at noise that is not small beside the steps of the curve the
-//! allocation named is larger than the true knee, and its interval says by how much.
+//! *sufficient* for a share q if the lower confidence bound (one-sided, 95 %) of its fitted mean reaches q times the mean of
+//! the full (largest) allocation. The claim is careful: at noise that is not small beside the steps of the curve the
+//! allocation named is larger than the true knee. Its interval, in which the full allocation's mean has noise too, says where
+//! the true knee is.
 //!
 //! Three kinds of curve need a word. A *flat* curve: the smallest allocation suffices. A curve that *falls* as the
 //! allocation grows, by more than noise and by more than 1 - q: no knee is claimed and the reason says where the peak is,
@@ -31,6 +32,8 @@ pub const SHARES: [f64; 2] = [0.90, 0.95];
 
 /// The confidence of the bound that must reach the share.
 const BOUND_CONFIDENCE: f64 = 0.95;
+/// The confidence of the allocation's interval.
+const INTERVAL_CONFIDENCE: f64 = 0.95;
 
 /// Smallest sufficient allocations of one curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,12 +121,13 @@ pub fn knee(allocations: &[f64], samples: &Samples, noise: Option<&Noise>, share
         if floor > 1.0 - share {
             return Level::none(share, WhyNot::InsideNoise { difference: 1.0 - share, noise: floor });
         }
-        let reached = resampled.reached(share);
-        let at = |probability: f64| {
-            let index = reached.iter().position(|reached| *reached >= probability);
-            Some(curve.allocations[index.unwrap_or(reached.len() - 1)])
-        };
-        Level { share, allocation: at(BOUND_CONFIDENCE), low: at(0.025), high: at(0.975), why_not: None }
+        let full = curve.means.len() - 1;
+        let first = |shares: Vec<f64>, least: f64| shares.iter().position(|share| *share >= least).unwrap_or(full);
+        let index = first(resampled.reached(share), BOUND_CONFIDENCE);
+        let low = first(resampled.sufficient(share), (1.0 - INTERVAL_CONFIDENCE) / 2.0).min(index);
+        let high = first(resampled.sufficient(share), f64::midpoint(1.0, INTERVAL_CONFIDENCE)).max(index);
+        let at = |index: usize| Some(curve.allocations[index]);
+        Level { share, allocation: at(index), low: at(low), high: at(high), why_not: None }
     };
     Knee { levels: shares.iter().map(|share| level(*share)).collect(), fit }
 }

@@ -114,12 +114,13 @@ impl Experiment<'_> {
         let outcome = {
             let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
-            let mut watch = Watch { progress: &mut show, keep: &mut keep, stop };
+            let elapsed_s = || beginning.elapsed_s();
+            let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
             Runner::new(self.plan, &TARGETS).run(&selection.unwrap_or_default(), done, &mut watch)
         };
         progress.clear();
         let place = directory.place().to_owned();
-        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, &place))?;
+        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, Some(&place)))?;
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
@@ -141,15 +142,15 @@ impl Experiment<'_> {
 /// What an earlier run has left.
 pub use plimsoll_lab::run_directory::Begun as Found;
 
-/// Whose fault it is that an experiment cannot go on; what was measured is kept.
-fn run_failure(error: RunError, place: &Path) -> Failure {
+/// Whose fault it is that an experiment cannot go on. What was measured is kept in the run directory, if there is one.
+pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
     let is_input = matches!(&error, RunError::Run { error: DriveError::Options { .. }, .. });
-    let kept = place.join("journal.jsonl").exists();
     let error = anyhow::Error::from(error);
-    if is_input {
-        return Failure::Input(error);
+    match place.filter(|place| place.exists()) {
+        _ if is_input => Failure::Input(error),
+        Some(place) => Failure::World(error.context(resume_hint(place))),
+        None => Failure::World(error),
     }
-    Failure::World(if kept { error.context(resume_hint(place)) } else { error })
 }
 
 fn finish_failure(error: RunDirectoryError, place: &Path) -> Failure {

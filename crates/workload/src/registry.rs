@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::benchmark::Benchmark;
-use crate::{tpcc, tpch};
+use crate::column_operators::{group, key_join, scan};
+use crate::tpch_operators::{join, projection, selection};
+use crate::{rows, tpcc, tpch};
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -35,7 +37,17 @@ pub struct Entry {
 }
 
 /// Every benchmark.
-pub static BENCHMARKS: &[Entry] = &[tpcc::ENTRY, tpch::ENTRY];
+pub static BENCHMARKS: &[Entry] = &[
+    tpcc::ENTRY,
+    tpch::ENTRY,
+    rows::ENTRY,
+    projection::ENTRY,
+    selection::ENTRY,
+    join::ENTRY,
+    scan::ENTRY,
+    group::ENTRY,
+    key_join::ENTRY,
+];
 
 /// The nearest known word as a question to put behind an unknown one; nothing if none is near.
 pub fn suggestion(nearest: &Option<&'static str>) -> String {

@@ -28,7 +28,7 @@ pub mod tables;
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpch",
     about: "TPC-H: 22 analytical queries",
-    source: "TPC-H 3.0.1, without refresh functions",
+    source: "TPC-H, without refresh functions",
     scale_unit: SCALE_UNIT,
     scale_default: 1.0,
     scale_possible: SCALE_POSSIBLE,

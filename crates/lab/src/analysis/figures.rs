@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_workload::driver::Histogram;
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::cells::key;
@@ -22,6 +22,7 @@ pub(super) struct RunFigures<'a> {
     results: &'a Results,
     /// Valid runs by setting and arm, each as often as it was drawn.
     runs: BTreeMap<(usize, usize), Vec<&'a RunRecord>>,
+    is_resampled: bool,
 }
 
 impl<'a> RunFigures<'a> {
@@ -31,7 +32,7 @@ impl<'a> RunFigures<'a> {
         for record in records.iter().filter(|record| record.point.valid && !record.id.is_again) {
             runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
         }
-        RunFigures { plan, results, runs }
+        RunFigures { plan, results, runs, is_resampled: false }
     }
 
     /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
@@ -50,7 +51,7 @@ impl<'a> RunFigures<'a> {
             }
             runs.insert(*cell, drawn);
         }
-        RunFigures { runs, ..self.clone() }
+        RunFigures { runs, is_resampled: true, ..self.clone() }
     }
 
     /// The runs of a cell, which are not none.
@@ -185,7 +186,36 @@ impl Figures for RunFigures<'_> {
     }
 
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
-        let _ = (axis, share, cell);
-        Err("not yet".to_owned())
+        let axis = &self.plan.axes[axis];
+        let allocations = axis.numbers().ok_or_else(|| format!("the values of {} are no numbers", axis.key))?;
+        let stride = self.stride(&axis.key);
+        let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
+        if self.is_resampled {
+            // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
+            let throughput = (0..allocations.len()).filter_map(|position| {
+                Some((allocations[position], self.throughput(&along(position)).ok()?))
+            });
+            let throughput: Vec<(f64, f64)> = throughput.collect();
+            let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
+            let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
+            return enough.min_by(f64::total_cmp).ok_or_else(|| "nothing was measured".to_owned());
+        }
+        let mut setting = self.plan.setting(cell.setting).swept;
+        setting.remove(&axis.key);
+        let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
+        let found = self.results.knees.iter().find(|knee| {
+            knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
+        });
+        let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
+        let level = level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
+        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+    }
+}
+
+impl RunFigures<'_> {
+    /// How far apart in the numbers of settings two neighbours along an axis are.
+    fn stride(&self, key: &str) -> usize {
+        let position = self.plan.axes.iter().position(|axis| axis.key == key).expect("it is an axis of the plan");
+        self.plan.axes[position + 1..].iter().map(|axis| axis.values.len()).product()
     }
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, ForAll, Form, Function, Operator, Selector, Word};
 use super::*;
-use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting, Warmup};
+use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_workload::driver::WarmUp;
 
 const TRANSACTIONS: [&[&str]; 2] = [&["new_order", "payment"], &["q1", "q6"]];
 
@@ -46,7 +47,7 @@ fn plan() -> Plan {
         ],
         arms: vec![arm("alone:oltp", &[0]), arm("alone:olap", &[1]), arm("together", &[0, 1])],
         run: RunPlan {
-            warmup: Warmup::For(Duration::ZERO),
+            warmup: WarmUp::For(Duration::ZERO),
             measure: Duration::from_secs(1),
             repeats: 1,
             seed: 7,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plan::Warmup;
+use plimsoll_workload::driver::WarmUp;
 
 /// Units and how many seconds each has.
 const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)];
@@ -28,13 +28,13 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a warm-up: a length, `steady`, or `steady` and the longest length.
-pub(super) fn warmup(text: &str) -> Result<Warmup, String> {
+pub(super) fn warmup(text: &str) -> Result<WarmUp, String> {
     match text.trim().strip_prefix("steady") {
-        None => duration(text).map(Warmup::For).map_err(|why| format!("{why}, or \"steady\"")),
-        Some("") => Ok(Warmup::UntilSteady(STEADY_MAX)),
+        None => duration(text).map(WarmUp::For).map_err(|why| format!("{why}, or \"steady\"")),
+        Some("") => Ok(WarmUp::UntilSteady { at_most: STEADY_MAX }),
         Some(rest) => match duration(rest)? {
             Duration::ZERO => Err("a warm-up until throughput is steady needs time; write \"steady 30s\"".to_owned()),
-            longest => Ok(Warmup::UntilSteady(longest)),
+            longest => Ok(WarmUp::UntilSteady { at_most: longest }),
         },
     }
 }
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn warm_ups_are_read() {
         let seconds = Duration::from_secs;
-        assert_eq!(warmup("5s"), Ok(Warmup::For(seconds(5))));
-        assert_eq!(warmup("steady"), Ok(Warmup::UntilSteady(seconds(60))));
-        assert_eq!(warmup("steady 30s"), Ok(Warmup::UntilSteady(seconds(30))));
+        assert_eq!(warmup("5s"), Ok(WarmUp::For(seconds(5))));
+        assert_eq!(warmup("steady"), Ok(WarmUp::UntilSteady { at_most: seconds(60) }));
+        assert_eq!(warmup("steady 30s"), Ok(WarmUp::UntilSteady { at_most: seconds(30) }));
         assert!(warmup("steady 0s").expect_err("no time").contains("write \"steady 30s\""));
         assert!(warmup("soon").expect_err("no length").ends_with("as in \"5s\", or \"steady\""));
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::duration::{duration, warmup};
 use super::problem::{Problem, Problems};
 use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch};
-use crate::plan::{Reload, RunPlan, Search, Warmup};
+use crate::plan::{Reload, RunPlan, Search};
+use plimsoll_workload::driver::WarmUp;
 
 /// The seed that is used without one.
 const SEED: u64 = 7;
@@ -14,7 +15,7 @@ const SEED: u64 = 7;
 const REPEATS: u32 = 3;
 
 /// Warm-up and window without a length, as in `plimsoll study`.
-const WARMUP: Warmup = Warmup::For(Duration::from_secs(2));
+const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
 const MEASURE: Duration = Duration::from_secs(10);
 
 /// What a quick run has at most where `[quick]` says nothing.
@@ -41,8 +42,8 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
     };
     if let Some(quick) = quick {
         let shorter = match plan.warmup {
-            Warmup::For(length) => Warmup::For(length.min(QUICK_WARMUP)),
-            Warmup::UntilSteady(longest) => Warmup::UntilSteady(longest.min(QUICK_WARMUP)),
+            WarmUp::For(length) => WarmUp::For(length.min(QUICK_WARMUP)),
+            WarmUp::UntilSteady { at_most: longest } => WarmUp::UntilSteady { at_most: longest.min(QUICK_WARMUP) },
         };
         plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
         plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));

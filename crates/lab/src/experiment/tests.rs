@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Place, Reload, Search, Warmup};
+use crate::plan::{Place, Reload, Search};
+use plimsoll_workload::driver::WarmUp;
 use crate::targets::Targets;
 
 /// A target that is only asked what it could do.
@@ -117,7 +118,7 @@ fn an_experiment_becomes_a_plan() {
         plan.axes.iter().map(|axis| (axis.key.as_str(), axis.place.clone(), axis.values.len())).collect();
     let think = Place::Workload(0, "think".to_owned());
     assert_eq!(axes, [("lock_policy", Place::Option("lock_policy".to_owned()), 5), ("oltp.think", think, 3)]);
-    assert_eq!(plan.run.warmup, Warmup::For(Duration::from_secs(5)));
+    assert_eq!(plan.run.warmup, WarmUp::For(Duration::from_secs(5)));
     assert_eq!((plan.run.measure, plan.run.repeats, plan.run.seed), (Duration::from_secs(20), 3, 11));
     assert_eq!((plan.run.reload, plan.run.search), (Reload::WhenGrown, Search::Grid));
     assert_eq!(plan.claims.len(), 1);
@@ -182,14 +183,14 @@ fn defaults_are_filled_in() {
     let workload = &plan.base.workloads[0];
     assert_eq!((workload.name.as_str(), workload.scale, workload.clients.clients), ("tpcc", 1.0, 1));
     assert_eq!(workload.clients.priority, PriorityRule::Always(Priority::Low));
-    assert_eq!((plan.run.warmup, plan.run.measure), (Warmup::For(Duration::from_secs(2)), Duration::from_secs(10)));
+    assert_eq!((plan.run.warmup, plan.run.measure), (WarmUp::For(Duration::from_secs(2)), Duration::from_secs(10)));
     assert_eq!((plan.run.repeats, plan.run.seed, plan.run_count()), (3, 7, 6));
 }
 
 #[test]
 fn quick_follows_its_rule_and_its_table() {
     let short = plan(MW, true);
-    assert_eq!((short.run.warmup, short.run.measure), (Warmup::For(Duration::from_secs(1)), Duration::from_secs(2)));
+    assert_eq!((short.run.warmup, short.run.measure), (WarmUp::For(Duration::from_secs(1)), Duration::from_secs(2)));
     assert_eq!((short.run.repeats, short.setting_count()), (2, Some(15)));
     let text = format!(
         "{MW}\n[quick]\nmeasure = \"500ms\"\nrepeats = 1\n[quick.set]\nscale = 1\ndop = 1\n[quick.sweep]\nlock_policy = [\"standard\", \"pow\"]\n"

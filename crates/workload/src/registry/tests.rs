@@ -10,7 +10,13 @@ fn made(kind: &str, scale: Option<f64>, parameters: Value) -> Result<(Box<dyn Be
 
 #[test]
 fn names_and_scales_are_read_and_errors_say_what_to_do() {
-    for (spec, name, scale) in [("tpcc", "tpcc", 1.0), ("tpcc:4", "tpcc", 4.0), ("tpch:0.01", "tpch", 0.01)] {
+    for (spec, name, scale) in [
+        ("tpcc", "tpcc", 1.0),
+        ("tpcc:4", "tpcc", 4.0),
+        ("tpch:0.01", "tpch", 0.01),
+        ("rows:0.0625", "rows", 0.0625),
+        ("key_join", "key_join", 10.0),
+    ] {
         let (benchmark, found) = benchmark(spec, 1).expect(spec);
         assert_eq!((benchmark.name(), found), (name, scale));
     }
@@ -47,6 +53,18 @@ fn errors_of_parameters_name_what_is_wrong_and_what_is_right() {
             json!({ "queries": ["q1", "Q6"] }),
             "`queries` of `tpch` cannot be [\"q1\",\"Q6\"] (did you mean `q6`?); give one or several of `q1`, `q2`",
         ),
+        ("rows", json!({ "rows": 0.5 }), "`rows` of `rows` cannot be 0.5; give a whole number from 1 to 10000"),
+        (
+            "rows",
+            json!({ "columns": "string" }),
+            "`columns` of `rows` cannot be \"string\"; give one of `bigint`, `text`",
+        ),
+        (
+            "group",
+            json!({ "group": 3 }),
+            "`group` has no parameter `group` (did you mean `groups`?); there are `values` (how many different values \
+             there are: a whole number from 1 to 2147483647), `groups`",
+        ),
     ] {
         let error = made(kind, None, parameters).err().unwrap().to_string();
         assert!(error.starts_with(expect), "{error}");
@@ -76,4 +94,28 @@ fn the_ends_of_every_scale_can_be_made() {
             assert_eq!(made(entry.name, Some(scale), json!({})).unwrap().1, scale);
         }
     }
+}
+
+/// One row of the table in the user's guide.
+fn documented(entry: &Entry) -> String {
+    let Entry { name, about, source, scale_unit, scale_default, scale_possible, parameters, .. } = entry;
+    let parameter = |parameter: &Parameter| {
+        let Parameter { name, about, default, possible } = parameter;
+        match default {
+            ParameterValue::List(_) => format!("`{name}`: {about}; {possible}; all of them"),
+            _ => format!("`{name}`: {about}; {possible}; `{default}`"),
+        }
+    };
+    let parameters = parameters.iter().map(parameter).collect::<Vec<_>>().join("<br>");
+    let scale = format!("{scale_unit}; {scale_possible}; `{scale_default}`");
+    format!("| `{name}` | {about} | {scale} | {parameters} | {source} |")
+}
+
+/// The user's guide lists every benchmark as it is, in the order of the registry.
+#[test]
+fn the_guide_lists_every_benchmark() {
+    let guide = include_str!("../../../../docs/workloads.md");
+    let listed = guide.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
+    let expected = BENCHMARKS.iter().map(documented).collect::<Vec<_>>();
+    assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
 }
