@@ -39,7 +39,7 @@ impl<'a> RunFigures<'a> {
     /// what a block's runs share stays together.
     pub(super) fn resampled(&self, seed: u64) -> Self {
         let mut random = Pcg64::new(u128::from(seed), 0);
-        let repeats = self.plan.run.repeats;
+        let repeats = self.runs.values().flatten().map(|record| record.id.repeat).max().unwrap_or(1);
         let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
         let mut runs = BTreeMap::new();
         for (cell, found) in &self.runs {
