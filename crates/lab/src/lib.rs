@@ -29,3 +29,4 @@ pub mod table;
 pub mod targets;
 pub mod time_share;
 mod units;
+mod wording;

@@ -160,9 +160,10 @@ impl Plan {
     /// The setting of that number, from 0: the last axis changes fastest.
     ///
     /// # Panics
-    /// If there is no setting of that number, or a value of the plan is not one that its place can have; plans that were
+    /// If there is no setting of that number, or if a value of the plan is not one that its place can have; plans that were
     /// resolved from a file have none.
     pub fn setting(&self, number: usize) -> Setting {
+        assert!(self.setting_count().is_none_or(|count| number < count), "there is no setting {number}");
         let mut setting = self.base.clone();
         for (axis, position) in self.axes.iter().zip(positions(number, &self.axis_lengths())) {
             let value = &axis.values[position];
@@ -246,7 +247,7 @@ impl Setting {
 }
 
 /// A value of an option as a target takes it.
-fn option_text(value: &Value) -> String {
+pub(crate) fn option_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

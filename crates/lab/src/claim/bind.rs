@@ -1,13 +1,12 @@
 //! Binds the names in a claim to an experiment, and tells numbers from conditions.
 
-use plimsoll_workload::registry::nearest;
-
 use super::ClaimError;
 use super::figures::{Metric, Part, TimePart};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
 use super::select::Selection;
 use super::syntax::{Calculation, Call, Expression, ForAll, Form, Function, Operator, Span, Word};
 use crate::plan::Plan;
+use crate::wording::{choices, did_you_mean};
 
 /// What a claim can speak of.
 #[derive(Debug, Clone, Copy)]
@@ -29,17 +28,6 @@ pub(super) fn bind(expression: &Expression, names: &Names<'_>) -> Result<Conditi
 /// An error at a place.
 pub(super) fn error<T>(span: &Span, message: impl Into<String>) -> Result<T, ClaimError> {
     Err(ClaimError { span: span.clone(), message: message.into() })
-}
-
-/// Words in a sentence: `` `a`, `b` and `c` ``; of many, the first dozen.
-pub(super) fn choices<T: std::fmt::Display>(words: impl IntoIterator<Item = T>) -> String {
-    const SHOWN_MAX: usize = 12;
-    let mut words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    if words.len() > SHOWN_MAX {
-        words.truncate(SHOWN_MAX);
-        return format!("{}, …", words.join(", "));
-    }
-    crate::units::list(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 struct Binder<'a> {
@@ -199,8 +187,7 @@ fn time_part(word: &Word) -> Result<TimePart, ClaimError> {
     let names = || TimePart::ALL.map(TimePart::name);
     TimePart::ALL.into_iter().find(|part| part.name() == word.text).map_or_else(
         || {
-            let meant =
-                nearest(&word.text, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+            let meant = did_you_mean(&word.text, names());
             let message = format!("response time has no part `{}`{meant}; it has {}", word.text, choices(names()));
             error(&word.span, message)
         },

@@ -15,7 +15,7 @@ use super::ClaimError;
 use super::syntax::{
     CALCULATIONS, Call, Expression, FUNCTIONS, ForAll, Form, Function, Operator, Selector, Span, Word,
 };
-use plimsoll_workload::registry::nearest;
+use crate::wording::{choices, did_you_mean};
 
 /// Longer expressions are refused, lest their tree be too deep to walk.
 const LENGTH_MAX: usize = 4000;
@@ -373,8 +373,7 @@ fn binary(operator: Operator, left: Expression, right: Expression) -> Expression
 
 fn unknown_function(name: &Word) -> ClaimError {
     let known = || FUNCTIONS.iter().map(|entry| entry.name).chain(CALCULATIONS.iter().map(|(name, _)| *name));
-    let meant = nearest(&name.text, known()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-    let list = known().collect::<Vec<_>>().join(", ");
+    let (meant, list) = (did_you_mean(&name.text, known()), choices(known()));
     ClaimError {
         span: name.span.clone(),
         message: format!("there is no function `{}`{meant}; there are {list}", name.text),

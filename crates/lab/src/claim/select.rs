@@ -2,16 +2,16 @@
 
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::PriorityRule;
-use plimsoll_workload::registry::nearest;
 use serde_json::Value;
 
 use super::ClaimError;
-use super::bind::{Names, Variable, choices, error};
+use super::bind::{Names, Variable, error};
 use super::figures::Part;
 use super::formula::Pin;
 use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, Place};
 use crate::units;
+use crate::wording::{alternatives, choices, did_you_mean};
 
 /// What the selectors of one function say.
 pub(super) struct Selection<'a> {
@@ -366,13 +366,4 @@ fn is_value(value: &Value, text: &str) -> bool {
         Some(number) => text.parse() == Ok(number),
         None => units::value(value) == text || value.to_string() == text,
     }
-}
-
-fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
-}
-
-/// `` `a` or `b` ``.
-fn alternatives(words: impl Iterator<Item = String>) -> String {
-    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }

@@ -1,10 +1,9 @@
 //! Who runs at each setting.
 
-use plimsoll_workload::registry::nearest;
-
 use super::problem::{Problem, Problems};
 use super::typed::At;
 use crate::plan::{Arm, PlannedWorkload};
+use crate::wording::{choices, did_you_mean};
 
 /// The arms that are listed; without a list, each workload alone and all of several together.
 pub(super) fn arms(
@@ -50,42 +49,39 @@ fn arm(members: Vec<usize>, names: &[&str]) -> Arm {
 /// The arms that a word stands for, each by its members in the order of the file.
 fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
     let all = 0..names.len();
-    let member = |name: &str| {
-        let meant = || {
-            nearest(name, names.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
-        };
-        let list = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let position = names.iter().position(|known| *known == name);
-        position.ok_or_else(|| format!("arm `{word}`: there is no workload `{name}`{}; there are {}", meant(), list()))
-    };
     match word {
-        "alone" => return Ok(all.map(|member| vec![member]).collect()),
+        "alone" => Ok(all.map(|member| vec![member]).collect()),
         "together" | "pairs" if names.len() < 2 => {
-            return Err(format!(
-                "arm `{word}` needs two workloads, and there is only `{}`; leave `arms` out",
-                names.concat()
-            ));
+            Err(format!("arm `{word}` needs two workloads, and there is only `{}`; leave `arms` out", names.concat()))
         }
-        "together" => return Ok(vec![all.collect()]),
-        "pairs" => return Ok(all.flat_map(|one| (one + 1..names.len()).map(move |other| vec![one, other])).collect()),
-        _ => {}
+        "together" => Ok(vec![all.collect()]),
+        "pairs" => Ok(all.flat_map(|one| (one + 1..names.len()).map(move |other| vec![one, other])).collect()),
+        _ if word.contains('+') => Ok(vec![several(word, names)?]),
+        _ => match word.strip_prefix("alone:") {
+            Some(name) => Ok(vec![vec![member(name, word, names)?]]),
+            None if names.contains(&word) => Err(format!("`{word}` is no arm; write `alone:{word}`")),
+            None => {
+                let meant = did_you_mean(word, ["alone", "together", "pairs"]);
+                Err(format!("`{word}` is no arm{meant}; write `alone:NAME`, `alone`, `A+B`, `pairs` or `together`"))
+            }
+        },
     }
-    if let Some(name) = word.strip_prefix("alone:") {
-        return Ok(vec![vec![member(name)?]]);
-    }
-    let mut members = word.split('+').map(|name| member(name.trim())).collect::<Result<Vec<_>, _>>();
-    if let Ok([_]) = members.as_deref() {
-        return Err(format!("`{word}` is no arm; write `alone:{word}`"));
-    }
-    if !word.contains('+') {
-        let why = format!("`{word}` is no arm; write `alone:NAME`, `alone`, `A+B`, `pairs` or `together`");
-        members = Err(nearest(word, ["alone", "together", "pairs"])
-            .map_or(why, |near| format!("`{word}` is no arm (did you mean `{near}`?)")));
-    }
-    let mut members = members?;
+}
+
+/// The members of `A+B`.
+fn several(word: &str, names: &[&str]) -> Result<Vec<usize>, String> {
+    let members = word.split('+').map(|name| member(name.trim(), word, names));
+    let mut members = members.collect::<Result<Vec<_>, _>>()?;
     members.sort_unstable();
     if members.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(format!("arm `{word}` names a workload twice"));
     }
-    Ok(vec![members])
+    Ok(members)
+}
+
+fn member(name: &str, word: &str, names: &[&str]) -> Result<usize, String> {
+    names.iter().position(|known| *known == name).ok_or_else(|| {
+        let meant = did_you_mean(name, names.iter().copied());
+        format!("arm `{word}`: there is no workload `{name}`{meant}; there are {}", choices(names))
+    })
 }

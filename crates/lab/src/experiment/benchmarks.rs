@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use plimsoll_workload::benchmark::Benchmark;
-use plimsoll_workload::registry::{BENCHMARKS, make};
+use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, make};
 
 use super::problem::Problem;
 use super::sweep::PlacedAxis;
-use crate::plan::{Place, PlannedWorkload, positions};
+use super::typed::{At, TypedWorkload};
+use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS, positions};
 
 /// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.
 const COMBINATIONS_MAX: usize = 500;
@@ -22,41 +23,72 @@ pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
 /// transaction or query of each workload. Workloads that use the same tables must use the same data.
 pub(super) fn check(
     workloads: &[PlannedWorkload],
-    spans: &[Range<usize>],
+    typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
     seed: u64,
 ) -> Result<Vec<&'static [&'static str]>, Problem> {
     let is_data = |place: &Place| match place {
         Place::Option(_) => false,
-        Place::Workload(_, field) => !matches!(field.as_str(), "clients" | "think" | "rate" | "priority"),
+        Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
     };
     let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| is_data(&axis.place)).collect();
     let mut transactions = Vec::new();
     for positions in combinations(&axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>()) {
-        let mut workloads = workloads.to_vec();
-        for (axis, position) in axes.iter().zip(&positions) {
-            let Place::Workload(workload, field) = &axis.place else { continue };
-            let (value, _) = &axis.values[*position];
-            workloads[*workload].set(field, value).expect("each value was checked");
-        }
-        let place = |workload: usize| {
-            let swept = axes.iter().zip(&positions).rev();
-            let mine =
-                swept.filter(|(axis, _)| matches!(&axis.place, Place::Workload(position, _) if *position == workload));
-            mine.map(|(axis, position)| axis.values[*position].1.clone()).next().unwrap_or(spans[workload].clone())
-        };
+        let combination = Combination { typed, axes: &axes, positions: &positions };
+        let workloads = combination.applied(workloads);
         let mut made = Vec::new();
         for (position, workload) in workloads.iter().enumerate() {
-            let benchmark = make(&workload.kind, Some(workload.scale), &workload.parameters, seed);
-            let name = &workload.name;
-            made.push(
-                benchmark.map_err(|error| Problem::new(place(position), format!("workload `{name}`: {error}")))?.0,
-            );
+            let benchmark = make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map_err(|error| {
+                let place = combination.place(position, field_at_fault(&error));
+                Problem::new(place, format!("workload `{}`: {error}", workload.name))
+            });
+            made.push(benchmark?.0);
         }
-        check_sharing(&workloads, &made).map_err(|(later, message)| Problem::new(place(later), message))?;
+        check_sharing(&workloads, &made)
+            .map_err(|(later, message)| Problem::new(combination.place(later, "scale"), message))?;
         transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
     }
     Ok(transactions)
+}
+
+/// One combination of swept scales and parameters.
+struct Combination<'a> {
+    typed: &'a [At<TypedWorkload>],
+    axes: &'a [&'a PlacedAxis],
+    positions: &'a [usize],
+}
+
+impl Combination<'_> {
+    /// The workloads as they then are.
+    fn applied(&self, workloads: &[PlannedWorkload]) -> Vec<PlannedWorkload> {
+        let mut workloads = workloads.to_vec();
+        for (axis, position) in self.axes.iter().zip(self.positions) {
+            if let Place::Workload(workload, field) = &axis.place {
+                workloads[*workload].set(field, &axis.values[*position].0).expect("each value was checked");
+            }
+        }
+        workloads
+    }
+
+    /// Where a field or parameter of a workload got its value.
+    fn place(&self, workload: usize, field: &str) -> Range<usize> {
+        let place = Place::Workload(workload, field.to_owned());
+        let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place == place);
+        match swept {
+            Some((axis, position)) => axis.values[*position].1.clone(),
+            None => self.typed[workload].value().place_of(field),
+        }
+    }
+}
+
+/// The field or parameter for which a benchmark cannot be made.
+fn field_at_fault(error: &BenchmarkError) -> &str {
+    match error {
+        BenchmarkError::NoSuchParameter { parameter, .. } => parameter,
+        BenchmarkError::ParameterValue { parameter, .. } => parameter,
+        BenchmarkError::Unknown { .. } => "kind",
+        _ => "scale",
+    }
 }
 
 /// Refuses two workloads that use the same tables with different data; the error names the later one.

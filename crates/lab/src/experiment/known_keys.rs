@@ -1,11 +1,12 @@
 //! Finds keys that mean nothing, by the schema of experiment files.
 
-use plimsoll_workload::registry::nearest;
+use plimsoll_workload::registry::{BENCHMARKS, nearest};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
 use super::schema::schema;
+use crate::wording::choices;
 
 /// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
 const NOT_YET: [&str; 2] = ["round_trip", "mpl"];
@@ -74,8 +75,11 @@ impl<'a> Walk<'a> {
         if !homes.is_empty() {
             return format!("there is no key `{key}` {place}; it belongs {}", homes.join(" or "));
         }
-        let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
-        format!("there is no key `{key}` {place}; there are {}", known.join(", "))
+        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters);
+        if path == "[workload]" && parameters.any(|parameter| parameter.name == key) {
+            return format!("there is no key `{key}` {place}; it is a parameter: write parameters = {{ {key} = … }}");
+        }
+        format!("there is no key `{key}` {place}; there are {}", choices(known))
     }
 
     /// The tables that do have a key.

@@ -1,7 +1,6 @@
 //! From an experiment as typed to a plan that can be run.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use super::problem::{ExperimentError, Problem, Problems};
 use super::sweep::PlacedAxis;
@@ -9,8 +8,9 @@ use super::sweep_key::SweepKeys;
 use super::typed::{At, TypedClaim, TypedExperiment, TypedSearch, TypedStudy};
 use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
 use crate::claim::{Claim, Names};
-use crate::plan::{Axis, Place, Plan, Setting};
+use crate::plan::{Axis, Place, Plan, Setting, option_text};
 use crate::targets::Targets;
+use crate::wording::choices;
 
 /// The target that is meant where none is named.
 const DEFAULT_URL: &str = "embedded:";
@@ -100,9 +100,8 @@ impl Resolver<'_> {
         let arms = arms::arms(typed.arms.as_ref(), &base.workloads, &mut problems);
         problems.check()?;
 
-        let spans: Vec<Range<usize>> = typed.workloads.iter().map(place_of_scale).collect();
-        workloads::check_pacing(&base.workloads, &spans, &axes, &mut problems);
-        let transactions = problems.note(benchmarks::check(&base.workloads, &spans, &axes, seed));
+        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, &mut problems);
+        let transactions = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
         problems.check()?;
         let plan = Plan {
             name: typed.name.value().clone(),
@@ -149,7 +148,7 @@ impl Resolver<'_> {
         }
         let mut options = BTreeMap::new();
         for (key, value) in &target.options {
-            let text = option_text(value.value().json());
+            let text = option_text(&value.value().json());
             let one = BTreeMap::from([(key.value().clone(), text.clone())]);
             match self.targets.check(&url, &one) {
                 Ok(()) => {
@@ -211,26 +210,12 @@ impl Resolver<'_> {
             [_] => return,
             [] => "a knee needs a sweep over numbers; there is none".to_owned(),
             several => {
-                let keys: Vec<String> = several.iter().map(|(key, _)| format!("`{key}`")).collect();
-                format!(
-                    "a knee is searched along one sweep over numbers; these are {}: {}",
-                    several.len(),
-                    keys.join(", ")
-                )
+                let keys = choices(several.iter().map(|(key, _)| key));
+                format!("a knee is searched along one sweep over numbers; these are {}: {keys}", several.len())
             }
         };
         problems.add(search.span(), message);
     }
-}
-
-/// Where a fault of a workload's data is told.
-fn place_of_scale(workload: &At<super::typed::TypedWorkload>) -> Range<usize> {
-    let typed = workload.value();
-    typed.scale.as_ref().map_or_else(|| typed.kind.span(), At::span)
-}
-
-fn option_text(value: serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn study_name(study: TypedStudy) -> &'static str {

@@ -1,9 +1,8 @@
 //! What a sweep key changes: an option of the target, or a field or parameter of a workload.
 
-use plimsoll_workload::registry::nearest;
-
 use super::benchmarks::parameter_names;
 use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS};
+use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Resources and mechanisms that an experiment could sweep, had the target or the machine a control for them.
 const CONTROLS: [&str; 13] = [
@@ -50,9 +49,9 @@ impl SweepKeys<'_> {
             (false, [only]) if self.workloads.len() == 1 => Ok(Place::Workload(*only, key.to_owned())),
             (false, []) => Err(self.unknown(key)),
             (is_option, workloads) => {
-                let names = workloads.iter().map(|workload| format!("`{}.{key}`", self.workloads[*workload].name));
-                let names: Vec<String> = names.chain(is_option.then(|| format!("`target.{key}`"))).collect();
-                Err(format!("it is not clear whose `{key}` this is; write {}", names.join(" or ")))
+                let names = workloads.iter().map(|workload| format!("{}.{key}", self.workloads[*workload].name));
+                let names = alternatives(names.chain(is_option.then(|| format!("target.{key}"))));
+                Err(format!("it is not clear whose `{key}` this is; write {names}"))
             }
         }
     }
@@ -60,10 +59,8 @@ impl SweepKeys<'_> {
     fn place_of_workload(&self, name: &str, field: &str, key: &str) -> Result<Place, String> {
         let Some(position) = self.workloads.iter().position(|workload| workload.name == name) else {
             let names = || self.workloads.iter().map(|workload| workload.name.as_str());
-            let meant =
-                nearest(name, names()).map_or_else(String::new, |near| format!(" (did you mean `{near}.{field}`?)"));
-            let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-            return Err(format!("`{key}`: there is no workload `{name}`{meant}; there are {}", names.join(", ")));
+            let (meant, names) = (did_you_mean(name, names()), choices(names()));
+            return Err(format!("`{key}`: there is no workload `{name}`{meant}; there are {names}"));
         };
         if self.fields(position).any(|known| known == field) {
             return Ok(Place::Workload(position, field.to_owned()));
@@ -91,16 +88,14 @@ impl SweepKeys<'_> {
 
     fn unknown(&self, key: &str) -> String {
         let all = self.all();
-        let list: Vec<String> = all.iter().map(|key| format!("`{key}`")).collect();
-        let list = list.join(", ");
+        let list = choices(&all);
         let last = key.rsplit('.').next().unwrap_or(key);
         if CONTROLS.contains(&last) {
             return format!("no control for `{key}` in this version; what can be swept here: {list}");
         }
         // With one workload its fields can be written without its name, and are then to be found so.
         let short = all.iter().filter_map(|key| key.split_once('.')).map(|(_, field)| field);
-        let meant = nearest(key, all.iter().map(String::as_str).chain(short));
-        let meant = meant.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        let meant = did_you_mean(key, all.iter().map(String::as_str).chain(short));
         format!("nothing here is called `{key}`{meant}; what can be swept here: {list}")
     }
 }

@@ -247,9 +247,9 @@ fn workloads_that_cannot_be_are_refused() {
     check(&with("priority = \"urgent\""), "4:12", "`urgent` is unknown");
     check(&with("rate = 0"), "4:8", "above 0; this is 0");
     check(&with("rate = inf"), "4:8", "above 0");
-    check(&with("rate = 10\nthink = \"exp 1ms\""), "3:8", "both a rate and a think time");
+    check(&with("rate = 10\nthink = \"exp 1ms\""), "4:8", "both a rate and a think time");
     check(&with("rate = 10\n[sweep]\nthink = [\"none\", \"exp 1ms\"]"), "6:1", "both a rate and a think time");
-    check(&with("parameters = { speed = 3 }"), "4:16", "`tpcc` has no parameters, so there is no `speed`");
+    check(&with("parameters = { speed = 3 }"), "4:16", "`tpcc` has no parameter `speed`");
     check(&with("[[workload]]\nkind = \"tpcc\""), "5:8", "two workloads are called `tpcc`");
     check(&with("name = \"together\""), "4:8", "means something else");
     check(&with("name = \"a.b\""), "4:8", "is no name");
@@ -260,13 +260,28 @@ fn workloads_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn parameters_of_benchmarks_are_set_and_swept() {
+    let reports =
+        |more: &str| format!("name = \"x\"\n[[workload]]\nname = \"r\"\nkind = \"tpch\"\nscale = 0.01\n{more}");
+    let text =
+        reports("parameters = { queries = [\"q1\", \"q6\"] }\n[sweep]\n\"r.queries\" = [\"q1\", [\"q6\", \"q14\"]]");
+    let plan = plan(&text, false);
+    assert_eq!(plan.base.workloads[0].parameters["queries"], json!(["q1", "q6"]));
+    assert_eq!(plan.setting(1).workloads[0].parameters["queries"], json!(["q6", "q14"]));
+    check(&reports("parameters = { queries = \"q99\" }"), "6:26", "q99");
+    check(&reports("parameters = { querys = \"q1\" }"), "6:16", "did you mean `queries`?");
+    check(&reports("[sweep]\nqueries = [\"q1\", \"q99\"]"), "7:18", "q99");
+    check(&reports("queries = \"q1\""), "6:1", "it is a parameter: write parameters = { queries = … }");
+}
+
+#[test]
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
     check("cores = [1, 2]", "5:1", "no control for `cores` in this version; what can be swept here: `tpcc.scale`");
     for control in ["llc_ways", "memory_mib", "read_mb_s", "mpl", "hog"] {
         check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
     }
-    check("\"tpc.clients\" = [1]", "5:1", "there is no workload `tpc` (did you mean `tpcc.clients`?)");
+    check("\"tpc.clients\" = [1]", "5:1", "there is no workload `tpc` (did you mean `tpcc`?)");
     check("\"tpcc.clinets\" = [1]", "5:1", "did you mean `tpcc.clients`?");
     check("clinets = [1]", "5:1", "did you mean `clients`?");
     check("clients = []", "5:11", "swept over no value");
@@ -282,7 +297,7 @@ fn sweeps_that_cannot_be_are_refused() {
     check("dop = [1, 2]\n[run]\nsearch = \"knee\"", "7:10", "at least 3 values of `dop`; this sweep has 2");
     check("dop = [1, 4, 2]\n[run]\nsearch = \"knee\"", "7:10", "in ascending order");
     check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over numbers");
-    check("dop = \"1..4\"\nclients = \"1..4\"\n[run]\nsearch = \"knee\"", "8:10", "these are 2: `dop`, `clients`");
+    check("dop = \"1..4\"\nclients = \"1..4\"\n[run]\nsearch = \"knee\"", "8:10", "these are 2: `dop` and `clients`");
     let two = with("[[workload]]\nkind = \"tpch\"\n[sweep]\nclients = [1]");
     self::check(&two, "7:1", "it is not clear whose `clients` this is; write `tpcc.clients` or `tpch.clients`");
 }
@@ -305,7 +320,7 @@ fn runs_targets_and_arms_that_cannot_be_are_refused() {
     check(
         &arms("\"alone:oltb\""),
         "2:9",
-        "there is no workload `oltb` (did you mean `oltp`?); there are `oltp`, `olap`",
+        "there is no workload `oltb` (did you mean `oltp`?); there are `oltp` and `olap`",
     );
     check(&arms("\"together\", \"oltp\""), "2:21", "write `alone:oltp`");
     check(&arms("\"togehter\""), "2:9", "did you mean `together`?");

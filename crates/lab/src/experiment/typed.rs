@@ -217,6 +217,21 @@ impl<T> At<T> {
     }
 }
 
+impl TypedWorkload {
+    /// Where the value of a field or parameter stands; where the kind does, if it is not given.
+    pub(super) fn place_of(&self, field: &str) -> Range<usize> {
+        let value = match field {
+            "scale" => self.scale.as_ref(),
+            "clients" => self.clients.as_ref(),
+            "think" => self.think.as_ref(),
+            "rate" => self.rate.as_ref(),
+            "priority" => self.priority.as_ref(),
+            parameter => self.parameters.iter().find(|(key, _)| key.value() == parameter).map(|(_, value)| value),
+        };
+        value.map_or_else(|| self.kind.span(), At::span)
+    }
+}
+
 impl TypedValue {
     /// The same in JSON; null for what is no finite number.
     pub fn json(&self) -> Value {

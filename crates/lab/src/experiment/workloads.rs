@@ -1,16 +1,16 @@
 //! The workloads of an experiment: names, benchmarks, scales and clients.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use plimsoll_workload::driver::{ClientOptions, Delay};
-use plimsoll_workload::registry::{make, nearest};
+use plimsoll_workload::registry::make;
 
 use super::benchmarks::parameter_names;
 use super::problem::{Problem, Problems};
 use super::sweep::PlacedAxis;
 use super::typed::{At, TypedValue, TypedWorkload};
 use crate::plan::{Place, PlannedWorkload};
+use crate::wording::{choices, did_you_mean};
 
 /// Names that mean something else in sweep keys and arms.
 const RESERVED: [&str; 4] = ["target", "alone", "together", "pairs"];
@@ -81,19 +81,17 @@ fn wrong_name(name: &str) -> Option<String> {
 }
 
 fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
-    let meant =
-        nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-    let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    match list[..] {
-        [] => format!("`{kind}` has no parameters, so there is no `{name}`; leave it out"),
-        _ => format!("`{kind}` has no parameter `{name}`{meant}; it has {}", list.join(", ")),
+    if known.is_empty() {
+        return format!("`{kind}` has no parameter `{name}`, nor any other; leave it out");
     }
+    let meant = did_you_mean(name, known.iter().copied());
+    format!("`{kind}` has no parameter `{name}`{meant}; it has {}", choices(known))
 }
 
 /// Refuses a workload that at some setting would have both a rate and a think time.
 pub(super) fn check_pacing(
     workloads: &[PlannedWorkload],
-    spans: &[Range<usize>],
+    typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
     problems: &mut Problems,
 ) {
@@ -105,7 +103,9 @@ pub(super) fn check_pacing(
         let thinks = swept("think")
             .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));
         if thinks && (swept("rate").is_some() || workload.clients.rate.is_some()) {
-            let place = swept("rate").or(swept("think")).map_or(spans[position].clone(), |axis| axis.span.clone());
+            let place = swept("rate")
+                .or(swept("think"))
+                .map_or_else(|| typed[position].value().place_of("rate"), |axis| axis.span.clone());
             let message = format!(
                 "`{}` has both a rate and a think time; give one of them: a rate does not wait for answers",
                 workload.name
