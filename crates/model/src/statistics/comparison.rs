@@ -23,8 +23,8 @@ pub enum Finding {
 pub struct Comparison {
     /// Ratio of means, setting over base; `None` if one of them has no run, or the base completed nothing.
     pub ratio: Option<Interval>,
-    /// The least relative difference that counts here: the noise floor for as many runs as these two have. `None` where no
-    /// spread is known.
+    /// The least difference, relative to the larger, that counts here: the noise floor for as many runs as these two have.
+    /// `None` where no spread is known.
     pub floor: Option<f64>,
     /// Whether blocks were compared with themselves, so that drift of the machine cancels.
     pub paired: bool,
