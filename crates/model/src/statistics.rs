@@ -22,7 +22,7 @@
 //! An [`Interval`] is of 95 % for one figure. A [`Comparison`] that finds `Faster` or `Slower` where nothing differs is
 //! wrong in less than 5 % of comparisons, each by itself: beyond the 95 % interval it asks that the difference exceed the
 //! [noise floor](NoiseFloor), which is of 99 %. Nothing is corrected for how many comparisons one makes: of 100 comparisons
-//! of equals about one is expected to be called a difference.
+//! of equals about one is expected to be called a difference. Comparisons share what they rest on, so wrong ones come together.
 
 mod comparison;
 mod estimate;

@@ -62,6 +62,11 @@ impl Noise {
         };
         Some(Self { run, within_block })
     }
+
+    /// The variance that runs of a block share, relative to the square of the mean: 0 where no drift was seen.
+    pub(crate) fn shared_variance(&self) -> f64 {
+        (self.run.relative.powi(2) - self.within_block.relative.powi(2)).max(0.0)
+    }
 }
 
 /// The upper 80 % confidence limit of a variance over its estimate: degrees of freedom over the 20 % quantile of chi-square
