@@ -270,8 +270,13 @@ fn meanings(names: &Names<'_>, text: &str) -> Vec<Meaning> {
     found.extend(arm(names, text).map(Meaning::Arm));
     found.extend(workload(names, text).map(Meaning::Workload));
     found.extend(text.parse().ok().map(Meaning::Class));
-    let is_transaction = names.transactions.iter().any(|list| list.contains(&text));
-    found.extend(is_transaction.then(|| Meaning::Transaction(text.to_owned())));
+    let mut with_transaction =
+        names.plan.base.workloads.iter().zip(names.transactions).filter(|(_, list)| list.contains(&text)).peekable();
+    if with_transaction.peek().is_some() {
+        // A workload that has nothing but one transaction of its own name is that transaction.
+        let is_workload = with_transaction.all(|(workload, list)| workload.name == text && list.len() == 1);
+        found.extend((!is_workload).then(|| Meaning::Transaction(text.to_owned())));
+    }
     found
 }
 
