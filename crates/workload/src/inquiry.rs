@@ -78,6 +78,13 @@ pub(crate) fn hundredths(text: &str) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
+/// Hundredths as a decimal number.
+pub(crate) fn from_hundredths(hundredths: i128) -> String {
+    let sign = if hundredths < 0 { "-" } else { "" };
+    let magnitude = hundredths.unsigned_abs();
+    format!("{sign}{}.{:02}", magnitude / 100, magnitude % 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +105,9 @@ mod tests {
             ("x.10", None),
         ] {
             assert_eq!(hundredths(text), expect, "{text}");
+        }
+        for number in [0, 7, -7, 123, -123, 22_957_731_090_120] {
+            assert_eq!(hundredths(&from_hundredths(number)), Some(number));
         }
     }
 }

@@ -46,6 +46,11 @@ impl Database for Recording {
         Ok(())
     }
 
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.loaded.lock().expect("no panic while held").iter_mut().for_each(Vec::clear);
+        Ok(())
+    }
+
     fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert_eq!(batch.schema(), schema.tables[table].arrow());
         self.loaded.lock().expect("no panic while held")[table].push(batch);

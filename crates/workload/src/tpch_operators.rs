@@ -19,7 +19,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
 use crate::database::{Database, DatabaseError, Session};
-use crate::inquiry::{first_cell, hundredths, line, row_count_line};
+use crate::inquiry::{first_cell, from_hundredths, hundredths, line, row_count_line};
 use crate::schema::{ColumnId, Schema, TableId};
 use crate::tpch::Tpch;
 use crate::tpch::load::{each_batch, row_counts};
@@ -57,7 +57,7 @@ impl OperatorQuery {
 
     fn sum_line(&self, session: &mut dyn Session) -> Result<CheckLine, DatabaseError> {
         let expected = self.expected().map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        let shown = format!("{}.{:02}", expected / 100, expected % 100);
+        let shown = from_hundredths(expected);
         let found = first_cell(session, &self.sql);
         let judge = |cell: String| if hundredths(&cell) == Some(expected) { Ok(cell) } else { Err(cell) };
         Ok(line(format!("{} answers {shown}, as reckoned from generated data", self.name), found.and_then(judge)))

@@ -71,9 +71,8 @@ fn intervals_cover_the_truth() {
             let shares = covered.map(|covered| covered as f64 / seeds as f64);
             let at_bound = [false, law.sigma == 0.0, law.kappa == 0.0, law.kappa == 0.0];
             for ((name, share), at_bound) in ["gamma", "sigma", "kappa", "peak"].iter().zip(shares).zip(at_bound) {
-                println!("{name} {law:?} {repeats} {share}");
                 assert!(share >= 0.90, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
-                assert!(at_bound || share <= 0.99, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
+                assert!(at_bound || share <= 0.995, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
             }
         }
     }
