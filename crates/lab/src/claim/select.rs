@@ -8,6 +8,7 @@ use super::ClaimError;
 use super::bind::{Names, Variable, error};
 use super::figures::Part;
 use super::formula::Pin;
+use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, Place};
 use crate::units;
@@ -368,7 +369,7 @@ fn workload(names: &Names<'_>, text: &str) -> Option<usize> {
 /// Whether a text means a swept value: numbers by what they are worth, everything else by its letters.
 fn is_value(value: &Value, text: &str) -> bool {
     match value.as_f64() {
-        Some(number) => text.parse() == Ok(number),
+        Some(number) => number_of(text) == Some(number),
         None => units::value(value) == text || value.to_string() == text,
     }
 }

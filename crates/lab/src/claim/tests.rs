@@ -122,6 +122,7 @@ fn arithmetic_is_as_usual() {
     check("min(3, 1, 2) + max(3, 1) + abs(-4) <= 8", true, "8 <= 8");
     check("5ms == 5000 and 2s > 1 and 50% == 0.5", true, "5000 == 5000 and 2000000 > 1 and 0.5 == 0.5");
     check("1 != 1", false, "1 != 1");
+    check("100_000 == 1e5", true, "100000 == 100000");
     check("1e3 == 1000 and 2.5e-1 == 0.25", true, "1000 == 1000 and 0.25 == 0.25");
     check("0.1 + 0.2 == 0.3 and 0.1 + 0.2 <= 0.3", true, "0.3 == 0.3 and 0.3 <= 0.3");
     check("0.1 + 0.2 > 0.3", false, "0.3 > 0.3");
@@ -136,7 +137,7 @@ fn arithmetic_is_as_usual() {
 
 #[test]
 fn figures_are_those_of_the_cells_selected() {
-    check("throughput(alone:oltp, standard, dop=2) == 200", true, "200 == 200");
+    check("throughput(alone:oltp, standard, dop=2.0) == 200", true, "200 == 200");
     check("throughput(together, oltp, high, dop=4, standard) == 40", true, "40 == 40");
     check("throughput(oltp+olap, workload=olap, dop=4, standard) == 400", true, "400 == 400");
     check("throughput(olap+oltp, class=high, dop=4, \"standard\") == 40", true, "40 == 40");
@@ -224,6 +225,7 @@ fn what_is_no_expression_is_refused_at_its_place() {
     check_refused("p42(oltp) > 3", "p42", "there is no function `p42`");
     check_refused("5 parsecs > 3", "p", "`parsecs` is no unit");
     check_refused("1.2.3 > 3", "1", "where a number");
+    check_refused("1_ > 3", "1", "where a number");
     check_refused("gain(\"pow) > 3", "\"", "never closed");
     check_refused("for x in dop: x > 3", "x", "where `all` should");
     check_refused("for all x in dop x > 3", "x", "where `:` should");
