@@ -368,8 +368,9 @@ fn workload(names: &Names<'_>, text: &str) -> Option<usize> {
 
 /// Whether a text means a swept value: numbers by what they are worth, everything else by its letters.
 fn is_value(value: &Value, text: &str) -> bool {
-    match value.as_f64() {
-        Some(number) => number_of(text) == Some(number),
-        None => units::value(value) == text || value.to_string() == text,
+    match value {
+        Value::Number(number) => number_of(text) == number.as_f64(),
+        Value::Bool(flag) => text.parse() == Ok(*flag),
+        _ => units::value(value) == text,
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Place, Reload, Search};
+use crate::plan::{Place, Plan, Reload, Search};
 use crate::targets::Targets;
 use plimsoll_workload::driver::WarmUp;
 
