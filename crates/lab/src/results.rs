@@ -402,7 +402,7 @@ pub struct Locks {
 }
 
 /// What the devices did within the window.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// CPU time of this process over window times cores, 0 to 1.
     pub cpu_busy: Option<f64>,

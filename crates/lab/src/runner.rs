@@ -94,7 +94,7 @@ pub enum RunError {
 /// Who watches a runner, and what stops it.
 pub struct Watch<'a> {
     /// Told what is being done, several times a second.
-    pub progress: &'a mut dyn FnMut(RunProgress<'_>),
+    pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
     /// Given each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
     /// Set by Ctrl-C: the run at hand is finished, and no other begins.

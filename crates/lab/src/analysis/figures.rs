@@ -43,8 +43,10 @@ impl<'a> RunFigures<'a> {
         let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
         let mut runs = BTreeMap::new();
         for (cell, found) in &self.runs {
-            let drawn = |block: &u32| found.iter().filter(move |record| record.id.repeat == *block).copied();
-            let mut drawn: Vec<&RunRecord> = blocks.iter().flat_map(drawn).collect();
+            let mut drawn: Vec<&RunRecord> = Vec::new();
+            for block in &blocks {
+                drawn.extend(found.iter().filter(|record| record.id.repeat == *block));
+            }
             if drawn.is_empty() {
                 // A cell whose drawn blocks are all invalid still has its runs.
                 drawn.clone_from(found);

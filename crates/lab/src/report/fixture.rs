@@ -1,7 +1,8 @@
 //! A made-up study for tests: shop transactions (`tpcc`) beside reports (`tpch`), two blocks of three arms.
 //!
 //! [`study`] is what a good run leaves. [`poor_study`] has every hole a run can have: missing counters, a workload that
-//! completes nothing, an invalid point, a single repeat, no latency, and hostile names.
+//! completes nothing, an invalid point, a single repeat, no latency, and hostile names. [`experiments`] are sweeps and
+//! matrices; [`derive`] is what follows from their points.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +10,11 @@ use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability};
 use serde_json::json;
 
-use crate::analysis;
 use crate::results::*;
+use crate::summary::Summary;
 
+pub(crate) mod derive;
+pub(crate) mod experiments;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +119,18 @@ pub(crate) fn poor_study() -> Results {
         ],
     );
     results.commit = None;
+    results.experiment.workloads = vec!["shop".to_string(), hostile.to_string()];
+    results.experiment.title = Some("<img src=x onerror=alert(1)>".to_string());
+    results.experiment.text = Some("# </script><img src=x onerror=alert(1)>".to_string());
+    results.claims = vec![ClaimResult {
+        text: "</script><i>claim</i>".to_string(),
+        expression: "1 < 2 && <b>".to_string(),
+        holds: None,
+        confidence: None,
+        value: None,
+        published: None,
+        why_not: Some("<b>why</b>".to_string()),
+    }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
     results
@@ -123,10 +138,12 @@ pub(crate) fn poor_study() -> Results {
 
 /// The document around `points`, with what follows from them filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
-    let mut results = Results {
+    let summary = Summary::of(&points);
+    let advice = summary.advice();
+    let estimates = derive::estimates(&points);
+    Results {
         format: FORMAT,
         machine_fingerprint: "41c64a8e".to_string(),
-        estimates: Vec::new(),
         scalability: Vec::new(),
         plimsoll: "0.1.0".to_string(),
         commit: Some("d125bf3a90c1".to_string()),
@@ -145,16 +162,15 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             text: None,
         },
         points,
-        noise_floor: BTreeMap::new(),
-        interference: Vec::new(),
-        advice: Vec::new(),
+        noise_floor: derive::noise(&estimates),
+        interference: derive::interference(&estimates),
+        estimates,
+        advice,
         knees: Vec::new(),
         claims: Vec::new(),
         checks: None,
         warnings,
-    };
-    analysis::complete(&mut results, &[]);
-    results
+    }
 }
 
 fn settings() -> BTreeMap<String, serde_json::Value> {
