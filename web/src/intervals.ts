@@ -18,7 +18,7 @@ export function drawIntervals(chart: IntervalChart, width: number, run: string, 
 function drawPanel(chart: IntervalChart, panel: IntervalPanel, width: number, run: string, tooltip: Tooltip): SVGSVGElement {
   const all = chart.panels.flatMap((other) => other.rows);
   const longest = Math.max(...all.flatMap((row) => [row.name.length, row.detail.length * 0.9]), 4);
-  const left = Math.min(longest * 7 + 14, width * 0.38);
+  const left = Math.min(longest * 7.5 + 14, width * 0.42);
   const right = Math.max(...all.map((row) => figure(row.value, chart.unit).length)) * 7.5 + 10;
   const tall = all.some((row) => row.detail) ? ROW.detailed : ROW.plain;
   const frame: Frame = { width, height: panel.rows.length * tall + 58, left, right, top: 8, bottom: 50 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Chart, DistributionPanel, DistributionSeries, figure, numbers};
-use super::layout::{figure_cell, section, table, text};
+use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, estimates_table, key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
@@ -76,9 +76,7 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
     if rows.is_empty() {
         return html! {};
     }
-    let mut columns = keyed(page, &[]);
-    columns.push(text("Which"));
-    columns.extend(["Completed", "Per second", "Mean", "p50", "p95", "p99"].map(super::layout::number));
+    let columns = keyed(page, &["Which", "Completed", "Per second", "Mean", "p50", "p95", "p99"]);
     html! {
         details {
             summary { (heading) }
@@ -86,13 +84,14 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
                 @for (estimate, name, part) in rows.iter().take(PARTS_MAX) {
                     tr {
                         (key_cells(page, estimate))
-                        td { (name) }
+                        td class="n" { (name) }
                         (count_cell(Some(part.completed)))
                         (figure_cell(Some(rate(part.throughput_per_s))))
                         (figure_cell(part.latency_us.map(|l| duration_us(l.mean))))
                         @for us in [part.latency_us.and_then(|l| l.p50), part.latency_us.and_then(|l| l.p95), part.latency_us.and_then(|l| l.p99)] {
                             (figure_cell(us.map(|us| duration_us(us as f64))))
                         }
+                        (page.run_links(estimate))
                     }
                 }
             }))
