@@ -38,10 +38,19 @@ impl Default for EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     locks: LockTable,
-    tables: RwLock<Vec<Arc<RowTable>>>,
+    tables: RwLock<Tables>,
     /// Counts transactions.
     serial: AtomicU64,
     retry_max: u32,
+}
+
+/// Every table by its number.
+#[derive(Debug, Default)]
+struct Tables {
+    /// `None` where a table was dropped: numbers are never given twice, for locks are named by them.
+    list: Vec<Option<Arc<RowTable>>>,
+    /// How many indexes were made so far; the next one's number.
+    indexes: u32,
 }
 
 impl Engine {
@@ -58,18 +67,25 @@ impl Engine {
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
         let mut tables = self.tables.write();
-        let first_index = tables.iter().map(|table| table.indexes.len()).sum::<usize>() as u32;
-        let table = Arc::new(RowTable::new(tables.len() as u32, first_index, spec)?);
-        tables.push(Arc::clone(&table));
+        let table = Arc::new(RowTable::new(tables.list.len() as u32, tables.indexes, spec)?);
+        tables.indexes += table.indexes.len() as u32;
+        tables.list.push(Some(Arc::clone(&table)));
         Ok(table)
+    }
+
+    /// Forgets a table; its rows go when nobody holds it any more. No transaction that uses it is under way, and none will
+    /// begin.
+    pub fn drop_table(&self, number: u32) {
+        self.tables.write().list[number as usize] = None;
     }
 
     /// The table of that number.
     ///
     /// # Panics
-    /// If there is none: numbers come from [`create_table`](Self::create_table).
+    /// If there is none: numbers come from [`create_table`](Self::create_table), and who drops a table uses it no more.
     pub fn row_table(&self, number: u32) -> Arc<RowTable> {
-        Arc::clone(&self.tables.read()[number as usize])
+        let tables = self.tables.read();
+        Arc::clone(tables.list[number as usize].as_ref().expect("a table that was dropped is used no more"))
     }
 
     /// Opens a connection.

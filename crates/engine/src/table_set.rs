@@ -150,6 +150,15 @@ impl TableSet {
     }
 }
 
+impl Drop for TableSet {
+    /// The engine forgets the tables with the set: nobody else knows their numbers.
+    fn drop(&mut self) {
+        for rows in self.tables.iter().filter_map(|entry| entry.rows.as_ref()) {
+            self.engine.drop_table(rows.number);
+        }
+    }
+}
+
 impl Entry {
     fn name(&self) -> &str {
         &self.declaration.spec.name

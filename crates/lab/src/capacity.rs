@@ -1,11 +1,18 @@
 //! Whether data will fit, asked before anything is loaded.
 
-use plimsoll_workload::benchmark::Benchmark;
+use std::collections::BTreeMap;
 
+use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::registry::make;
+
+use crate::plan::{Plan, Setting};
 use crate::units::bytes;
 
 /// Loading needs the data once more for a moment: as it comes, and as it is kept.
 const LOADING_FACTOR: f64 = 1.5;
+
+/// Settings that are looked at; more differ in what does not matter for size, or would take years to run.
+const SETTINGS_MAX: usize = 10_000;
 
 /// The data cannot fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +26,7 @@ pub struct DoesNotFit {
     pub free: u64,
 }
 
-/// Whether the data of these benchmarks fits into so many free bytes, if that is known.
+/// Whether the data of these benchmarks, each of which loads its own, fits into so many free bytes, if that is known.
 pub fn check_fits(benchmarks: &[&dyn Benchmark], free: Option<u64>) -> Result<(), DoesNotFit> {
     let needed = (benchmarks.iter().map(|one| one.estimated_bytes() as f64).sum::<f64>() * LOADING_FACTOR) as u64;
     match free {
@@ -29,6 +36,23 @@ pub fn check_fits(benchmarks: &[&dyn Benchmark], free: Option<u64>) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the data of each setting of a plan fits; a setting's workloads may share data.
+pub fn check_plan_fits(plan: &Plan, free: Option<u64>) -> Result<(), DoesNotFit> {
+    plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
+        let benchmarks = benchmarks(plan, &setting);
+        let distinct: Vec<&dyn Benchmark> = benchmarks.values().map(AsRef::as_ref).collect();
+        check_fits(&distinct, free)
+    })
+}
+
+/// One benchmark for each data that a setting has. Plans are checked, so that each of them can be made.
+fn benchmarks(plan: &Plan, setting: &Setting) -> BTreeMap<String, Box<dyn Benchmark>> {
+    let made = setting.workloads.iter().filter_map(|workload| {
+        make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed).ok()
+    });
+    made.map(|(benchmark, _)| (benchmark.data(), benchmark)).collect()
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
-use crate::plan::{Plan, Warmup};
+use crate::plan::{Axis, Place, Plan};
+use plimsoll_workload::driver::WarmUp;
 use crate::record::RunRecord;
-use crate::results::{Experiment, FORMAT, Results, SweptAxis};
+use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
 
 /// Where and when something was measured, by what.
@@ -30,8 +31,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let mut settings = targets.settings(&plan.url, &plan.base.options);
     let mut set = |name: String, value: Value| settings.insert(name, value);
     set("run.warmup".to_owned(), match plan.run.warmup {
-        Warmup::For(length) => format!("{}s", length.as_secs_f64()).into(),
-        Warmup::UntilSteady(at_most) => format!("steady {}s", at_most.as_secs_f64()).into(),
+        WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
+        WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
     });
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
     set("run.repeats".to_owned(), plan.run.repeats.into());
@@ -54,6 +55,15 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
         }
     }
     settings
+}
+
+fn swept(axis: &Axis) -> SweptAxis {
+    let role = match &axis.place {
+        Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
+        Place::Workload(_, field) if field == "clients" => AxisRole::Clients,
+        _ => AxisRole::Other,
+    };
+    SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
 }
 
 /// The document. Everything but the points and the claims follows from them.
@@ -84,7 +94,7 @@ pub fn document(
             study: plan.study.clone(),
             settings_hash: settings_hash(&settings),
             settings,
-            sweep: plan.axes.iter().map(|axis| SweptAxis { key: axis.key.clone(), values: axis.values.clone() }).collect(),
+            sweep: plan.axes.iter().map(swept).collect(),
             arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
             workloads: plan.base.workloads.iter().map(|workload| workload.name.clone()).collect(),
             text: plan.text.clone(),

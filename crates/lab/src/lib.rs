@@ -5,15 +5,22 @@
 //! says where response time went, [`summary`] turns points into the sentences and ratios people read, [`table`] prints
 //! them, [`report`] draws them. [`capacity`] asks before whether the data fits, [`run_directory`] keeps what came of it. `units` is how numbers are written everywhere.
 
+pub mod analysis;
 pub mod capacity;
 pub mod claim;
+pub mod compare;
+pub mod document;
+pub mod experiment;
+pub mod fingerprint;
 pub mod histograms;
 pub mod journal;
+mod latency;
 pub mod plan;
 pub mod record;
 pub mod report;
 pub mod results;
 pub mod run_directory;
+pub mod runner;
 pub mod samples;
 pub mod sensors;
 pub mod study;
@@ -22,3 +29,4 @@ pub mod table;
 pub mod targets;
 pub mod time_share;
 mod units;
+mod wording;

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_workload::driver::ClientOptions;
+use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::claim::Claim;
@@ -95,7 +96,7 @@ pub struct Arm {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// What comes before each window.
-    pub warmup: Warmup,
+    pub warmup: WarmUp,
     /// The length of each window.
     pub measure: Duration,
     /// How often each arm of each setting runs.
@@ -108,17 +109,9 @@ pub struct RunPlan {
     pub search: Search,
 }
 
-/// What comes before each window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Warmup {
-    /// So long.
-    For(Duration),
-    /// Until throughput is steady, by the rule of [`plimsoll_workload::driver`], but at most so long.
-    UntilSteady(Duration),
-}
-
 /// When data is loaded anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reload {
     /// Before each run of a workload whose data an earlier run has made grow.
     #[default]
@@ -130,7 +123,8 @@ pub enum Reload {
 }
 
 /// Which settings of a sweep are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// All of them.
     #[default]
@@ -139,9 +133,161 @@ pub enum Search {
     Knee,
 }
 
+impl RunPlan {
+    /// What the driver is told.
+    pub fn window(&self) -> Window {
+        Window { warmup: self.warmup, measure: self.measure }
+    }
+}
+
 impl Plan {
     /// How many settings the sweep has; `None` if more than can be counted. 1 if nothing is swept.
     pub fn setting_count(&self) -> Option<usize> {
         self.axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()))
+    }
+
+    /// The number of values of each axis.
+    pub fn axis_lengths(&self) -> Vec<usize> {
+        self.axes.iter().map(|axis| axis.values.len()).collect()
+    }
+
+    /// The number of the setting that has these values, told as a position on each axis.
+    pub fn setting_number(&self, positions: &[usize]) -> usize {
+        let axes = self.axes.iter().zip(positions);
+        axes.fold(0, |number, (axis, position)| number * axis.values.len() + position)
+    }
+
+    /// The setting of that number, from 0: the last axis changes fastest.
+    ///
+    /// # Panics
+    /// If there is no setting of that number, or if a value of the plan is not one that its place can have; plans that were
+    /// resolved from a file have none.
+    pub fn setting(&self, number: usize) -> Setting {
+        assert!(self.setting_count().is_none_or(|count| number < count), "there is no setting {number}");
+        let mut setting = self.base.clone();
+        for (axis, position) in self.axes.iter().zip(positions(number, &self.axis_lengths())) {
+            let value = &axis.values[position];
+            setting.apply(&axis.place, value).expect("every value of a plan was checked");
+            setting.swept.insert(axis.key.clone(), value.clone());
+        }
+        setting
+    }
+
+    /// Every setting in order, made as it is asked for.
+    pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
+        (0..self.setting_count().unwrap_or(usize::MAX)).map(|number| self.setting(number))
+    }
+
+    /// How many runs it takes: arms of all settings once in each block, and, where there are several settings, those of
+    /// the first once more in each block (A/A). Where only a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
+    pub fn run_count(&self) -> usize {
+        let settings = match self.run.search {
+            Search::Grid => self.setting_count().unwrap_or(usize::MAX),
+            Search::Knee => {
+                let visited = self.axes.iter().map(|axis| match axis.numbers() {
+                    Some(_) => visited_by_bisection(axis.values.len()),
+                    None => axis.values.len(),
+                });
+                visited.fold(1, usize::saturating_mul)
+            }
+        };
+        // A single setting has only its repeats to show the noise.
+        let twice = usize::from(settings > 1);
+        settings.saturating_add(twice).saturating_mul(self.arms.len()).saturating_mul(self.run.repeats as usize)
+    }
+
+    /// How long warm-ups and windows take together; loading comes on top. Where warm-up lasts until throughput is steady,
+    /// the longest that it can.
+    pub fn estimated_time(&self) -> Duration {
+        let warmup = self.run.warmup.at_most();
+        let runs = u32::try_from(self.run_count()).unwrap_or(u32::MAX);
+        warmup.saturating_add(self.run.measure).saturating_mul(runs)
+    }
+}
+
+/// How many of so many values a bisection looks at: both ends, then one of each half that is left.
+fn visited_by_bisection(count: usize) -> usize {
+    count.min(2 + count.next_power_of_two().ilog2() as usize)
+}
+
+/// The digits of a setting's number, one position per axis, where the last axis changes fastest.
+pub(crate) fn positions(number: usize, lengths: &[usize]) -> Vec<usize> {
+    let mut rest = number;
+    let mut positions: Vec<usize> = lengths
+        .iter()
+        .rev()
+        .map(|length| {
+            let position = rest % length;
+            rest /= length;
+            position
+        })
+        .collect();
+    positions.reverse();
+    positions
+}
+
+impl Axis {
+    /// Its values as numbers, if all of them are.
+    pub fn numbers(&self) -> Option<Vec<f64>> {
+        self.values.iter().map(Value::as_f64).collect()
+    }
+}
+
+impl Setting {
+    /// Puts a value into its place. The error says what the value should have been.
+    pub(crate) fn apply(&mut self, place: &Place, value: &Value) -> Result<(), String> {
+        match place {
+            Place::Option(name) => {
+                self.options.insert(name.clone(), option_text(value));
+                Ok(())
+            }
+            Place::Workload(position, field) => self.workloads[*position].set(field, value),
+        }
+    }
+}
+
+/// A value of an option as a target takes it.
+pub(crate) fn option_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
+pub const WORKLOAD_FIELDS: [&str; 5] = ["scale", "clients", "think", "rate", "priority"];
+
+/// More clients than this are threads that no machine runs.
+const CLIENTS_MAX: u64 = 100_000;
+
+impl PlannedWorkload {
+    /// Sets one of [`WORKLOAD_FIELDS`] or a parameter. Whether the benchmark has such a scale or parameter is not its
+    /// question. The error says what the value should have been.
+    pub(crate) fn set(&mut self, field: &str, value: &Value) -> Result<(), String> {
+        let number = || value.as_f64().filter(|number| number.is_finite());
+        let text = |example: &str| {
+            value.as_str().ok_or_else(|| format!("`{field}` is a text, as in {example}; this is {value}"))
+        };
+        match field {
+            "scale" => self.scale = number().ok_or_else(|| format!("`scale` is a number; this is {value}"))?,
+            "clients" => {
+                let clients = value.as_u64().filter(|clients| (1..=CLIENTS_MAX).contains(clients));
+                let wrong = || format!("`clients` is a whole number from 1 to {CLIENTS_MAX}; this is {value}");
+                self.clients.clients = clients.ok_or_else(wrong)? as usize;
+            }
+            "think" => {
+                self.clients.think = text("\"exp 10ms\"")?.parse::<Delay>().map_err(|error| error.to_string())?
+            }
+            "rate" => {
+                let rate = number().filter(|rate| *rate > 0.0);
+                let wrong = || format!("`rate` is a number of requests per second above 0; this is {value}");
+                self.clients.rate = Some(rate.ok_or_else(wrong)?);
+            }
+            "priority" => {
+                let rule = text("\"high:0.1\"")?.parse::<PriorityRule>();
+                self.clients.priority = rule.map_err(|error| error.to_string())?;
+            }
+            parameter => {
+                self.parameters.insert(parameter.to_owned(), value.clone());
+            }
+        }
+        Ok(())
     }
 }

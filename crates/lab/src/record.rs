@@ -49,7 +49,7 @@ pub struct SampleRow {
     /// Mean latency of the completed requests, microseconds; `None` if none completed.
     pub latency_mean_us: Option<f64>,
     /// The largest, microseconds.
-    pub latency_max_us: Option<u64>,
+    pub latency_max_us: Option<f64>,
     /// Attempts that came to nothing.
     pub aborted: Aborted,
     /// Time that requests which ended in this second waited for locks; `None` where the target cannot tell.

@@ -83,6 +83,20 @@ pub struct SweptAxis {
     pub key: String,
     /// Its values, in the order of the file.
     pub values: Vec<serde_json::Value>,
+    /// What it is an amount of.
+    pub role: AxisRole,
+}
+
+/// What the values of a sweep are amounts of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisRole {
+    /// Something that work is given, of which more helps or is useless: its smallest sufficient amount is a knee.
+    Allocation,
+    /// Clients that ask at once.
+    Clients,
+    /// Anything else: the size of the data, a policy, a query.
+    Other,
 }
 
 /// A figure with its 95 % confidence interval over repeats.
@@ -388,7 +402,7 @@ pub struct Locks {
 }
 
 /// What the devices did within the window.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// CPU time of this process over window times cores, 0 to 1.
     pub cpu_busy: Option<f64>,

@@ -18,8 +18,6 @@ mod order;
 mod point;
 mod search;
 mod store;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,11 +94,13 @@ pub enum RunError {
 /// Who watches a runner, and what stops it.
 pub struct Watch<'a> {
     /// Told what is being done, several times a second.
-    pub progress: &'a mut dyn FnMut(RunProgress<'_>),
+    pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
     /// Given each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
     /// Set by Ctrl-C: the run at hand is finished, and no other begins.
     pub stop: &'a AtomicBool,
+    /// Seconds since the experiment began.
+    pub elapsed_s: &'a dyn Fn() -> f64,
 }
 
 /// What came of running a plan.
@@ -210,10 +210,12 @@ impl<'a> Runner<'a> {
         let mut observer = SensorObserver::new(&mut tick);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
+        let began_s = (watch.elapsed_s)();
         let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
         let measured = measured.map_err(|error| RunError::Run { run: name(), error })?;
         let reading = observer.finish().expect("a run that succeeds has closed its window");
-        Ok(point::record(id, setting, arm, &measured, reading))
+        let at_s = began_s + measured.opened_at.as_secs_f64();
+        Ok(point::record(id, at_s, setting, arm, &measured, reading))
     }
 }
 

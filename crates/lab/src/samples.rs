@@ -101,7 +101,7 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         whole("completed", &|row| Some(row.sample.completed)),
         float("throughput_per_s", &|row| Some(row.sample.throughput_per_s)),
         float("latency_mean_us", &|row| row.sample.latency_mean_us),
-        whole("latency_max_us", &|row| row.sample.latency_max_us),
+        float("latency_max_us", &|row| row.sample.latency_max_us),
         whole("aborted_deadlock", &|row| Some(row.sample.aborted.deadlock)),
         whole("aborted_preempted", &|row| Some(row.sample.aborted.preempted)),
         whole("aborted_user", &|row| Some(row.sample.aborted.user)),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::record::RunId;
     use crate::report::fixture;
-    use crate::results::{Aborted, Device};
+    use crate::results::{Aborted, AxisRole, Device};
 
     fn record(dop: u64, policy: &str, seconds: usize) -> RunRecord {
         let mut point = fixture::study().points.swap_remove(0);
@@ -148,8 +148,8 @@ mod tests {
     fn every_row_says_what_it_is_of() {
         let mut results = fixture::study();
         results.experiment.sweep = vec![
-            SweptAxis { key: "dop".to_owned(), values: vec![json!(1), json!(2)] },
-            SweptAxis { key: "lock_policy".to_owned(), values: vec![json!("standard"), json!("nprio")] },
+            SweptAxis { key: "dop".to_owned(), values: vec![json!(1), json!(2)], role: AxisRole::Allocation },
+            SweptAxis { key: "lock_policy".to_owned(), values: vec![json!("standard"), json!("nprio")], role: AxisRole::Other },
         ];
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let records = [record(1, "standard", 3), record(2, "nprio", 2)];

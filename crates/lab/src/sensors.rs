@@ -24,6 +24,37 @@ pub struct WindowSensors {
     opened: Instant,
 }
 
+/// What the devices do, lap by lap.
+#[derive(Debug)]
+pub struct DeviceMeter {
+    cores: usize,
+    device: DeviceSample,
+    process_cpu: Duration,
+    began: Instant,
+}
+
+impl DeviceMeter {
+    /// Begins the first lap.
+    pub fn start() -> Self {
+        DeviceMeter {
+            cores: cores_usable(),
+            device: DeviceSample::read(),
+            process_cpu: process_cpu_time(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Ends a lap, begins the next, and tells what the devices did in it.
+    pub fn lap(&mut self) -> Device {
+        let ended = std::mem::replace(self, DeviceMeter::start());
+        let window = self.began.saturating_duration_since(ended.began);
+        let process_cpu = self.process_cpu.saturating_sub(ended.process_cpu);
+        let device = self.device.since(&ended.device, window);
+        // Why figures are missing is told of the whole window.
+        device_of(device, process_cpu, window, self.cores, &mut BTreeSet::new())
+    }
+}
+
 /// Sensors of the threads of one workload.
 #[derive(Debug)]
 struct GroupSensors {

@@ -11,17 +11,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::Point;
+use crate::results::{Interval, Point, Results};
 
 mod advice;
 mod arm;
 mod compare;
-mod equal_mix;
+pub(crate) mod equal_mix;
 #[cfg(test)]
 mod tests;
 
 pub use arm::{Arm, Percentile, Rates, Run, Spread};
-pub use compare::{Ratio, Tail};
+pub use compare::Tail;
 
 /// The points of one setting, sorted by workload and arm.
 #[derive(Debug, Clone)]
@@ -45,17 +45,17 @@ pub struct Workload<'a> {
     pub alone: Arm<'a>,
     /// Its runs beside the others.
     pub together: Arm<'a>,
-    /// Half the spread between repeats relative to their mean, of the arm where that is larger. `None` where no arm has
-    /// two valid repeats that completed anything.
+    /// The least relative difference that is not taken for noise; `None` with a single repeat.
     pub noise_floor: Option<f64>,
     /// Throughput together over throughput alone. `None` unless both were measured and something completed alone.
-    pub interference: Option<Ratio>,
+    pub interference: Option<Interval>,
 }
 
 impl<'a> Summary<'a> {
-    /// Sorts `points`. A study has one setting; of a sweep, the points of the first setting are taken, since a mean over
+    /// Sorts the points. A study has one setting; of a sweep, the points of the first setting are taken, since a mean over
     /// different settings means nothing.
-    pub fn of(points: &'a [Point]) -> Self {
+    pub fn of(results: &'a Results) -> Self {
+        let points = &results.points;
         let setting = points.first().map(|point| &point.setting);
         let mut others: Vec<&BTreeMap<_, _>> = Vec::new();
         for point in points.iter().filter(|point| Some(&point.setting) != setting) {
@@ -63,7 +63,8 @@ impl<'a> Summary<'a> {
                 others.push(&point.setting);
             }
         }
-        let points = points.iter().filter(|point| Some(&point.setting) == setting).collect::<Vec<_>>();
+        let points = points.iter().filter(|point| Some(&point.setting) == setting && !point.is_again);
+        let points = points.filter(|point| is_together(point) || point.arm.starts_with("alone:")).collect::<Vec<_>>();
         let mut workloads: Vec<Workload<'a>> = Vec::new();
         // The points ran in random order; the order of workloads within the shared arm is the experiment's.
         let shared_first = points.iter().filter(|p| is_together(p)).chain(points.iter().filter(|p| !is_together(p)));
@@ -87,8 +88,11 @@ impl<'a> Summary<'a> {
             }
         }
         for workload in &mut workloads {
-            workload.noise_floor = compare::noise_floor(&workload.alone, &workload.together);
-            workload.interference = compare::interference(&workload.alone, &workload.together);
+            workload.noise_floor = results.noise_floor.get(workload.name).and_then(|noise| noise.floor);
+            let ratio = results.interference.iter().find(|ratio| {
+                ratio.workload == workload.name && ratio.arm == TOGETHER && Some(&ratio.setting) == setting
+            });
+            workload.interference = ratio.map(|ratio| ratio.ratio);
         }
         Self { workloads, settings_left_out: others.len() }
     }
@@ -122,6 +126,9 @@ impl Workload<'_> {
     }
 }
 
+/// The arm in which all workloads run.
+pub(crate) const TOGETHER: &str = "together";
+
 fn is_together(point: &Point) -> bool {
-    point.arm == "together"
+    point.arm == TOGETHER
 }

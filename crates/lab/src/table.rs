@@ -3,9 +3,13 @@
 //! Plain text unless colour is asked for, so that it can be piped, pasted and compared.
 
 use crate::results::{Point, Results};
-use crate::summary::Summary;
+use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
 
+mod claims;
+pub mod comparison;
+pub mod reproduction;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -28,15 +32,22 @@ pub struct Options {
 /// The whole text, ending in a line break.
 pub fn render(results: &Results, options: &Options) -> String {
     let style = Style { colour: options.colour };
-    let summary = Summary::of(&results.points);
+    let summary = Summary::of(results);
     let mut out = Vec::new();
     header(&mut out, results, &summary, style);
-    if summary.settings_left_out > 0 {
-        out.push(format!("first setting only; {} more in the report", summary.settings_left_out));
+    let arms = results.experiment.arms.iter();
+    if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
+        out.extend(sweep::lines(results));
+    } else {
+        for workload in &summary.workloads {
+            out.push(String::new());
+            workload::section(&mut out, workload, style);
+        }
     }
-    for workload in &summary.workloads {
+    if !results.claims.is_empty() {
         out.push(String::new());
-        workload::section(&mut out, workload, style);
+        out.push(style.bold("Claims"));
+        out.extend(results.claims.iter().flat_map(claims::lines));
     }
     if !results.advice.is_empty() {
         out.push(String::new());

@@ -10,7 +10,7 @@ use plimsoll_workload::driver::{Delay, PriorityRule};
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
+    after_help = "Exit codes: 0 success, 1 a claim or check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
 )]
 pub struct Arguments {
     /// What to do.
@@ -28,6 +28,17 @@ pub enum Command {
     Study(StudyOptions),
     /// Run one workload and report throughput, latency and where time went
     Bench(BenchOptions),
+    /// Run an experiment file: sweeps, arms, claims
+    ///
+    /// Exits with 1 if a claim does not hold. Ctrl-C finishes the run at hand; what was measured is kept, and --resume
+    /// goes on with it.
+    Run(RunOptions),
+    /// Run the experiments of the published studies: published, ours, holds
+    Reproduce(ReproduceOptions),
+    /// Write a report anew from the results of a run, or one of several runs
+    Report(ReportOptions),
+    /// Compare two runs of an experiment: faster, slower, or no difference seen
+    Compare(CompareOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
@@ -96,6 +107,77 @@ pub struct BenchOptions {
     /// The seed of everything that is drawn
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll run`.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// The experiment
+    #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
+    pub experiment: Option<PathBuf>,
+    /// Go on with a run that was stopped or killed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick"])]
+    pub resume: Option<PathBuf>,
+    /// Where everything goes [default: runs/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Run a part of it only: arms and values, as in dop=2,together
+    #[arg(long, value_name = "POINT")]
+    pub only: Option<String>,
+    /// Small data and short runs, by the file's [quick] table
+    #[arg(long)]
+    pub quick: bool,
+    /// Run it even if it takes more than 12 hours
+    #[arg(long)]
+    pub yes: bool,
+    /// Print results.json instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceOptions {
+    /// A study (SR, SI, MW, GA, NO) or the name of one experiment [default: all]
+    #[arg(value_name = "STUDY")]
+    pub study: Option<String>,
+    /// Small data and short runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Where everything goes [default: runs/reproduce-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll report`.
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// The folders of the runs
+    #[arg(value_name = "DIR", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The file to write [default, of one run: report.html in its folder]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `plimsoll compare`.
+#[derive(Debug, Args)]
+pub struct CompareOptions {
+    /// The folder of the run to compare with
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
+    /// The folder of the run that is compared
+    #[arg(value_name = "DIR")]
+    pub run: PathBuf,
+    /// Compare even if workloads or machines differ
+    #[arg(long)]
+    pub anyway: bool,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

@@ -1,22 +1,29 @@
 //! `plimsoll bench`: one workload, one run.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plimsoll_lab::study::{StudyPlan, StudyWorkload, document, measure, settings};
+use plimsoll_lab::capacity;
+use plimsoll_lab::document::{document, settings};
+use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_lab::record::RunRecord;
+use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
-use plimsoll_workload::driver::{ClientOptions, Window};
+use plimsoll_machine::space::available_memory;
+use plimsoll_workload::driver::{ClientOptions, WarmUp};
 use plimsoll_workload::registry::benchmark;
 
 use crate::arguments::BenchOptions;
 use crate::check::{exit_code, print_lines};
+use crate::experiment::run_failure;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::loading::{load, parse_target};
 use crate::progress::Progress;
 use crate::provenance::Beginning;
-use crate::study::study_failure;
+use crate::study::target_options;
+use crate::targets::TARGETS;
 
 /// The longest window that makes sense, so that a typing error does not run for years.
 const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
@@ -24,32 +31,27 @@ const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 /// Runs one workload.
 pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let beginning = Beginning::now();
-    let target = parse_target(&options.target)?;
-    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
-    let plan = StudyPlan { window: window(options)?, blocks: 1, seed: options.seed };
-    let client_options = ClientOptions {
-        clients: options.clients,
-        think: options.think,
-        rate: options.rate,
-        priority: options.priority,
-        seed: options.seed,
-        ..ClientOptions::default()
-    };
+    let plan = plan(options)?;
+    capacity::check_plan_fits(&plan, available_memory()).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
-    let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
-    let workloads = [StudyWorkload { name: benchmark.name(), benchmark: benchmark.as_ref(), options: &client_options }];
-    let mut tick = |step: plimsoll_lab::study::StudyProgress<'_>| progress.show_study(step, plan.window);
-    let measured = measure(&database, &workloads, &plan, &mut tick, stop).map_err(study_failure)?;
-    if measured.stopped {
+    let mut runner = Runner::new(&plan, &TARGETS);
+    let outcome = {
+        let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, &plan);
+        let mut keep = |_: &RunRecord| Ok(());
+        let elapsed_s = || beginning.elapsed_s();
+        let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
+        runner.run(&Selection::default(), Vec::new(), &mut watch).map_err(|error| run_failure(error, None))?
+    };
+    if outcome.records.is_empty() {
         return Err(Failure::Interrupted("stopped before the run was complete".to_owned()));
     }
-    let mut settings = settings(&workloads, &plan, target.settings());
-    settings.insert(format!("{}.scale", benchmark.name()), scale.into());
-    let mut results = document("bench", beginning.provenance(), MachineFacts::read(), settings, measured);
+    let (settings, machine) = (settings(&plan, &TARGETS), MachineFacts::read());
+    let provenance = beginning.provenance();
+    let mut results = document(&plan, settings, provenance, machine, &outcome.records, Vec::new());
     if options.check {
         progress.show("checking", 0, 1);
-        results.checks = Some(benchmark.check(&database).map_err(Failure::world)?);
+        results.checks = Some(runner.check().map_err(Failure::world)?);
     }
     progress.clear();
     if options.json {
@@ -61,12 +63,53 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     Ok(exit_code(results.checks.as_deref().unwrap_or_default()))
 }
 
-fn window(options: &BenchOptions) -> Result<Window, Failure> {
+/// One workload, one setting, one run.
+fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
+    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
+    let clients = ClientOptions {
+        clients: options.clients,
+        think: options.think,
+        rate: options.rate,
+        priority: options.priority,
+        seed: options.seed,
+        ..ClientOptions::default()
+    };
+    let name = benchmark.name().to_owned();
+    let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
+    let workload = PlannedWorkload { name: name.clone(), kind: name, scale, parameters: BTreeMap::new(), clients };
+    let (warmup, measure) = window(options)?;
+    Ok(Plan {
+        name: "bench".to_owned(),
+        title: None,
+        study: None,
+        text: None,
+        url: options.target.target.clone(),
+        base: Setting {
+            swept: BTreeMap::new(),
+            options: target_options(&options.target)?,
+            workloads: vec![workload],
+        },
+        axes: Vec::new(),
+        arms: vec![arm],
+        run: RunPlan {
+            warmup: WarmUp::For(warmup),
+            measure,
+            repeats: 1,
+            seed: options.seed,
+            reload: Reload::default(),
+            search: Search::default(),
+        },
+        claims: Vec::new(),
+    })
+}
+
+/// Warm-up and measurement.
+fn window(options: &BenchOptions) -> Result<(Duration, Duration), Failure> {
     let warmup = options.warmup.unwrap_or((options.seconds / 5.0).min(5.0));
     let duration = |name: &str, seconds: f64, least: f64| {
         let is_sound = (least..=SECONDS_MAX).contains(&seconds);
         let problem = || anyhow::anyhow!("--{name} {seconds}: give a number of seconds from {least} to {SECONDS_MAX}");
         is_sound.then(|| Duration::from_secs_f64(seconds)).ok_or_else(problem).map_err(Failure::Input)
     };
-    Ok(Window { measure: duration("seconds", options.seconds, 0.1)?, warmup: duration("warmup", warmup, 0.0)? })
+    Ok((duration("warmup", warmup, 0.0)?, duration("seconds", options.seconds, 0.1)?))
 }

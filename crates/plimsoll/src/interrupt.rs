@@ -1,19 +1,23 @@
 //! Ctrl-C as a flag that every phase looks at. The second Ctrl-C ends the program at once.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, INTERRUPTED};
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Begins to listen.
+/// Begins to listen, or goes on listening.
 pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("\nstopping; press Ctrl-C again to end at once");
+        eprintln!("\nfinishing the run at hand; press Ctrl-C again to end at once");
     };
-    ctrlc::set_handler(handler).map_err(Failure::world)?;
+    static LISTENS: Once = Once::new();
+    let mut outcome = Ok(());
+    LISTENS.call_once(|| outcome = ctrlc::set_handler(handler));
+    outcome.map_err(Failure::world)?;
     Ok(&STOP)
 }

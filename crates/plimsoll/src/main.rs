@@ -6,13 +6,20 @@
 mod arguments;
 mod bench;
 mod check;
+mod compare;
+mod exhibits;
+mod experiment;
 mod failure;
 mod interrupt;
 mod loading;
 mod machine;
 mod progress;
 mod provenance;
+mod report;
+mod reproduce;
+mod run;
 mod study;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -25,6 +32,10 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Study(options) => study::run(options),
         Command::Bench(options) => bench::run(options),
+        Command::Run(options) => run::run(options),
+        Command::Reproduce(options) => reproduce::run(options),
+        Command::Report(options) => report::run(options),
+        Command::Compare(options) => compare::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
     };

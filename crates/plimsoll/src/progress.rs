@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use plimsoll_lab::study::StudyProgress;
-use plimsoll_workload::driver::Window;
+use plimsoll_lab::plan::Plan;
+use plimsoll_lab::runner::RunProgress;
+use plimsoll_workload::driver::Phase;
 
 /// Reports the steps of one command.
 #[derive(Debug)]
@@ -57,19 +58,24 @@ impl Progress {
         }
     }
 
-    /// How far a study is, in time: what a run takes is known beforehand.
-    pub fn show_study(&self, progress: StudyProgress<'_>, window: Window) {
-        let run_ms = (window.warmup + window.measure).as_millis() as u64;
-        let phase_start = match progress.run.phase {
-            plimsoll_workload::driver::Phase::WarmUp => Duration::ZERO,
-            plimsoll_workload::driver::Phase::Measure => window.warmup,
-            plimsoll_workload::driver::Phase::Finish => window.warmup + window.measure,
+    /// How far an experiment is, in time: what a run takes is known beforehand, but for loading.
+    pub fn show_run(&self, progress: RunProgress<'_>, plan: &Plan) {
+        let (arm, done, all, run) = match progress {
+            RunProgress::Loading { workload, done, all } => return self.show(&format!("loading {workload}"), done, all),
+            RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
         };
-        let in_run = ((phase_start + progress.run.elapsed).as_millis() as u64).min(run_ms);
-        let left_s = ((progress.all - progress.done) as u64 * run_ms).div_ceil(1000);
-        let step = format!("run {} of {}: {}", progress.done + 1, progress.all, progress.arm);
+        let warmup = plan.run.warmup.at_most();
+        let run_ms = (warmup + plan.run.measure).as_millis() as u64;
+        let phase_start = match run.phase {
+            Phase::WarmUp => Duration::ZERO,
+            Phase::Measure => warmup,
+            Phase::Finish => warmup + plan.run.measure,
+        };
+        let in_run = ((phase_start + run.elapsed).as_millis() as u64).min(run_ms);
+        let left_s = ((all - done) as u64 * run_ms).div_ceil(1000);
+        let step = format!("run {} of {all}: {arm}", done + 1);
         let step = if self.bar.is_some() { step } else { format!("{step}, about {left_s} s left") };
-        self.show(&step, progress.done as u64 * run_ms + in_run, progress.all as u64 * run_ms);
+        self.show(&step, done as u64 * run_ms + in_run, all as u64 * run_ms);
     }
 
     /// Takes the bar away, so that results can be printed.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
-use plimsoll_lab::study::Provenance;
+use plimsoll_lab::document::Provenance;
 
 /// The beginning of an experiment.
 #[derive(Debug)]
@@ -18,6 +18,19 @@ impl Beginning {
         Beginning { started: Timestamp::now(), instant: Instant::now() }
     }
 
+    /// When an experiment began that is gone on with, as [`provenance`](Self::provenance) told it; now, if that cannot be read.
+    pub fn earlier(started: &str) -> Self {
+        let now = Beginning::now();
+        let Ok(started) = started.parse::<Timestamp>() else { return now };
+        let since = now.started.duration_since(started).try_into().unwrap_or_default();
+        Beginning { started, instant: now.instant.checked_sub(since).unwrap_or(now.instant) }
+    }
+
+    /// Seconds since then.
+    pub fn elapsed_s(&self) -> f64 {
+        self.instant.elapsed().as_secs_f64()
+    }
+
     /// The time in a form that file names can bear, UTC.
     pub fn file_stamp(&self) -> String {
         self.started.strftime("%Y%m%dT%H%M%SZ").to_string()
@@ -30,7 +43,7 @@ impl Beginning {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: (!commit.is_empty()).then(|| commit.to_owned()),
             started: self.started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            elapsed_s: self.instant.elapsed().as_secs_f64(),
+            elapsed_s: self.elapsed_s(),
         }
     }
 }

@@ -13,9 +13,10 @@ use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions};
-use plimsoll_workload::database::{Database, DatabaseError, Session};
+use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
+use crate::open::set;
 use session::EmbeddedSession;
 
 /// How the embedded engine is to behave.
@@ -31,15 +32,18 @@ pub struct EmbeddedOptions {
 #[derive(Debug)]
 pub struct Embedded {
     engine: Arc<Engine>,
-    queries: Arc<QueryEngine>,
+    /// The options as they are now.
+    options: RwLock<EmbeddedOptions>,
+    queries: RwLock<Arc<QueryEngine>>,
     schemas: RwLock<HashMap<&'static str, Arc<TableSet>>>,
 }
 
 impl Embedded {
     /// An empty database.
     pub fn new(options: EmbeddedOptions) -> Result<Self, QueryError> {
-        let queries = Arc::new(QueryEngine::new(options.queries)?);
-        Ok(Embedded { engine: Engine::new(options.engine), queries, schemas: RwLock::default() })
+        let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
+        let engine = Engine::new(options.engine.clone());
+        Ok(Embedded { engine, options: RwLock::new(options), queries, schemas: RwLock::default() })
     }
 
     /// The tables of a schema, for whoever wants to look beneath.
@@ -73,7 +77,7 @@ impl Database for Embedded {
 
     fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = self.tables(schema)?;
-        let session = EmbeddedSession::new(self.engine.connect(), schema, tables, Arc::clone(&self.queries));
+        let session = EmbeddedSession::new(self.engine.connect(), schema, tables, Arc::clone(&self.queries.read()));
         Ok(Box::new(session))
     }
 
@@ -81,8 +85,27 @@ impl Database for Embedded {
         self.tables(schema)?.refresh().map_err(failed)
     }
 
+    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.schemas.write().remove(schema.name);
+        Ok(())
+    }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        let mut options = self.options.write();
+        let mut changed = options.clone();
+        set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name() {
+            return Ok(OptionChange::NeedsReopening);
+        }
+        // Queries keep nothing between sessions but their threads and plans.
+        let queries = QueryEngine::new(changed.queries.clone());
+        *self.queries.write() = Arc::new(queries.map_err(|error| DatabaseError::Failed(error.to_string()))?);
+        *options = changed;
+        Ok(OptionChange::Applied)
+    }
+
     fn query_threads(&self) -> Vec<i32> {
-        self.queries.thread_ids()
+        self.queries.read().thread_ids()
     }
 }
 

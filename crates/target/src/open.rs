@@ -96,6 +96,16 @@ fn option_list() -> String {
     options.join(", ")
 }
 
+/// Sets one option.
+pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
+    let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
+        name: name.to_owned(),
+        nearest: nearest(name, OPTIONS.iter().map(|known| known.name)),
+    })?;
+    let bad_value = |possible| TargetError::BadValue { name: known.name, value: value.to_owned(), possible };
+    (known.set)(options, value).map_err(bad_value)
+}
+
 impl Target {
     /// Understands a URL and `KEY=VALUE` options.
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
@@ -105,17 +115,14 @@ impl Target {
         let mut target = Target { url: url.to_owned(), options: EmbeddedOptions::default() };
         for option in options {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
-            let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
-                name: name.to_owned(),
-                nearest: nearest(name, OPTIONS.iter().map(|known| known.name)),
-            })?;
-            (known.set)(&mut target.options, value).map_err(|possible| TargetError::BadValue {
-                name: known.name,
-                value: value.to_owned(),
-                possible,
-            })?;
+            set(&mut target.options, name, value)?;
         }
         Ok(target)
+    }
+
+    /// The names of the options that a target has; empty if there is no such target.
+    pub fn option_names(url: &str) -> Vec<&'static str> {
+        if url == DEFAULT_URL { OPTIONS.iter().map(|option| option.name).collect() } else { Vec::new() }
     }
 
     /// Every setting by name, for the record.

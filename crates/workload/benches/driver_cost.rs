@@ -11,9 +11,9 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use criterion::{Criterion, criterion_group, criterion_main};
 use plimsoll_policy::Priority;
-use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome};
+use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
 use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
-use plimsoll_workload::driver::{ClientOptions, Drive, Window, WindowObserver, WorkloadThreads, drive};
+use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, WindowObserver, WorkloadThreads, drive};
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
@@ -32,6 +32,14 @@ impl Benchmark for Nothing {
 
     fn schema(&self) -> &'static Schema {
         &SCHEMA
+    }
+
+    fn data(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
     }
 
     fn transactions(&self) -> &'static [&'static str] {
@@ -73,6 +81,10 @@ impl Client for Nothing {
 
 impl Database for Nothing {
     fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -169,7 +181,7 @@ impl WindowObserver for ProcessorTime {
 fn cost_of_one(options: &ClientOptions, measure: Duration) -> Duration {
     let drives = [Drive { name: "nothing", benchmark: &Nothing, database: &Nothing, options }];
     let mut time = ProcessorTime::default();
-    let window = Window { warmup: Duration::from_millis(20), measure };
+    let window = Window { warmup: WarmUp::For(Duration::from_millis(20)), measure };
     let measured = drive(&drives, window, &mut time, &AtomicBool::new(false)).expect("nothing can fail");
     let completed = measured.workloads[0].all.completed.max(1);
     Duration::from_secs_f64(time.used.as_secs_f64() / completed as f64)

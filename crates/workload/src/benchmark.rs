@@ -15,6 +15,14 @@ pub trait Benchmark: Send + Sync {
     /// Its tables.
     fn schema(&self) -> &'static Schema;
 
+    /// Which data [`load`](Benchmark::load) makes: the schema's name and whatever else the data depend on, as in `tpch:0.1`
+    /// or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share it, loaded once; those with the
+    /// same schema and other strings cannot be in one database. What only changes what clients do is not in it.
+    fn data(&self) -> String;
+
+    /// Whether a run changes the data.
+    fn writes(&self) -> Writes;
+
     /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
     fn transactions(&self) -> &'static [&'static str];
 
@@ -37,6 +45,17 @@ pub trait Benchmark: Send + Sync {
 
     /// Checks what must hold of the data and, where clients of this value have run, of their input.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
+}
+
+/// What a run does to the data that was loaded, the least change first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Writes {
+    /// Nothing: any number of runs find the same data.
+    Nothing,
+    /// It changes values only: data keep their size and distribution, so runs can be compared without loading anew.
+    InPlace,
+    /// It adds or removes rows: a later run finds other data than an earlier one.
+    Grows,
 }
 
 /// One simulated user: draws a request, then runs it, perhaps several times.

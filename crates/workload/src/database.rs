@@ -13,6 +13,9 @@ pub trait Database: Send + Sync {
     /// Creates the tables of a schema, empty.
     fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
 
+    /// Drops the tables of a schema with their data, while no client is connected. Not an error if there are none.
+    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+
     /// Adds rows to a table while no client is connected. May be called from several threads at once.
     fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError>;
 
@@ -27,6 +30,24 @@ pub trait Database: Send + Sync {
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
     fn query_threads(&self) -> Vec<i32>;
+
+    /// Changes an option of the open database, while no client is connected.
+    ///
+    /// Name and value are known to be valid for the target. Options take effect when a database is opened unless an
+    /// implementation says otherwise here.
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        let _ = (name, value);
+        Ok(OptionChange::NeedsReopening)
+    }
+}
+
+/// What became of a request to change an option of an open database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionChange {
+    /// Everything that begins from now on has the new value.
+    Applied,
+    /// Nothing has changed: the database has to be opened anew with the new value.
+    NeedsReopening,
 }
 
 /// One client's connection. Statements outside `begin` … `commit` are an error in the benchmark.

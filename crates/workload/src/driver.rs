@@ -5,13 +5,15 @@
 //! (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of a request: a client that is woken
 //! late, or is still busy when its next request is due, does not thereby make the database look fast.
 //!
-//! There is one clock and one measurement window. The window opens after the warm-up, once the [`WindowObserver`] has
+//! There is one clock and one measurement window. The window opens after the warm-up, whose length is given or found
+//! ([`WarmUp`]; `warm_up` has the rule by which throughput counts as steady), once the [`WindowObserver`] has
 //! attached its sensors, and every figure is judged by it:
 //!
 //! - a request is **completed** in the window if it ended inside; its whole latency counts, wherever it began;
 //! - **work done** credits a request with the share of its time that lay inside the window, at both edges. Over a steady
 //!   state it has the same expectation as the count of completions and less scatter where requests are long relative to
 //!   the window; it presumes that a request progresses evenly;
+//! - **samples** are the same figures for each second of the window, and add up to those of the window;
 //! - **throughput** is work done per second of window for an analytical benchmark, completed requests per second for
 //!   all others.
 //!
@@ -39,9 +41,11 @@ mod pacing;
 mod panic_message;
 mod priority_rule;
 mod recorder;
+mod samples;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod warm_up;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -52,6 +56,8 @@ pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMe
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};
 pub use recorder::LATENCY_MAX;
+pub use samples::Sample;
+pub use warm_up::{WarmUp, WarmUpMeasurement};
 
 use crate::benchmark::Benchmark;
 use crate::database::{Database, DatabaseError};
@@ -72,8 +78,8 @@ pub struct Drive<'a> {
 /// How long to run before measuring, and how long to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Run at least this long first. Opening the observer's sensors comes on top.
-    pub warmup: Duration,
+    /// Run so long first. Opening the observer's sensors comes on top.
+    pub warmup: WarmUp,
     /// Then measure this long.
     pub measure: Duration,
 }
@@ -108,7 +114,7 @@ pub struct Progress {
     pub phase: Phase,
     /// For how long it has been doing so.
     pub elapsed: Duration,
-    /// How long the phase takes; `None` where nobody knows.
+    /// How long the phase takes, or may take at most; `None` where nobody knows.
     pub length: Option<Duration>,
 }
 
@@ -121,6 +127,13 @@ pub trait WindowObserver {
 
     /// The window has ended: read. The clients' threads still live. Not called for a run that fails or is stopped before this.
     fn closed(&mut self);
+
+    /// A whole second of the window has passed, and more of it is left: the end of every [`Sample`] but the last, whose
+    /// end is [`closed`](Self::closed).
+    ///
+    /// Called within some 20 ms of it where a processor is free, before any further `tick`; a coordinator that was late
+    /// by seconds calls it once for each of them.
+    fn second(&mut self) {}
 
     /// Called a few times a second.
     fn tick(&mut self, progress: Progress) {

@@ -2,18 +2,28 @@
 //!
 //! In reading order: [`schema`] says what tables a benchmark has, [`database`] is the trait a target implements,
 //! [`statement`] is a statement in its two forms (SQL text and native row operations), [`benchmark`] is what a benchmark
-//! must provide, [`tpcc`] and [`tpch`] are the benchmarks, [`driver`] makes clients run them and measures, [`memory`] is a
-//! small reference database to test all of this against.
+//! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
+//! Performance Council; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables,
+//! `column_operators` one over columns made for it. [`driver`] makes clients run them and measures, [`memory`] is a small
+//! reference database to test all of this against.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
 //! handed in by the driver's seed.
 
 pub mod benchmark;
+mod column_operators;
 pub mod database;
 pub mod driver;
+mod footprint;
+mod inquiry;
 pub mod memory;
+mod parts;
+#[cfg(test)]
+mod recording;
 pub mod registry;
+pub mod rows;
 pub mod schema;
 pub mod statement;
 pub mod tpcc;
 pub mod tpch;
+mod tpch_operators;

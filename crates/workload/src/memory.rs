@@ -72,6 +72,11 @@ impl Database for MemoryDatabase {
         Ok(())
     }
 
+    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.schemas.lock().remove(schema.name);
+        Ok(())
+    }
+
     fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         self.shared(schema)?.store.lock().load(table, &batch)
     }

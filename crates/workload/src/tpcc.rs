@@ -35,14 +35,30 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress};
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
+use crate::registry::{Entry, Possible};
 use crate::schema::Schema;
 use crate::statement::Statement;
 use audit::Audit;
 use client::TpccClient;
 use deck::TRANSACTIONS;
 use random::{Constants, LAST_NAMES, last_name};
+
+/// As many warehouses as fit the row counts and keys that the schema has room for.
+const WAREHOUSES_MAX: f64 = 100_000.0;
+
+/// TPC-C in the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "tpcc",
+    about: "TPC-C: order entry, five short transactions",
+    source: "TPC-C 5.11",
+    scale_unit: "warehouses",
+    scale_default: 1.0,
+    scale_possible: Possible::Whole { low: 1.0, high: WAREHOUSES_MAX },
+    parameters: &[],
+    make: |scale, _, seed| Box::new(Tpcc::new(scale as u32, seed)),
+};
 
 /// TPC-C at a scale.
 #[derive(Debug)]
@@ -105,6 +121,14 @@ impl Benchmark for Tpcc {
 
     fn schema(&self) -> &'static Schema {
         &schema::SCHEMA
+    }
+
+    fn data(&self) -> String {
+        format!("{}:{}:seed={}", schema::SCHEMA.name, self.warehouses, self.seed)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Grows
     }
 
     fn transactions(&self) -> &'static [&'static str] {

@@ -7,8 +7,12 @@
 //!
 //! The refresh functions, and with them the specification's metrics, are not part of it.
 
-use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
+use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::Schema;
 
 pub mod answers;
@@ -20,11 +24,39 @@ pub mod parameters;
 pub mod queries;
 pub mod tables;
 
+/// TPC-H in the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "tpch",
+    about: "TPC-H: 22 analytical queries",
+    source: "TPC-H, without refresh functions",
+    scale_unit: SCALE_UNIT,
+    scale_default: 1.0,
+    scale_possible: SCALE_POSSIBLE,
+    parameters: &[Parameter {
+        name: "queries",
+        about: "which of the queries are run",
+        default: ParameterValue::List(Cow::Borrowed(&queries::NAMES)),
+        possible: Possible::SomeOf(&queries::NAMES),
+    }],
+    make: |scale, parameters, seed| {
+        let tpch = Tpch::new(scale, seed).expect("the registry has checked the scale");
+        Box::new(tpch.with_queries(parameters.list("queries")))
+    },
+};
+
+/// What the scale of every benchmark over TPC-H's tables counts.
+pub(crate) const SCALE_UNIT: &str = "units of about 1 GB";
+
+/// Which scales a benchmark over TPC-H's tables can have.
+pub(crate) const SCALE_POSSIBLE: Possible = Possible::Number { low: Tpch::SCALE_MIN, high: Tpch::SCALE_MAX };
+
 /// TPC-H at a scale.
 #[derive(Debug, Clone)]
 pub struct Tpch {
     scale: f64,
     seed: u64,
+    /// The queries that clients run, as positions in [`queries::QUERIES`].
+    chosen: Arc<[usize]>,
 }
 
 /// Why there is no such TPC-H.
@@ -47,10 +79,22 @@ impl Tpch {
     /// alone.
     pub fn new(scale: f64, seed: u64) -> Result<Tpch, TpchError> {
         if (Tpch::SCALE_MIN..=Tpch::SCALE_MAX).contains(&scale) {
-            Ok(Tpch { scale, seed })
+            Ok(Tpch { scale, seed, chosen: (0..queries::QUERIES.len()).collect() })
         } else {
             Err(TpchError::Scale(scale))
         }
+    }
+
+    /// The same, with clients that run only the queries of those names. The list of transactions stays that of all 22, so
+    /// that a query has the same position whatever is run beside it.
+    ///
+    /// # Panics
+    /// If there is no query or one has no such name.
+    pub fn with_queries(self, names: &[&str]) -> Tpch {
+        let position = |name: &&str| queries::NAMES.iter().position(|known| known == name);
+        let chosen: Option<Arc<[usize]>> = names.iter().map(position).collect();
+        let chosen = chosen.filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| panic!("no queries {names:?}"));
+        Tpch { chosen, ..self }
     }
 
     /// The scale.
@@ -75,6 +119,14 @@ impl Benchmark for Tpch {
         &tables::SCHEMA
     }
 
+    fn data(&self) -> String {
+        format!("{}:{}", tables::SCHEMA.name, self.scale)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
     fn transactions(&self) -> &'static [&'static str] {
         &queries::NAMES
     }
@@ -92,7 +144,7 @@ impl Benchmark for Tpch {
     }
 
     fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(client::QueryClient::new(self.seed, number, self.scale))
+        Box::new(client::QueryClient::new(self.seed, number, self.scale, self.chosen.clone()))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

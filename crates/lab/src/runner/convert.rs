@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::driver::{AbortCounts, Histogram, PartMeasurement, WorkloadMeasurement};
+use plimsoll_workload::driver::{AbortCounts, PartMeasurement, WorkloadMeasurement};
 
-use crate::results::{Aborted, Counters, Latency, Locks, Part, TimeShare, WorkloadResult};
-
-/// Quantiles that draw a latency distribution: evenly spaced in the number of nines, where tails differ.
-const QUANTILES: [f64; 23] = [
-    0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998,
-    0.999, 0.9999, 1.0,
-];
+use crate::latency;
+use crate::record::SampleRow;
+use crate::results::{Aborted, Counters, Device, Locks, Part, TimeShare, WorkloadResult};
 
 /// What one workload did, in the words of `results.json`.
 pub(super) fn workload_result(
@@ -28,8 +24,8 @@ pub(super) fn workload_result(
         completed: measured.all.completed,
         throughput_per_s: measured.all.throughput_per_s,
         aborted: aborted(&measured.aborted),
-        latency_us: latency(&measured.all.latency_us),
-        latency_distribution: distribution(&measured.all.latency_us),
+        latency_us: latency::figures(&measured.all.latency_us),
+        latency_distribution: latency::distribution(&measured.all.latency_us),
         classes: classes.collect::<BTreeMap<_, _>>(),
         transactions: transactions.collect::<BTreeMap<_, _>>(),
         time_share,
@@ -38,71 +34,30 @@ pub(super) fn workload_result(
     }
 }
 
+/// The seconds of a workload, with what the devices did in each; a second that the observer missed has no device figures.
+pub(super) fn samples<'a>(
+    measured: &'a WorkloadMeasurement,
+    devices: &'a [Device],
+) -> impl Iterator<Item = SampleRow> + 'a {
+    measured.samples.iter().enumerate().map(|(number, sample)| SampleRow {
+        workload: measured.name.clone(),
+        second: sample.at_s,
+        seconds: sample.seconds,
+        completed: sample.completed,
+        throughput_per_s: sample.throughput_per_s,
+        latency_mean_us: sample.latency_mean_us,
+        latency_max_us: sample.latency_max_us,
+        aborted: aborted(&sample.aborted),
+        lock_wait_s: sample.lock_wait_s,
+        device: devices.get(number).copied().unwrap_or_default(),
+    })
+}
+
 fn part(part: &PartMeasurement) -> Part {
-    Part { completed: part.completed, throughput_per_s: part.throughput_per_s, latency_us: latency(&part.latency_us) }
+    Part { completed: part.completed, throughput_per_s: part.throughput_per_s, latency_us: latency::figures(&part.latency_us) }
 }
 
 fn aborted(counts: &AbortCounts) -> Aborted {
     let AbortCounts { deadlock, preempted, user, error } = *counts;
     Aborted { deadlock, preempted, user, error }
-}
-
-/// Latency in figures; a percentile is there only if enough requests completed for one of them to lie beyond it.
-fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
-    if histogram.is_empty() {
-        return None;
-    }
-    // In whole requests out of `one_in`, for 1.0 - 0.9 is a little less than a tenth.
-    let percentile = |quantile, one_in| (histogram.len() >= one_in).then(|| histogram.value_at_quantile(quantile));
-    Some(Latency {
-        mean: histogram.mean(),
-        p50: percentile(0.5, 2),
-        p90: percentile(0.9, 10),
-        p95: percentile(0.95, 20),
-        p99: percentile(0.99, 100),
-        p999: percentile(0.999, 1000),
-        max: histogram.max(),
-    })
-}
-
-/// The points of the distribution that so many requests can tell.
-fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
-    let count = histogram.len() as f64;
-    let known =
-        QUANTILES.into_iter().filter(|quantile| count > 0.0 && (*quantile == 1.0 || count * (1.0 - quantile) >= 1.0));
-    known.map(|quantile| (quantile, histogram.value_at_quantile(quantile))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn histogram(count: u64) -> Histogram<u64> {
-        let mut histogram = Histogram::new(3).expect("three digits");
-        (1..=count).for_each(|value| histogram.record(value).expect("it grows"));
-        histogram
-    }
-
-    #[test]
-    fn percentiles_are_told_only_of_enough_requests() {
-        let check = |count, expect: [Option<u64>; 5]| {
-            let found = latency(&histogram(count)).map(|l| [l.p50, l.p90, l.p95, l.p99, l.p999]);
-            assert_eq!(found, (count > 0).then_some(expect), "{count}");
-        };
-        check(0, [None; 5]);
-        check(1, [None; 5]);
-        check(10, [Some(5), Some(9), None, None, None]);
-        check(100, [Some(50), Some(90), Some(95), Some(99), None]);
-        check(1000, [Some(500), Some(900), Some(950), Some(990), Some(999)]);
-    }
-
-    #[test]
-    fn distributions_ascend_and_end_with_the_largest() {
-        let points = distribution(&histogram(200));
-        assert!(points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{points:?}");
-        assert_eq!(points.first(), Some(&(0.0, 1)));
-        assert_eq!(points.last(), Some(&(1.0, 200)));
-        assert!(points.iter().all(|(quantile, _)| ![0.998, 0.999, 0.9999].contains(quantile)), "{points:?}");
-        assert_eq!(distribution(&histogram(0)), []);
-    }
 }

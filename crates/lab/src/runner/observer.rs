@@ -6,7 +6,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
 use crate::results::{Counters, Device};
-use crate::sensors::{GroupReading, WindowReading, WindowSensors};
+use crate::sensors::{DeviceMeter, GroupReading, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
@@ -15,6 +15,8 @@ pub(super) struct SensorObserver<'a> {
     threads: Vec<WorkloadThreads>,
     sensors: Option<WindowSensors>,
     reading: Option<WindowReading>,
+    meter: Option<DeviceMeter>,
+    seconds: Vec<Device>,
 }
 
 /// What the sensors saw in the window.
@@ -24,6 +26,8 @@ pub(super) struct SensorReading {
     pub workloads: Vec<WorkloadReading>,
     /// What the devices did.
     pub device: Device,
+    /// The same for each second of the window, the rest at its end included.
+    pub seconds: Vec<Device>,
     /// Hardware counters summed over all workloads.
     pub counters: Option<Counters>,
     /// Why figures are missing.
@@ -42,7 +46,7 @@ pub(super) struct WorkloadReading {
 impl<'a> SensorObserver<'a> {
     /// An observer that passes progress on to `tick`.
     pub(super) fn new(tick: &'a mut dyn FnMut(Progress)) -> Self {
-        SensorObserver { tick, threads: Vec::new(), sensors: None, reading: None }
+        SensorObserver { tick, threads: Vec::new(), sensors: None, reading: None, meter: None, seconds: Vec::new() }
     }
 
     /// What was seen; `None` if the window was not closed.
@@ -66,7 +70,13 @@ impl<'a> SensorObserver<'a> {
                 counters: if is_shared { None } else { group.counters },
             });
         }
-        Some(SensorReading { workloads, device: reading.device, counters: reading.counters, warnings })
+        Some(SensorReading {
+            workloads,
+            device: reading.device,
+            seconds: self.seconds,
+            counters: reading.counters,
+            warnings,
+        })
     }
 }
 
@@ -74,9 +84,15 @@ impl WindowObserver for SensorObserver<'_> {
     fn opened(&mut self, threads: &[WorkloadThreads]) {
         self.threads = threads.to_vec();
         self.sensors = Some(WindowSensors::open(&groups(threads)));
+        self.meter = Some(DeviceMeter::start());
+    }
+
+    fn second(&mut self) {
+        self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
     }
 
     fn closed(&mut self) {
+        self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
     }
 

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
@@ -70,31 +69,46 @@ fn told(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Every wanted run of these settings, in the order in which they run. `data` tells what a setting reads: settings with
-/// equal texts share their data.
+/// Every wanted run of these settings, block by block, in the order in which they run. `data` tells what a setting reads:
+/// settings with equal texts share their data.
 pub(super) fn order(
     plan: &Plan,
     selection: &Selection,
     settings: &[usize],
+    data: impl Fn(usize) -> String,
+) -> Vec<RunId> {
+    let blocks = (1..=plan.run.repeats).map(|repeat| runs_of(plan, selection, settings, repeat));
+    in_groups(plan, blocks.collect(), 0, data)
+}
+
+/// Runs in their order: blocks stay, within a block the groups that share data, and within a group its runs, are shuffled
+/// by the plan's seed and the round.
+pub(super) fn in_groups(
+    plan: &Plan,
+    blocks: Vec<Vec<RunId>>,
     round: u64,
     data: impl Fn(usize) -> String,
 ) -> Vec<RunId> {
-    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    settings.iter().for_each(|setting| groups.entry(data(*setting)).or_default().push(*setting));
     let mut random = Pcg64::new(u128::from(plan.run.seed), u128::from(round));
-    let mut runs = Vec::new();
-    for repeat in 1..=plan.run.repeats {
-        let mut block: Vec<Vec<RunId>> = groups.values().map(|group| runs_of(plan, selection, group, repeat)).collect();
-        block.iter_mut().for_each(|group| group.shuffle(&mut random));
-        block.shuffle(&mut random);
-        runs.extend(block.into_iter().flatten());
+    let mut names: BTreeMap<usize, String> = BTreeMap::new();
+    let mut ordered = Vec::new();
+    for block in blocks {
+        let mut groups: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
+        for run in block {
+            let name = names.entry(run.setting).or_insert_with(|| data(run.setting));
+            groups.entry(name.clone()).or_default().push(run);
+        }
+        let mut groups: Vec<Vec<RunId>> = groups.into_values().collect();
+        groups.iter_mut().for_each(|group| group.shuffle(&mut random));
+        groups.shuffle(&mut random);
+        ordered.extend(groups.into_iter().flatten());
     }
-    runs
+    ordered
 }
 
-/// One block's runs of a group. The plan's first setting runs twice where there are others to compare it with (A/A).
-fn runs_of(plan: &Plan, selection: &Selection, group: &[usize], repeat: u32) -> Vec<RunId> {
-    let pairs = group.iter().flat_map(|setting| (0..plan.arms.len()).map(move |arm| (*setting, arm)));
+/// One block's runs. The plan's first setting runs twice where there are others to compare it with (A/A).
+fn runs_of(plan: &Plan, selection: &Selection, settings: &[usize], repeat: u32) -> Vec<RunId> {
+    let pairs = settings.iter().flat_map(|setting| (0..plan.arms.len()).map(move |arm| (*setting, arm)));
     let wanted = pairs.filter(|(setting, arm)| selection.wants(plan, *setting, *arm));
     let is_repeated = |setting| setting == 0 && plan.setting_count() != Some(1);
     let twice = |(setting, arm)| {

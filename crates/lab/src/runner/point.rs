@@ -50,7 +50,7 @@ pub(super) fn record(
         repeat: id.repeat,
         is_again: id.is_again,
         at_s,
-        warmup_s: measured.warmup.as_secs_f64(),
+        warmup_s: measured.warmup.lasted.as_secs_f64(),
         valid: why_invalid.is_none(),
         why_invalid,
         window_s: measured.window.as_secs_f64(),

@@ -1,22 +1,83 @@
-//! Which settings run next: the whole grid at once, or round by round those that a search for the knee asks for.
+//! Which runs come next: the whole grid at once, or round by round those that a search for the knee asks for.
 
-use super::order::{Selection, order};
+use std::collections::BTreeMap;
+
+use plimsoll_model::knee::SHARES;
+use plimsoll_model::knee::search::KneeSearch;
+use plimsoll_workload::registry::make;
+
+use super::order::{Selection, in_groups, order};
 use crate::plan::{Plan, Search};
 use crate::record::{RunId, RunRecord};
 
-/// The runs of a round, in the order in which they run; `None` when there are no further rounds.
-pub(super) fn next_batch(
-    plan: &Plan,
-    selection: &Selection,
-    records: &[RunRecord],
-    round: u64,
-) -> Option<Vec<RunId>> {
-    let settings = match plan.run.search {
-        Search::Grid if round == 0 => (0..plan.setting_count().unwrap_or(usize::MAX)).collect(),
-        Search::Grid => return None,
-        Search::Knee => knee_settings(plan, records)?,
-    };
-    Some(order(plan, selection, &settings, round, |setting| data(plan, setting)))
+/// The runs of a round, in the order in which they run; `None` when there are no further rounds. What it asks for follows
+/// from the plan and what the rounds before have left, so that an experiment that is resumed goes on as it would have.
+pub(super) fn next_batch(plan: &Plan, selection: &Selection, records: &[RunRecord], round: u64) -> Option<Vec<RunId>> {
+    match plan.run.search {
+        Search::Grid if round == 0 => {
+            let settings: Vec<usize> = (0..plan.setting_count().unwrap_or(usize::MAX)).collect();
+            Some(order(plan, selection, &settings, |setting| data(plan, setting)))
+        }
+        Search::Grid => None,
+        Search::Knee => {
+            let runs = asked_for(plan, selection, records);
+            (!runs.is_empty()).then(|| in_groups(plan, vec![runs], round, |setting| data(plan, setting)))
+        }
+    }
+}
+
+/// What the searches along the one numeric axis ask for: one search for each arm and workload, at every value of the
+/// other axes. A run serves all workloads of its arm.
+fn asked_for(plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Vec<RunId> {
+    let numeric = plan.axes.iter().position(|axis| axis.numbers().is_some());
+    let axis = numeric.expect("a plan that searches for a knee has a numeric axis");
+    let allocations = plan.axes[axis].numbers().expect("it is numeric");
+    let stride: usize = plan.axes[axis + 1..].iter().map(|axis| axis.values.len()).product();
+    let first = |setting: &usize| setting / stride % allocations.len() == 0;
+    let mut runs = Vec::new();
+    for start in (0..plan.setting_count().unwrap_or(usize::MAX)).filter(first) {
+        for (arm, members) in plan.arms.iter().map(|arm| &arm.members).enumerate() {
+            let mut wanted: BTreeMap<usize, usize> = BTreeMap::new();
+            for member in members {
+                let workload = &plan.base.workloads[*member].name;
+                let of_curve = records.iter().filter(|record| {
+                    record.id.arm == arm && record.point.valid && along(record.id.setting, start, stride, allocations.len())
+                });
+                let mut search = search(plan, &allocations);
+                for record in of_curve {
+                    let result = record.point.workloads.iter().find(|result| result.name == *workload);
+                    let throughput = result.map(|result| result.throughput_per_s);
+                    search.record((record.id.setting - start) / stride, &throughput.into_iter().collect::<Vec<_>>());
+                }
+                let mut count: BTreeMap<usize, usize> = BTreeMap::new();
+                search.next().into_iter().flatten().for_each(|index| *count.entry(index).or_default() += 1);
+                for (index, count) in count {
+                    let most = wanted.entry(index).or_default();
+                    *most = count.max(*most);
+                }
+            }
+            for (index, count) in wanted {
+                let setting = start + index * stride;
+                let is_cell = |record: &&RunRecord| record.id.setting == setting && record.id.arm == arm;
+                let done = records.iter().filter(is_cell).map(|record| record.id.repeat).max().unwrap_or(0);
+                let repeats = done + 1..=done + count as u32;
+                runs.extend(repeats.map(|repeat| RunId { setting, arm, repeat, is_again: false }));
+            }
+        }
+    }
+    // A setting whose runs are invalid is not asked for forever.
+    let most = 3 * plan.run.repeats.max(2);
+    runs.retain(|run| run.repeat <= most && selection.wants(plan, run.setting, run.arm));
+    runs
+}
+
+fn search(plan: &Plan, allocations: &[f64]) -> KneeSearch {
+    KneeSearch::new(allocations.to_vec(), plan.run.repeats as usize, SHARES.to_vec(), None, plan.run.seed)
+}
+
+/// Whether a setting is one of those along the axis that begin at `start`.
+fn along(setting: usize, start: usize, stride: usize, length: usize) -> bool {
+    setting >= start && (setting - start) % stride == 0 && (setting - start) / stride < length
 }
 
 /// What a setting reads: settings with equal texts share their data.

@@ -45,7 +45,7 @@ pub(super) fn advice(workloads: &[Workload]) -> Vec<String> {
 fn harm(workload: &Workload, verdict: Verdict) -> f64 {
     match verdict {
         Verdict::Stopped => 3.0,
-        Verdict::Slower => 2.0 - workload.interference.map_or(0.0, |i| i.ratio),
+        Verdict::Slower => 2.0 - workload.interference.map_or(0.0, |i| i.value),
         Verdict::NoDifference(_) if !is_unharmed(workload, verdict) => 0.9,
         Verdict::NotMeasured(_) | Verdict::IdleAlone => 0.8,
         Verdict::NoDifference(_) => 0.5,
@@ -59,7 +59,7 @@ fn is_unharmed(workload: &Workload, verdict: Verdict) -> bool {
 
 fn may_share(workloads: &[Workload]) -> String {
     let ratios = workloads.iter().map(|workload| {
-        let ratio = workload.interference.map_or(1.0, |i| i.ratio);
+        let ratio = workload.interference.map_or(1.0, |i| i.value);
         format!("{} keeps {ratio:.2} of its throughput alone{}", workload.name, within(workload))
     });
     format!("No difference seen, they may share this machine: {}.", ratios.collect::<Vec<_>>().join("; "))
@@ -69,10 +69,7 @@ fn may_share(workloads: &[Workload]) -> String {
 fn within(workload: &Workload) -> String {
     match verdict(workload) {
         Verdict::NoDifference(Blur::NoiseFloor(floor)) => format!(" (noise floor {})", fine_percent(floor)),
-        Verdict::NoDifference(Blur::RangesOverlap) => {
-            let (low, high) = workload.interference.map_or((1.0, 1.0), |i| (i.low, i.high));
-            format!(" (pairs of repeats give {low:.2} to {high:.2})")
-        }
+        Verdict::NoDifference(Blur::Interval) => interval(workload).map_or_else(String::new, |told| format!(" ({told})")),
         Verdict::NoDifference(Blur::FewRequests(completed)) => {
             format!(" (as few as {completed} completed in a window: measure longer)")
         }
@@ -89,7 +86,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     let beside = if others.is_empty() { String::new() } else { format!("Beside {others}, ") };
     let throughput = |arm: &super::Arm| arm.throughput().map_or_else(String::new, |spread| rate(spread.mean));
     let (alone, together) = (throughput(&workload.alone), throughput(&workload.together));
-    let ratio = workload.interference.map_or(1.0, |i| i.ratio);
+    let ratio = workload.interference.map_or(1.0, |i| i.value);
     match verdict {
         Verdict::NotMeasured(arm) => {
             let left_out = workload.alone.left_out + workload.together.left_out;
@@ -129,17 +126,21 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
 
 /// How sure a ratio is, in brackets.
 fn spread(workload: &Workload) -> String {
-    match (workload.interference, workload.noise_floor) {
-        (Some(i), Some(floor)) => {
-            format!(" (pairs of repeats give {:.2} to {:.2}, noise floor {})", i.low, i.high, fine_percent(floor))
-        }
+    match (interval(workload), workload.noise_floor) {
+        (Some(interval), Some(floor)) => format!(" ({interval}, noise floor {})", fine_percent(floor)),
         _ => " (1 repeat: noise unknown)".to_string(),
     }
 }
 
+/// `95 % interval 0.38 to 0.47`.
+fn interval(workload: &Workload) -> Option<String> {
+    let interference = workload.interference?;
+    Some(format!("95 % interval {:.2} to {:.2}", interference.low?, interference.high?))
+}
+
 /// The ratios of workloads that took turns would add up to 1, however the time is divided.
 fn taking_turns(workloads: &[Workload]) -> Option<String> {
-    let ratios = workloads.iter().map(|w| w.interference.map(|i| i.ratio)).collect::<Option<Vec<_>>>()?;
+    let ratios = workloads.iter().map(|w| w.interference.map(|i| i.value)).collect::<Option<Vec<_>>>()?;
     if ratios.len() < 2 {
         return None;
     }

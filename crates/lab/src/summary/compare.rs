@@ -1,6 +1,6 @@
-//! One workload alone against together: the noise floor, interference, and whether a difference is to be believed.
+//! One workload alone against together: whether a difference is to be believed.
 
-use super::{Arm, Percentile, Spread, Workload};
+use super::{Percentile, Workload};
 use crate::results::Latency;
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
@@ -9,45 +9,6 @@ pub(super) const UNREPEATED_NOISE: f64 = 0.1;
 
 /// How much a high percentile must grow to be worth a sentence where throughput did not change.
 const LATENCY_GROWTH: f64 = 1.5;
-
-/// Throughput together divided by throughput alone.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ratio {
-    /// Ratio of the means over repeats.
-    pub ratio: f64,
-    /// The smallest ratio any pair of repeats gives.
-    pub low: f64,
-    /// The largest ratio any pair of repeats gives.
-    pub high: f64,
-}
-
-/// Half the spread between repeats relative to their mean, of the arm where that is larger.
-pub(super) fn noise_floor(alone: &Arm, together: &Arm) -> Option<f64> {
-    let of_arm = |throughputs: &[f64]| {
-        let spread = Spread::of(throughputs).filter(|spread| throughputs.len() >= 2 && spread.mean > 0.0)?;
-        Some((spread.high - spread.low) / 2.0 / spread.mean)
-    };
-    comparable(alone, together).iter().filter_map(|arm| of_arm(arm)).reduce(f64::max)
-}
-
-/// Ratio of the means; the smallest and largest ratio over every pair of a repeat together and a repeat alone. A repeat
-/// alone that completed nothing gives no ratio and is in no pair.
-pub(super) fn interference(alone: &Arm, together: &Arm) -> Option<Ratio> {
-    let [alone, together] = comparable(alone, together);
-    let mean_alone = Spread::of(&alone)?.mean;
-    let shared = Spread::of(&together)?;
-    if mean_alone <= 0.0 {
-        return None;
-    }
-    let running = alone.into_iter().filter(|&throughput| throughput > 0.0);
-    let (least, most) = running.fold((f64::MAX, 0.0f64), |(least, most), t| (least.min(t), most.max(t)));
-    Some(Ratio { ratio: shared.mean / mean_alone, low: shared.low / most, high: shared.high / least })
-}
-
-fn comparable(alone: &Arm, together: &Arm) -> [Vec<f64>; 2] {
-    let [alone, together] = [alone, together].map(|arm| arm.runs.iter().map(|run| run.result).collect::<Vec<_>>());
-    super::equal_mix::comparable(&alone, &together)
-}
 
 /// What the comparison of throughputs shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,8 +32,8 @@ pub(super) enum Verdict {
 pub(super) enum Blur {
     /// It is within the noise floor.
     NoiseFloor(f64),
-    /// Some repeat together was as fast as one alone.
-    RangesOverlap,
+    /// Its 95 % interval contains no difference.
+    Interval,
     /// One request more or less in the window makes that much; so few completed.
     FewRequests(u64),
     /// There was one repeat, and the difference is less than [`UNREPEATED_NOISE`].
@@ -88,23 +49,22 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
         return Verdict::NotMeasured("together");
     }
     let Some(interference) = workload.interference else { return Verdict::IdleAlone };
-    if interference.high <= 0.0 {
+    if interference.value <= 0.0 {
         return Verdict::Stopped;
     }
-    let difference = (1.0 - interference.ratio).abs();
+    let difference = (1.0 - interference.value).abs();
+    let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
     let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
     match workload.noise_floor {
         Some(floor) if difference <= floor => return Verdict::NoDifference(Blur::NoiseFloor(floor)),
-        Some(_) if (interference.low..=interference.high).contains(&1.0) => {
-            return Verdict::NoDifference(Blur::RangesOverlap);
-        }
+        Some(_) if contains_one => return Verdict::NoDifference(Blur::Interval),
         None if difference <= UNREPEATED_NOISE => return Verdict::NoDifference(Blur::OneRepeat),
         _ => {}
     }
     if difference * completed_min.max(1) as f64 <= 1.0 {
         return Verdict::NoDifference(Blur::FewRequests(completed_min));
     }
-    if interference.ratio < 1.0 { Verdict::Slower } else { Verdict::Faster }
+    if interference.value < 1.0 { Verdict::Slower } else { Verdict::Faster }
 }
 
 /// A percentile by its name.

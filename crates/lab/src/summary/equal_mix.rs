@@ -14,24 +14,36 @@ use std::collections::BTreeMap;
 
 use crate::results::WorkloadResult;
 
-/// Throughput of every repeat of both arms, in a unit in which they can be compared: requests per second, or for analytical
-/// workloads seconds of work as it is alone per second. The latter falls back to requests per second, for both arms,
-/// where a kind ran whose latency alone is not known because no request of it completed there.
-pub(super) fn comparable(alone: &[&WorkloadResult], together: &[&WorkloadResult]) -> [Vec<f64>; 2] {
-    let plain = |repeats: &[&WorkloadResult]| repeats.iter().map(|repeat| repeat.throughput_per_s).collect::<Vec<_>>();
-    if !alone.iter().chain(together).any(|repeat| repeat.analytical) {
-        return [plain(alone), plain(together)];
+/// What one request of each kind costs: its mean latency where the workload is alone, microseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Costs(BTreeMap<String, f64>);
+
+impl Costs {
+    /// Mean latencies over the repeats `alone`. `None` unless requests differ in cost, and where a kind ran in one of
+    /// `all` runs whose latency alone is not known because no request of it completed there: then throughput is compared
+    /// as it is, in all arms.
+    pub(crate) fn of(alone: &[&WorkloadResult], all: &[&WorkloadResult]) -> Option<Self> {
+        if !all.iter().any(|repeat| repeat.analytical) {
+            return None;
+        }
+        let costs = Costs(mean_latencies(alone));
+        all.iter().all(|repeat| costs.work(repeat).is_some()).then_some(costs)
     }
-    let costs = mean_latencies(alone);
-    let weighted = |repeats: &[&WorkloadResult]| repeats.iter().map(|repeat| work(repeat, &costs)).collect();
-    match (weighted(alone), weighted(together)) {
-        (Some(alone), Some(together)) => [alone, together],
-        _ => [plain(alone), plain(together)],
+
+    /// Seconds of work as it is alone that a run did per second; `None` if a cost is unknown.
+    fn work(&self, repeat: &WorkloadResult) -> Option<f64> {
+        let ran = repeat.transactions.iter().filter(|(_, part)| part.throughput_per_s > 0.0);
+        ran.map(|(kind, part)| Some(part.throughput_per_s * self.0.get(kind)? / 1e6)).sum()
     }
 }
 
+/// The throughput of a run in a unit in which arms can be compared: work per second, or without costs requests per second.
+pub(crate) fn speed(repeat: &WorkloadResult, costs: Option<&Costs>) -> f64 {
+    costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.throughput_per_s)
+}
+
 /// Mean latency of each kind over all repeats, in microseconds.
-fn mean_latencies<'a>(repeats: &[&'a WorkloadResult]) -> BTreeMap<&'a str, f64> {
+fn mean_latencies(repeats: &[&WorkloadResult]) -> BTreeMap<String, f64> {
     let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (kind, part) in repeats.iter().flat_map(|repeat| &repeat.transactions) {
         let Some(latency) = part.latency_us else { continue };
@@ -39,13 +51,7 @@ fn mean_latencies<'a>(repeats: &[&'a WorkloadResult]) -> BTreeMap<&'a str, f64> 
         *total += latency.mean * part.completed as f64;
         *count += part.completed as f64;
     }
-    sums.into_iter().map(|(kind, (total, count))| (kind, total / count)).collect()
-}
-
-/// Throughput weighted with cost; `None` if a cost is unknown.
-fn work(repeat: &WorkloadResult, costs: &BTreeMap<&str, f64>) -> Option<f64> {
-    let ran = repeat.transactions.iter().filter(|(_, part)| part.throughput_per_s > 0.0);
-    ran.map(|(kind, part)| Some(part.throughput_per_s * costs.get(kind.as_str())? / 1e6)).sum()
+    sums.into_iter().map(|(kind, (total, count))| (kind.to_owned(), total / count)).collect()
 }
 
 #[cfg(test)]
@@ -84,7 +90,9 @@ mod tests {
     }
 
     fn check(alone: &[&WorkloadResult], together: &[&WorkloadResult], expect: [&[f64]; 2]) {
-        let found = comparable(alone, together);
+        let all: Vec<_> = alone.iter().chain(together).copied().collect();
+        let costs = Costs::of(alone, &all);
+        let found = [alone, together].map(|arm| arm.iter().map(|run| speed(run, costs.as_ref())).collect::<Vec<_>>());
         for (found, expect) in found.iter().zip(expect) {
             assert!(
                 found.len() == expect.len() && found.iter().zip(expect).all(|(a, b)| (a - b).abs() < 1e-9),

@@ -46,13 +46,13 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
         out.push(format!("  {:<22}{MISSING:>10}", "together / alone"));
         return;
     };
-    let spread = match workload.noise_floor {
-        Some(floor) => {
-            format!("  ({:.2} to {:.2}, noise floor {})", interference.low, interference.high, fine_percent(floor))
+    let spread = match (interference.low, interference.high, workload.noise_floor) {
+        (Some(low), Some(high), Some(floor)) => {
+            format!("  ({low:.2} to {high:.2}, noise floor {})", fine_percent(floor))
         }
-        None => "  (one repeat, noise floor unknown)".to_string(),
+        _ => "  (one repeat, noise floor unknown)".to_string(),
     };
-    out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.ratio));
+    out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.value));
 }
 
 fn latency(out: &mut Vec<String>, workload: &Workload) {

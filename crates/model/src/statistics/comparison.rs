@@ -1,6 +1,6 @@
 //! Two settings put against each other.
 
-use super::estimate::{CONFIDENCE, Interval};
+use super::estimate::Interval;
 use super::floor::{FLOOR_CONFIDENCE, difference};
 use super::noise::{Deviation, Noise};
 use super::samples::{Samples, mean};
@@ -45,15 +45,15 @@ impl Comparison {
             return Self { ratio, floor: None, paired, finding: Finding::NotDetermined };
         };
         let interval = Interval::around(ratio, &deviation, share);
-        let floor = difference(deviation.half_width(FLOOR_CONFIDENCE, share));
-        // The floor is a distance in logarithms, so that a over b is judged like b over a.
-        let inside = ratio.ln().abs() <= deviation.half_width(FLOOR_CONFIDENCE.max(CONFIDENCE), share);
+        // A distance in logarithms, so that a over b is judged like b over a.
+        let floor = deviation.half_width(FLOOR_CONFIDENCE, share);
+        let inside = ratio.ln().abs() <= floor;
         let finding = match ratio {
             _ if interval.contains(1.0) || inside => Finding::NoDifference,
             _ if ratio > 1.0 => Finding::Faster,
             _ => Finding::Slower,
         };
-        Self { ratio: Some(interval), floor: Some(floor), paired, finding }
+        Self { ratio: Some(interval), floor: Some(difference(floor)), paired, finding }
     }
 }
 
@@ -103,4 +103,61 @@ fn sum(a: f64, a_freedom: f64, b: f64, b_freedom: f64) -> Deviation {
 
 fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     base.filter(|base| *base > 0.0).and_then(|base| Some(value? / base))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compare(rows: &[&[Option<f64>]]) -> Comparison {
+        let samples = Samples::new(rows.iter().map(|row| row.to_vec()).collect());
+        compare_settings(&samples, 1, 0, Noise::of(&samples).as_ref())
+    }
+
+    #[test]
+    fn the_inverse_comparison_is_the_inverse() {
+        let samples = Samples::complete(&[vec![10.0, 10.4, 9.9], vec![13.0, 13.1, 12.8]]);
+        let noise = Noise::of(&samples);
+        let more = compare_settings(&samples, 1, 0, noise.as_ref());
+        let less = compare_settings(&samples, 0, 1, noise.as_ref());
+        assert_eq!((more.finding, less.finding), (Finding::Faster, Finding::Slower));
+        let (more, less) = (more.ratio.unwrap(), less.ratio.unwrap());
+        assert!((more.low.unwrap() * less.high.unwrap() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn only_common_blocks_are_compared() {
+        // The third block was slow for both, but only the base has a run of it.
+        let comparison = compare(&[&[Some(10.0), Some(10.1), Some(5.0)], &[Some(10.1), Some(10.0), None]]);
+        assert!(comparison.paired);
+        assert!((comparison.ratio.unwrap().value - 1.0).abs() < 1e-12, "{comparison:?}");
+        assert!(!compare(&[&[Some(10.0), Some(9.0), None], &[None, Some(9.1), Some(9.2)]]).paired);
+    }
+
+    #[test]
+    fn without_repeats_the_ratio_is_all_there_is() {
+        let comparison = compare(&[&[Some(10.0)], &[Some(20.0)]]);
+        assert_eq!(comparison.ratio, Some(Interval { value: 2.0, low: None, high: None }));
+        assert_eq!((comparison.finding, comparison.floor), (Finding::NotDetermined, None));
+        assert_eq!(comparison.difference().unwrap().value, 1.0);
+    }
+
+    #[test]
+    fn nothing_completed() {
+        let stopped = compare(&[&[Some(10.0), Some(10.1)], &[Some(0.0), Some(0.0)]]);
+        assert_eq!((stopped.finding, stopped.ratio.unwrap().value), (Finding::Slower, 0.0));
+        let idle = compare(&[&[Some(0.0), Some(0.0)], &[Some(10.0), Some(10.1)]]);
+        assert_eq!((idle.finding, idle.ratio), (Finding::NotDetermined, None));
+        let missing = compare(&[&[None, None], &[Some(10.0), Some(10.1)]]);
+        assert_eq!((missing.finding, missing.ratio), (Finding::NotDetermined, None));
+    }
+
+    /// Two experiments of which one was not repeated: its noise is not known, and the other's does not stand in for it.
+    #[test]
+    fn a_run_without_repeats_cannot_be_compared() {
+        let (many, one) = (Samples::complete(&[vec![10.0, 10.1]]), Samples::complete(&[vec![10.0]]));
+        let comparison = compare_runs((&one, 0, Noise::of(&one).as_ref()), (&many, 0, Noise::of(&many).as_ref()));
+        assert_eq!(comparison.finding, Finding::NotDetermined);
+        assert!(comparison.ratio.is_some());
+    }
 }

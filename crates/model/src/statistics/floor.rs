@@ -53,3 +53,30 @@ pub fn repeated_setting(samples: &Samples, first: usize, again: usize) -> Option
 pub(super) fn difference(logarithm: f64) -> f64 {
     logarithm.exp_m1()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_follows_noise_and_repeats() {
+        let few = Samples::complete(&[vec![98.0, 100.0, 102.0], vec![51.0, 49.0, 50.0], vec![100.0, 99.0, 103.0]]);
+        let noise = Noise::of(&few);
+        let floor = noise_floor(&few, noise.as_ref(), &[(0, 2)]);
+        assert_eq!(floor.degrees_of_freedom, 6);
+        let deviation = floor.deviation.unwrap();
+        assert!((0.015..0.025).contains(&deviation), "{floor:?}");
+        // Student's t of 99 % with four to six degrees of freedom is 4.6 to 3.7.
+        let scale = deviation * (2.0_f64 / 3.0).sqrt();
+        assert!((3.0..6.0).contains(&(floor.floor.unwrap() / scale)), "{floor:?}");
+        assert!((floor.repeated_setting.unwrap() - 0.02 / 3.0).abs() < 1e-9, "{floor:?}");
+    }
+
+    #[test]
+    fn without_repeats_there_is_no_floor() {
+        let samples = Samples::complete(&[vec![98.0], vec![51.0]]);
+        let floor = noise_floor(&samples, None, &[]);
+        assert_eq!(floor, NoiseFloor { floor: None, deviation: None, degrees_of_freedom: 0, repeated_setting: None });
+        assert_eq!(repeated_setting(&Samples::complete(&[vec![0.0], vec![1.0]]), 0, 1), None);
+    }
+}

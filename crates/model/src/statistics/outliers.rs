@@ -50,3 +50,58 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     let upper = *values.get(values.len() / 2)?;
     Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[values.len() / 2 - 1], upper) })
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64;
+
+    use super::super::student::normal;
+    use super::*;
+
+    fn check(rows: &[&[f64]], expect: &[(usize, usize)]) {
+        let samples = Samples::complete(&rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>());
+        assert_eq!(outliers(&samples), expect, "{rows:?}");
+    }
+
+    #[test]
+    fn the_run_apart_is_the_outlier() {
+        check(&[&[100.0, 102.0, 60.0], &[50.0, 51.0, 50.5], &[10.0, 10.2, 9.9]], &[(0, 2)]);
+        check(&[&[100.0, 101.0, 99.0, 100.5, 140.0]], &[(0, 4)]);
+        check(&[&[100.0, 101.0, 99.0]], &[]);
+    }
+
+    #[test]
+    fn of_two_runs_neither_is_the_outlier() {
+        check(&[&[100.0, 50.0]], &[]);
+        check(&[&[100.0]], &[]);
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn equal_runs_have_no_outliers_but_what_differs_from_them_is_one() {
+        check(&[&[0.0, 0.0, 0.0], &[7.0, 7.0, 7.0]], &[]);
+        check(&[&[7.0, 7.0, 7.0, 7.001]], &[]);
+        check(&[&[7.0, 7.0, 7.0, 8.0]], &[(0, 3)]);
+    }
+
+    /// Among runs that only have noise few are marked, and most that lie ten deviations off are.
+    #[test]
+    fn noise_is_seldom_marked_and_what_is_far_is() {
+        for repeats in [3, 5, 10] {
+            let (mut marked, mut found) = (0, 0);
+            for seed in 0..200 {
+                let mut random = Pcg64::seed_from_u64(seed);
+                let mut rows: Vec<Vec<f64>> = (0..10)
+                    .map(|_| (0..repeats).map(|_| 100.0 * (1.0 + 0.03 * normal(&mut random))).collect())
+                    .collect();
+                marked += outliers(&Samples::complete(&rows)).len();
+                rows[4][1] = 70.0;
+                found += usize::from(outliers(&Samples::complete(&rows)).contains(&(4, 1)));
+            }
+            let marked = marked as f64 / (200 * 10 * repeats) as f64;
+            assert!(marked < 0.02, "{repeats} repeats: {marked:.4} of the runs are marked");
+            assert!(found >= 195, "{repeats} repeats: {found} of 200 found");
+        }
+    }
+}

@@ -1,1 +1,228 @@
-//! tmp
+//! Simulated experiments with known truth: do intervals cover it, and are equals called equal?
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::student::normal;
+use super::*;
+
+/// How a simulated machine behaves.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    settings: usize,
+    repeats: usize,
+    /// Relative standard deviation of a run.
+    noise: f64,
+    /// Relative standard deviation of what a block shares.
+    drift: f64,
+    log_normal: bool,
+    /// Probability that a run is at 60 %.
+    outliers: f64,
+    /// Whether the noise of settings differs, from a third to five thirds of `noise`.
+    uneven: bool,
+}
+
+impl World {
+    fn truth(setting: usize) -> f64 {
+        1_000.0 * (1.0 + setting as f64)
+    }
+
+    fn run(&self, seed: u64) -> Samples {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let blocks: Vec<f64> = (0..self.repeats).map(|_| self.drift * normal(&mut random)).collect();
+        let row = |setting: usize, random: &mut Pcg64| {
+            let noise = if self.uneven {
+                self.noise * (1.0 / 3.0 + 4.0 / 3.0 * setting as f64 / (self.settings.max(2) - 1) as f64)
+            } else {
+                self.noise
+            };
+            blocks
+                .iter()
+                .map(|drift| {
+                    let z = normal(random);
+                    let factor = if self.log_normal {
+                        let sigma = (1.0 + noise * noise).ln().sqrt();
+                        (sigma * z - sigma * sigma / 2.0).exp()
+                    } else {
+                        1.0 + noise * z
+                    };
+                    let outlier = if random.random::<f64>() < self.outliers { 0.6 } else { 1.0 };
+                    (Self::truth(setting) * factor * (1.0 + drift) * outlier).max(0.0)
+                })
+                .collect()
+        };
+        Samples::complete(&(0..self.settings).map(|setting| row(setting, &mut random)).collect::<Vec<_>>())
+    }
+}
+
+/// Every kind of world that the method is for, by name.
+fn worlds() -> Vec<(String, World)> {
+    let base =
+        World { settings: 1, repeats: 2, noise: 0.05, drift: 0.0, log_normal: false, outliers: 0.0, uneven: false };
+    let kinds = [
+        ("noise 1 %", World { noise: 0.01, ..base }),
+        ("noise 20 %", World { noise: 0.2, ..base }),
+        ("log-normal noise 20 %", World { noise: 0.2, log_normal: true, ..base }),
+        ("drift 5 %, noise 1 %", World { noise: 0.01, drift: 0.05, ..base }),
+        ("drift 5 %, noise 5 %", World { drift: 0.05, ..base }),
+        ("one run in 33 at 60 %", World { outliers: 0.03, ..base }),
+        ("uneven noise", World { uneven: true, ..base }),
+    ];
+    let mut worlds = Vec::new();
+    for (name, kind) in kinds {
+        for repeats in [2, 3, 5, 10] {
+            for settings in [1, 2, 5, 30] {
+                let name = format!("{name}, {repeats} repeats of {settings} settings");
+                worlds.push((name, World { settings, repeats, ..kind }));
+            }
+        }
+    }
+    worlds
+}
+
+/// How many experiments to simulate so that there are some 1000 figures, and at least 200 experiments, since figures of one
+/// experiment share its drift.
+fn seeds(world: &World) -> u64 {
+    (1_000 / world.settings).max(200) as u64
+}
+
+/// Counts of a simulation.
+#[derive(Default)]
+struct Tally {
+    yes: usize,
+    all: usize,
+}
+
+impl Tally {
+    fn add(&mut self, yes: bool) {
+        self.yes += usize::from(yes);
+        self.all += 1;
+    }
+
+    fn share(&self) -> f64 {
+        self.yes as f64 / self.all.max(1) as f64
+    }
+}
+
+#[test]
+fn intervals_cover_the_truth() {
+    for (name, world) in worlds() {
+        let mut covered = Tally::default();
+        for seed in 0..seeds(&world) {
+            let samples = world.run(seed);
+            let noise = Noise::of(&samples);
+            for setting in 0..world.settings {
+                let interval = estimate(&samples, setting, noise.as_ref()).expect("every setting has runs");
+                covered.add(interval.contains(World::truth(setting)));
+            }
+        }
+        assert!((0.90..=0.99).contains(&covered.share()), "{name}: {:.3}", covered.share());
+    }
+}
+
+/// Why it is not the usual bootstrap: resampling three runs of a setting gives intervals that are far too narrow.
+#[test]
+fn the_percentile_bootstrap_of_three_runs_would_not_cover() {
+    let (_, world) = worlds().swap_remove(0);
+    let world = World { repeats: 3, ..world };
+    let mut covered = Tally::default();
+    for seed in 0..1_000 {
+        let runs: Vec<f64> = world.run(seed).runs(0).map(|run| run.1).collect();
+        let mut random = Pcg64::seed_from_u64(seed);
+        let mut resampled = || (0..3).map(|_| runs[random.random_range(0..3)]).sum::<f64>() / 3.0;
+        let mut means: Vec<f64> = (0..400).map(|_| resampled()).collect();
+        means.sort_by(f64::total_cmp);
+        covered.add(means[10] <= World::truth(0) && World::truth(0) <= means[389]);
+    }
+    assert!((0.65..0.85).contains(&covered.share()), "{:.3}", covered.share());
+}
+
+#[test]
+fn intervals_of_ratios_within_a_run_cover_the_truth_and_equals_are_equal() {
+    for (name, world) in worlds().into_iter().filter(|(_, world)| world.settings > 1) {
+        let (mut missed, mut differ) = (Tally::default(), Tally::default());
+        for seed in 0..seeds(&world) {
+            let samples = world.run(seed);
+            let noise = Noise::of(&samples);
+            // A setting is as good as its equal once it is scaled to it: noise is relative.
+            let scaled = (0..world.settings).map(|s| samples.runs(s).map(|run| run.1 / World::truth(s)).collect());
+            let scaled = Samples::complete(&scaled.collect::<Vec<_>>());
+            for setting in 1..world.settings {
+                let comparison = compare_settings(&samples, setting, 0, noise.as_ref());
+                let ratio = comparison.ratio.expect("both ran");
+                missed.add(!ratio.contains(World::truth(setting) / World::truth(0)));
+                let finding = compare_settings(&scaled, setting, 0, noise.as_ref()).finding;
+                differ.add(finding != Finding::NoDifference);
+                assert!(comparison.paired);
+            }
+        }
+        assert!((0.01..=0.10).contains(&missed.share()), "{name}: ratio missed in {:.3}", missed.share());
+        assert!(differ.share() <= 0.05, "{name}: equals differ in {:.3}", differ.share());
+    }
+}
+
+/// The base of `plimsoll compare A B` where B is A run again: over 20 trials no difference is seen in at least 95 % of
+/// points, whatever the noise.
+#[test]
+fn an_experiment_run_again_shows_no_difference() {
+    for (name, world) in worlds() {
+        let mut same = Tally::default();
+        for trial in 0..20 {
+            let (first, again) = (world.run(2 * trial + 1_000), world.run(2 * trial + 1_001));
+            let (noise, noise_again) = (Noise::of(&first), Noise::of(&again));
+            for setting in 0..world.settings {
+                let of = (&again, setting, noise_again.as_ref());
+                let finding = compare_runs(of, (&first, setting, noise.as_ref())).finding;
+                same.add(finding == Finding::NoDifference);
+            }
+        }
+        assert!(same.share() >= 0.95, "{name}: no difference in {:.3} of points", same.share());
+    }
+}
+
+/// And over many trials the false alarms of each comparison stay below 5 %.
+#[test]
+fn false_alarms_are_rare() {
+    for (name, world) in worlds() {
+        let mut alarms = Tally::default();
+        for seed in 0..seeds(&world) {
+            let (first, again) = (world.run(2 * seed), world.run(2 * seed + 1));
+            let (noise, noise_again) = (Noise::of(&first), Noise::of(&again));
+            for setting in 0..world.settings {
+                let of = (&again, setting, noise_again.as_ref());
+                let finding = compare_runs(of, (&first, setting, noise.as_ref())).finding;
+                alarms.add(finding != Finding::NoDifference);
+            }
+        }
+        assert!(alarms.share() <= 0.05, "{name}: {:.3}", alarms.share());
+    }
+}
+
+/// Lest everything be called equal: a tenth more is seen at 2 % noise, in two runs and within one, with drift and without.
+#[test]
+fn differences_are_seen() {
+    let (_, base) = worlds().swap_remove(0);
+    let world = World { settings: 6, repeats: 3, noise: 0.02, ..base };
+    let (mut apart, mut within) = (Tally::default(), Tally::default());
+    for seed in 0..200 {
+        let (first, again) = (world.run(2 * seed), world.run(2 * seed + 1));
+        let more = |setting: usize| again.runs(setting).map(|run| run.1 * 1.1).collect();
+        let more = Samples::complete(&(0..6).map(more).collect::<Vec<_>>());
+        let (noise, noise_more) = (Noise::of(&first), Noise::of(&more));
+        let finding = compare_runs((&more, 0, noise_more.as_ref()), (&first, 0, noise.as_ref())).finding;
+        apart.add(finding == Finding::Faster);
+        let finding = compare_runs((&first, 0, noise.as_ref()), (&more, 0, noise_more.as_ref())).finding;
+        assert_ne!(finding, Finding::Faster);
+
+        let drifting = World { drift: 0.2, ..world }.run(seed);
+        let scaled = |setting: usize| {
+            let factor = if setting == 0 { 1.0 } else { 0.9 } / World::truth(setting);
+            drifting.runs(setting).map(|run| run.1 * factor).collect()
+        };
+        let scaled = Samples::complete(&(0..6).map(scaled).collect::<Vec<_>>());
+        let noise = Noise::of(&scaled);
+        within.add(compare_settings(&scaled, 3, 0, noise.as_ref()).finding == Finding::Slower);
+    }
+    assert!(apart.share() >= 0.95, "two runs: {:.3}", apart.share());
+    assert!(within.share() >= 0.95, "within a run, drift of 20 %: {:.3}", within.share());
+}

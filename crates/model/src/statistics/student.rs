@@ -10,21 +10,19 @@ pub(crate) fn quantile(probability: f64, degrees_of_freedom: f64) -> f64 {
     if probability < 0.5 {
         return -quantile(1.0 - probability, degrees_of_freedom);
     }
-    let mut high = 1.0;
-    while cumulative(high, degrees_of_freedom) < probability {
-        high *= 2.0;
-    }
-    let mut low = 0.0;
-    // Halving 60 times leaves nothing that a double could show.
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if cumulative(middle, degrees_of_freedom) < probability {
-            low = middle;
-        } else {
-            high = middle;
+    let v = degrees_of_freedom;
+    let peak = (ln_gamma(f64::midpoint(v, 1.0)) - ln_gamma(v / 2.0)).exp() / (v * PI).sqrt();
+    // Newton's method from 0: the cumulative distribution is concave there, so every step stays below the root.
+    let mut t = 0.0;
+    for _ in 0..200 {
+        let density = peak * (1.0 + t * t / v).powf(-f64::midpoint(v, 1.0));
+        let step = (probability - cumulative(t, v)) / density;
+        t += step;
+        if step < 1e-10 * t {
+            break;
         }
     }
-    f64::midpoint(low, high)
+    t
 }
 
 /// The probability that Student's t is below `t >= 0`: `1 - I(df / (df + t^2); df/2, 1/2) / 2`.

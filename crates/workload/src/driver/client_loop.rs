@@ -1,7 +1,7 @@
 //! The life of one client: draw, wait until the request is due, run it with retries, note it down.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::DriveError;
 use super::clock::{Clock, Nanos};
@@ -59,6 +59,30 @@ pub(super) struct Team<'a> {
     pub retry_max: u32,
     /// Clients whose first request has failed.
     pub failed_at_once: AtomicUsize,
+    /// How many requests each client has completed, by its number.
+    pub completed: Vec<CompletedCount>,
+}
+
+impl Team<'_> {
+    /// Requests that all clients have completed so far. A count.
+    pub(super) fn completed(&self) -> u64 {
+        self.completed.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// How many requests one client has completed since it began, for others to see while it works.
+///
+/// On a cache line of its own, and on a pair of lines that is fetched at once, so that only its reader slows its writer
+/// down. Relaxed: one thread writes it, and nothing else is read on the strength of it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct CompletedCount(AtomicU64);
+
+impl CompletedCount {
+    /// Called by the client itself, so that nothing can come between reading and writing.
+    fn add_one(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
 }
 
 /// One client at work.
@@ -110,6 +134,9 @@ impl<C: Clock> ClientLoop<'_, C> {
             let attempts = attempt(client, session, self.team.retry_max);
             let end = self.clock.now();
             let used = session.usage();
+            if attempts.outcome.is_ok() {
+                self.team.completed[self.number].add_one();
+            }
             if let Some(bounds) = self.signals.bounds.get() {
                 let (lock_wait, lock_waits) = waited(&usage, &used);
                 let request = Ended {

@@ -16,6 +16,7 @@ use super::clock::{Clock, MonotonicClock, Nanos};
 use super::measurement::About;
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
+use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, until_steady};
 use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
 };
@@ -70,7 +71,7 @@ pub(super) fn run(
         let clients = spawn_clients(scope, drives, &teams, &run, &sender);
         // Now only clients hold senders: if all of them are gone, so is the hope of further connections.
         drop(sender);
-        let mut coordinator = Coordinator { run: &run, clients: &clients, observer, stop };
+        let mut coordinator = Coordinator { run: &run, teams: &teams, clients: &clients, observer, stop };
         let observed = coordinator.phases(drives, &connected, window);
         drop(coordinator);
         (observed, gather(&teams, clients))
@@ -82,6 +83,8 @@ pub(super) fn run(
     let workloads = drives.iter().zip(&recorders);
     Ok(DriveMeasurement {
         window: window.measure,
+        opened_at: observed.opened_at,
+        warmup: observed.warmup,
         observed: observed.length,
         workloads: workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect(),
         warnings: observed.warnings,
@@ -95,6 +98,7 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
         transactions: drive.benchmark.transactions().len(),
         retry_max: drive.options.retry_max,
         failed_at_once: Default::default(),
+        completed: (0..drive.options.clients).map(|_| Default::default()).collect(),
     }
 }
 
@@ -208,13 +212,25 @@ fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
 
 /// What became of the window.
 struct Observed {
+    /// Its beginning on the run's clock, which starts when the run does.
+    opened_at: Duration,
+    warmup: WarmUpMeasurement,
     /// From the observer's `opened` to its `closed`.
     length: Duration,
     warnings: Vec<String>,
 }
 
+/// A stretch of the run whose length is known.
+#[derive(Clone, Copy)]
+struct Stage {
+    phase: Phase,
+    begin: Nanos,
+    length: Nanos,
+}
+
 struct Coordinator<'a, 'scope> {
     run: &'a Run,
+    teams: &'a [Team<'a>],
     clients: &'a [ClientThread<'scope>],
     observer: &'a mut dyn WindowObserver,
     stop: &'a AtomicBool,
@@ -227,7 +243,8 @@ impl Coordinator<'_, '_> {
         let begin = self.run.clock.now();
         self.run.begin.set(begin).expect("set here only");
         self.wake_all();
-        self.watch(Phase::WarmUp, begin, begin + nanos(window.warmup))?;
+        let mut warnings = Vec::new();
+        let is_steady = self.warm_up(begin, window.warmup, &mut warnings)?;
         // Asked for as late as possible: an embedded database may start its workers with the first query.
         for (drive, threads) in drives.iter().zip(&mut threads) {
             if drive.benchmark.is_analytical() {
@@ -238,7 +255,6 @@ impl Coordinator<'_, '_> {
         let opened = self.run.clock.now();
         let bounds = Bounds { begin: opened + nanos(LEAD), end: opened + nanos(LEAD) + nanos(window.measure) };
         self.run.signals.bounds.set(bounds).expect("set here only");
-        let mut warnings = Vec::new();
         let late = self.run.clock.now().saturating_sub(bounds.begin);
         if late > 0 {
             let late = Duration::from_nanos(late);
@@ -246,12 +262,52 @@ impl Coordinator<'_, '_> {
                 "the window was announced {late:?} after it began, because the coordinator got no processor; requests that ended before are not counted"
             ));
         }
-        self.watch(Phase::Measure, bounds.begin, bounds.end)?;
+        self.measure(&bounds)?;
         let closed = self.run.clock.now();
         self.observer.closed();
         self.run.signals.pass_end();
         self.finish(bounds.end);
-        Some(Observed { length: Duration::from_nanos(closed - opened), warnings })
+        Some(Observed {
+            opened_at: Duration::from_nanos(bounds.begin),
+            warmup: WarmUpMeasurement { lasted: Duration::from_nanos(bounds.begin - begin), is_steady },
+            length: Duration::from_nanos(closed - opened),
+            warnings,
+        })
+    }
+
+    /// Lets the clients warm up; says whether throughput is steady then, if that was asked for. `None` as for `watch`.
+    fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp, warnings: &mut Vec<String>) -> Option<Option<bool>> {
+        let length = nanos(warm_up.at_most());
+        let WarmUp::UntilSteady { at_most } = warm_up else {
+            self.watch(Stage { phase: Phase::WarmUp, begin, length }, begin + length)?;
+            return Some(None);
+        };
+        let verdicts = until_steady(begin, at_most, self.teams.len(), |moment| {
+            self.watch(Stage { phase: Phase::WarmUp, begin, length }, moment)?;
+            let completed = self.teams.iter().map(Team::completed).collect();
+            Some(Reading { at: self.run.clock.now(), completed })
+        })?;
+        let unsteady = |(team, verdict): (&Team<'_>, &Verdict)| {
+            let is_steady = *verdict == Verdict::Steady;
+            (!is_steady).then(|| {
+                let workload = team.workload;
+                format!(
+                    "workload {workload} was not steady after a warm-up of {at_most:?}, the most that was allowed: throughput {verdict}; its beginning may reach into the window, so allow a longer one"
+                )
+            })
+        };
+        warnings.extend(self.teams.iter().zip(&verdicts).filter_map(unsteady));
+        Some(Some(warnings.is_empty()))
+    }
+
+    /// Waits until the window has ended, and calls the observer at every whole second within. `None` as for `watch`.
+    fn measure(&mut self, window: &Bounds) -> Option<()> {
+        let stage = Stage { phase: Phase::Measure, begin: window.begin, length: window.end - window.begin };
+        for second in window.whole_seconds() {
+            self.watch(stage, second)?;
+            self.observer.second();
+        }
+        self.watch(stage, window.end)
     }
 
     /// Waits until every client has a session; its thread's id is then known.
@@ -286,8 +342,8 @@ impl Coordinator<'_, '_> {
         Some(threads)
     }
 
-    /// Waits until `end`; `None` if the run fails or is stopped before.
-    fn watch(&mut self, phase: Phase, begin: Nanos, end: Nanos) -> Option<()> {
+    /// Waits until a moment within a stage; `None` if the run fails or is stopped before.
+    fn watch(&mut self, stage: Stage, end: Nanos) -> Option<()> {
         loop {
             let now = self.run.clock.now();
             if now >= end {
@@ -296,8 +352,9 @@ impl Coordinator<'_, '_> {
             if !self.may_go_on() {
                 return None;
             }
-            let elapsed = Duration::from_nanos(now.saturating_sub(begin));
-            self.observer.tick(Progress { phase, elapsed, length: Some(Duration::from_nanos(end - begin)) });
+            let elapsed = Duration::from_nanos(now.saturating_sub(stage.begin));
+            let length = Some(Duration::from_nanos(stage.length));
+            self.observer.tick(Progress { phase: stage.phase, elapsed, length });
             self.run.clock.doze_until(end.min(now + nanos(LOOK_EVERY)));
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
 
-use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome};
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
 use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
@@ -51,6 +51,10 @@ impl FakeDatabase {
 
 impl Database for FakeDatabase {
     fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -154,6 +158,14 @@ impl Benchmark for FakeBenchmark {
 
     fn schema(&self) -> &'static Schema {
         &SCHEMA
+    }
+
+    fn data(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
     }
 
     fn transactions(&self) -> &'static [&'static str] {

@@ -7,12 +7,18 @@ use plimsoll_policy::Priority;
 use serde::Serialize;
 
 use super::recorder::{Cell, Recorder, empty_histogram};
+use super::samples::Sample;
+use super::warm_up::WarmUpMeasurement;
 
 /// What all workloads of a run did within its window.
 #[derive(Debug, Clone)]
 pub struct DriveMeasurement {
     /// The exact length of the window; every rate is per second of it.
     pub window: Duration,
+    /// When the window opened, after the call of [`drive`](super::drive).
+    pub opened_at: Duration,
+    /// What came before.
+    pub warmup: WarmUpMeasurement,
     /// From the moment the observer was told that the window opens to the moment it was told that it has closed. Longer
     /// than the window by what the coordinator's wake-ups took; what sensors counted belongs to this length.
     pub observed: Duration,
@@ -55,6 +61,8 @@ pub struct WorkloadMeasurement {
     pub lock_waits: u64,
     /// Completed requests whose latency was above the histograms' largest value and recorded as that.
     pub clamped: u64,
+    /// The window second by second, all of it.
+    pub samples: Vec<Sample>,
 }
 
 /// Requests of a workload, or of a part of it, within the window.
@@ -123,12 +131,13 @@ impl About<'_> {
             all: self.part(kinds.clone().flat_map(cells)),
             classes: classes.collect(),
             transactions: transactions.map(|(name, kind)| (*name, self.part(cells(kind)))).collect(),
-            aborted: recorder.aborted,
-            response_total: Duration::from_nanos(recorder.response_total),
+            aborted: recorder.aborted(),
+            response_total: recorder.response_total(),
             occupied: Duration::from_nanos(recorder.occupied),
-            lock_wait: recorder.lock_wait,
+            lock_wait: recorder.lock_wait(),
             lock_waits: recorder.lock_waits,
             clamped: recorder.clamped,
+            samples: recorder.seconds.samples(self.window, self.is_analytical, recorder.knows_lock_wait),
         }
     }
 

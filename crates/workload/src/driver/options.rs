@@ -74,12 +74,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::driver::WarmUp;
     use crate::driver::fakes::{FakeBenchmark, FakeDatabase};
 
     fn check(options: ClientOptions, measure: Duration, expect: Option<&str>) {
         let (benchmark, database) = (FakeBenchmark::new(), FakeDatabase::quick());
         let drive = Drive { name: "oltp", benchmark: &benchmark, database: &database, options: &options };
-        let found = validate(&[drive], Window { warmup: Duration::ZERO, measure }).map_err(|error| error.to_string());
+        let found = validate(&[drive], Window { warmup: WarmUp::For(Duration::ZERO), measure })
+            .map_err(|error| error.to_string());
         assert_eq!(found.err().as_deref(), expect);
     }
 

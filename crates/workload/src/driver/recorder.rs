@@ -7,6 +7,7 @@ use plimsoll_policy::Priority;
 
 use super::clock::Nanos;
 use super::measurement::AbortCounts;
+use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
 use crate::database::SessionUsage;
 
@@ -32,6 +33,11 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
+    /// The moments inside at which a whole number of seconds has passed: the end of every sample but the last.
+    pub(super) fn whole_seconds(&self) -> impl Iterator<Item = Nanos> + use<> {
+        (self.begin..self.end).step_by(SECOND as usize).skip(1)
+    }
+
     fn contains(&self, moment: Nanos) -> bool {
         (self.begin..self.end).contains(&moment)
     }
@@ -93,14 +99,12 @@ impl Cell {
 pub(super) struct Recorder {
     /// By transaction, then priority; made when first needed, because a cell may take hundreds of kilobytes.
     pub cells: Vec<Option<Box<Cell>>>,
-    /// Attempts that came to nothing.
-    pub aborted: AbortCounts,
-    /// Sum of the latencies of completed requests.
-    pub response_total: Nanos,
+    /// The window's seconds: what needs no histogram is noted down here only, and totals are sums.
+    pub seconds: Seconds,
     /// Time inside the window during which a request was under way, from `ready` to its end.
     pub occupied: Nanos,
-    /// Lock waits of the requests that ended inside; `None` once a session could not tell.
-    pub lock_wait: Option<Duration>,
+    /// Whether every session could tell the lock waits of every request that ended inside.
+    pub knows_lock_wait: bool,
     /// Lock requests that had to wait, of the requests that ended inside. A count.
     pub lock_waits: u64,
     /// Completed requests whose latency was above [`LATENCY_MAX`]. A count.
@@ -112,10 +116,9 @@ impl Recorder {
     pub(super) fn new(transactions: usize) -> Self {
         Recorder {
             cells: vec![None; transactions * Priority::ALL.len()],
-            aborted: AbortCounts::default(),
-            response_total: 0,
+            seconds: Seconds::default(),
             occupied: 0,
-            lock_wait: Some(Duration::ZERO),
+            knows_lock_wait: true,
             lock_waits: 0,
             clamped: 0,
         }
@@ -124,6 +127,21 @@ impl Recorder {
     /// Where requests of that kind are noted down.
     pub(super) fn cell(&self, transaction: usize, priority: Priority) -> Option<&Cell> {
         self.cells[position(transaction, priority)].as_deref()
+    }
+
+    /// Attempts that came to nothing.
+    pub(super) fn aborted(&self) -> AbortCounts {
+        self.seconds.total().aborted
+    }
+
+    /// Sum of the latencies of completed requests.
+    pub(super) fn response_total(&self) -> Duration {
+        Duration::from_nanos(self.seconds.total().latency_total)
+    }
+
+    /// Lock waits of the requests that ended inside; `None` if a session could not tell.
+    pub(super) fn lock_wait(&self) -> Option<Duration> {
+        self.knows_lock_wait.then(|| Duration::from_nanos(self.seconds.total().lock_wait))
     }
 
     /// Notes down a request as far as the window is concerned with it.
@@ -135,7 +153,7 @@ impl Recorder {
         }
         self.occupied += inside;
         if counted {
-            self.note_counted(request);
+            self.note_counted(request, window);
         }
         if request.outcome.is_none() {
             return;
@@ -144,27 +162,37 @@ impl Recorder {
             self.cells[position(request.transaction, request.priority)].get_or_insert_with(|| Box::new(Cell::new()));
         // A request that took no time at all by the clock is wholly where it ended.
         let length = request.end - request.ready;
-        cell.work_done += if length == 0 { 1.0 } else { inside as f64 / length as f64 };
+        let work = if length == 0 { 1.0 } else { inside as f64 / length as f64 };
+        cell.work_done += work;
+        self.seconds.credit(work, request.ready.max(window.begin), request.end.min(window.end), window);
         if counted {
-            let latency = request.end - request.intended;
             let highest = LATENCY_MAX.as_micros() as u64;
-            let microseconds = ((latency + 500) / 1_000).max(1);
+            let microseconds = ((request.end - request.intended + 500) / 1_000).max(1);
             cell.latency.saturating_record(microseconds.min(highest));
             self.clamped += u64::from(microseconds > highest);
-            self.response_total += latency;
         }
     }
 
     /// Notes down what concerns requests that ended inside the window, given up or not.
-    fn note_counted(&mut self, request: &Ended) {
-        self.aborted.deadlock += u64::from(request.deadlocks);
-        self.aborted.preempted += u64::from(request.preemptions);
+    fn note_counted(&mut self, request: &Ended, window: &Bounds) {
+        let second = self.seconds.at(request.end, window);
+        second.aborted.deadlock += u64::from(request.deadlocks);
+        second.aborted.preempted += u64::from(request.preemptions);
         match request.outcome {
             Some(Outcome::Committed) => {}
-            Some(Outcome::RolledBack) => self.aborted.user += 1,
-            None => self.aborted.error += 1,
+            Some(Outcome::RolledBack) => second.aborted.user += 1,
+            None => second.aborted.error += 1,
         }
-        self.lock_wait = self.lock_wait.zip(request.lock_wait).map(|(sum, wait)| sum + wait);
+        if request.outcome.is_some() {
+            let latency = request.end - request.intended;
+            second.completed += 1;
+            second.latency_total += latency;
+            second.latency_max = second.latency_max.max(latency);
+        }
+        match request.lock_wait {
+            Some(wait) => second.lock_wait += wait.as_nanos() as Nanos,
+            None => self.knows_lock_wait = false,
+        }
         self.lock_waits += request.lock_waits;
     }
 
@@ -177,10 +205,9 @@ impl Recorder {
                 (cell @ None, Some(_)) => *cell = other.clone(),
             }
         }
-        self.aborted.add(&other.aborted);
-        self.response_total += other.response_total;
+        self.seconds.merge(&other.seconds);
         self.occupied += other.occupied;
-        self.lock_wait = self.lock_wait.zip(other.lock_wait).map(|(a, b)| a + b);
+        self.knows_lock_wait &= other.knows_lock_wait;
         self.lock_waits += other.lock_waits;
         self.clamped += other.clamped;
     }
@@ -245,6 +272,17 @@ mod tests {
     }
 
     #[test]
+    fn whole_seconds_end_every_sample_but_the_last() {
+        for (millis, expect) in [(500, 0), (1_000, 0), (1_001, 1), (2_000, 1), (2_500, 2)] {
+            let window = Bounds { begin: 7, end: 7 + millis * 1_000_000 };
+            let seconds: Vec<Nanos> = window.whole_seconds().collect();
+            assert_eq!(seconds, [7 + SECOND, 7 + 2 * SECOND][..expect], "{millis}");
+            let samples = Seconds::default().samples(Duration::from_millis(millis), false, true);
+            assert_eq!(samples.len(), expect + 1, "{millis}");
+        }
+    }
+
+    #[test]
     fn back_to_back_requests_fill_the_window_whatever_their_length() {
         for length in [300, 70_001, 900_000] {
             let mut recorder = Recorder::new(3);
@@ -263,16 +301,16 @@ mod tests {
     fn a_request_given_up_is_an_error_and_nothing_else() {
         let mut recorder = Recorder::new(3);
         recorder.note(&Ended { outcome: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
-        assert_eq!(recorder.aborted, AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
+        assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
         assert!(recorder.cell(1, Priority::High).is_none());
-        assert_eq!((recorder.occupied, recorder.response_total), (100_000, 0));
+        assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::ZERO));
     }
 
     #[test]
     fn queueing_before_the_client_was_ready_is_latency_but_occupies_nobody() {
         let mut recorder = Recorder::new(3);
         recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
-        assert_eq!((recorder.occupied, recorder.response_total), (100_000, 500_000));
+        assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::from_micros(500)));
         assert_eq!(recorder.cell(1, Priority::High).expect("noted").latency.max(), 500);
     }
 
@@ -292,11 +330,11 @@ mod tests {
     fn one_session_that_cannot_tell_its_lock_waits_makes_the_sum_unknown() {
         let mut known = Recorder::new(3);
         known.note(&request(1_100_000, 1_200_000), &WINDOW);
-        assert_eq!(known.lock_wait, Some(Duration::from_micros(10)));
+        assert_eq!(known.lock_wait(), Some(Duration::from_micros(10)));
         let mut unknown = Recorder::new(3);
         unknown.note(&Ended { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         known.merge(&unknown);
-        assert_eq!(known.lock_wait, None);
+        assert_eq!(known.lock_wait(), None);
         assert_eq!(known.cell(1, Priority::High).expect("merged").latency.len(), 2);
     }
 }

@@ -43,6 +43,16 @@ fn simulate(
     service: impl Fn(u64) -> Nanos + Send + Sync + 'static,
     act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static,
 ) -> Result<Recorder, DriveError> {
+    simulate_and_count(options, window, service, act).0
+}
+
+/// As [`simulate`], and how many requests the client said that it has completed, within the window or not.
+fn simulate_and_count(
+    options: &ClientOptions,
+    window: Bounds,
+    service: impl Fn(u64) -> Nanos + Send + Sync + 'static,
+    act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static,
+) -> (Result<Recorder, DriveError>, u64) {
     let clock = JumpingClock::default();
     let database_clock = clock.clone();
     let database = FakeDatabase::scripted(move |number| {
@@ -58,6 +68,7 @@ fn simulate(
         transactions: benchmark.transactions().len(),
         retry_max: options.retry_max,
         failed_at_once: AtomicUsize::new(0),
+        completed: vec![Default::default()],
     };
     let mut session = database.session(benchmark.schema()).expect("it opens sessions");
     let client_loop = ClientLoop {
@@ -69,7 +80,8 @@ fn simulate(
         urgency: Urgency::new(options, "w", 0),
         past_end: false,
     };
-    client_loop.run(&mut *benchmark.client(0), &mut *session, 0)
+    let recorder = client_loop.run(&mut *benchmark.client(0), &mut *session, 0);
+    (recorder, team.completed())
 }
 
 fn latencies(recorder: &Recorder) -> Histogram<u64> {
@@ -106,7 +118,7 @@ fn a_closed_loop_measures_the_service_and_thinks_in_between() {
     // A request every 10 ms: the one that ends as the window begins counts, the one that ends with it only occupies.
     assert_eq!(all.len(), 10);
     assert!(all.equivalent(all.min(), 1_000) && all.equivalent(all.max(), 1_000));
-    assert_eq!((recorder.occupied, recorder.response_total), (10 * MS, 10 * MS));
+    assert_eq!((recorder.occupied, recorder.response_total()), (10 * MS, Duration::from_millis(10)));
 }
 
 #[test]
@@ -119,14 +131,16 @@ fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
         3..=6 => Err(DatabaseError::Preempted),
         _ => Ok(()),
     };
-    let recorder = simulate(&options, window, |_| MS, act).expect("it runs");
+    let (recorder, completed) = simulate_and_count(&options, window, |_| MS, act);
+    let recorder = recorder.expect("it runs");
     // Attempts 0, 1, 2 are the first request, 3 to 6 the second, which ends at 7 ms; one more would end at 8 ms, outside.
-    assert_eq!(recorder.aborted, AbortCounts { deadlock: 2, preempted: 4, user: 0, error: 1 });
+    assert_eq!(recorder.aborted(), AbortCounts { deadlock: 2, preempted: 4, user: 0, error: 1 });
     let all = latencies(&recorder);
     assert_eq!(all.len(), 1);
     assert!(all.equivalent(all.max(), 3_000), "latency spans all attempts: {}", all.max());
+    assert_eq!(completed, 2, "the one given up is not completed, the one that ends outside is");
     assert_eq!(recorder.lock_waits, 7);
-    assert_eq!(recorder.lock_wait, Some(Duration::from_micros(7)));
+    assert_eq!(recorder.lock_wait(), Some(Duration::from_micros(7)));
 }
 
 #[test]
@@ -145,7 +159,7 @@ fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
     let rarely =
         |number: u64| if number.is_multiple_of(100) { Ok(()) } else { Err(DatabaseError::Failed("busy".to_owned())) };
     let recorder = simulate(&ClientOptions::default(), window, |_| MS, rarely).expect("it goes on");
-    assert_eq!(recorder.aborted.error, 989);
+    assert_eq!(recorder.aborted().error, 989);
 }
 
 /// What an observer was told, in order.
@@ -154,6 +168,8 @@ struct Log {
     told: Vec<String>,
     threads: Vec<WorkloadThreads>,
     phases: Vec<Phase>,
+    /// Lengths given with the ticks of the warm-up.
+    warm_up_lengths: Vec<Option<Duration>>,
     /// Set at the first tick of this phase.
     stop_in: Option<(Phase, Arc<AtomicBool>)>,
 }
@@ -164,6 +180,10 @@ impl WindowObserver for Log {
         self.threads = threads.to_vec();
     }
 
+    fn second(&mut self) {
+        self.told.push("second".to_owned());
+    }
+
     fn closed(&mut self) {
         self.told.push("closed".to_owned());
     }
@@ -171,6 +191,9 @@ impl WindowObserver for Log {
     fn tick(&mut self, progress: Progress) {
         if self.phases.last() != Some(&progress.phase) {
             self.phases.push(progress.phase);
+        }
+        if progress.phase == Phase::WarmUp {
+            self.warm_up_lengths.push(progress.length);
         }
         if let Some((phase, stop)) = &self.stop_in
             && *phase == progress.phase
@@ -180,7 +203,7 @@ impl WindowObserver for Log {
     }
 }
 
-const SHORT: Window = Window { warmup: Duration::from_millis(5), measure: Duration::from_millis(100) };
+const SHORT: Window = Window { warmup: WarmUp::For(Duration::from_millis(5)), measure: Duration::from_millis(100) };
 
 /// Runs a workload named `a` against that database.
 fn run_one(
@@ -218,6 +241,8 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
 
     assert_eq!(measured.window, SHORT.measure);
     assert!(measured.observed >= measured.window);
+    assert!(measured.warmup.lasted >= SHORT.warmup.at_most() && measured.opened_at >= measured.warmup.lasted);
+    assert_eq!(measured.warmup.is_steady, None);
     for workload in &measured.workloads {
         let all = &workload.all;
         assert!(all.completed > 0);
@@ -238,6 +263,40 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
     }
     // A session is told its priority when it changes, and starts with being told.
     assert!(!database.priorities().is_empty());
+}
+
+#[test]
+fn every_second_has_a_sample_and_the_observer_is_told() {
+    let database = FakeDatabase::quick();
+    let window = Window { measure: Duration::from_millis(1_010), ..SHORT };
+    let options = ClientOptions { clients: 2, think: "exp 1ms".parse().expect("a delay"), ..ClientOptions::default() };
+    let mut log = Log::default();
+    let measured = run_one(&database, &options, window, &mut log).expect("it runs");
+    assert_eq!(log.told, ["opened", "second", "closed"]);
+    let workload = &measured.workloads[0];
+    let [first, last] = workload.samples[..] else { panic!("{:?}", workload.samples) };
+    assert_eq!((first.at_s, first.seconds, last.at_s, last.seconds), (0.0, 1.0, 1.0, 0.01));
+    assert!(first.completed > 0);
+    assert_eq!(first.completed + last.completed, workload.all.completed);
+    assert_eq!(first.aborted.user + last.aborted.user, workload.aborted.user);
+    assert_eq!(first.throughput_per_s, first.completed as f64);
+    assert!((first.work_done + last.work_done - workload.all.work_done).abs() < 1e-6);
+    let waited = first.lock_wait_s.zip(last.lock_wait_s).map(|(first, last)| first + last);
+    assert!((waited.expect("known") - workload.lock_wait.expect("known").as_secs_f64()).abs() < 1e-9);
+}
+
+#[test]
+fn a_warm_up_that_does_not_become_steady_ends_at_its_bound_and_says_so() {
+    let at_most = Duration::from_millis(30);
+    let window = Window { warmup: WarmUp::UntilSteady { at_most }, ..SHORT };
+    let mut log = Log::default();
+    let measured = run_one(&FakeDatabase::quick(), &ClientOptions::default(), window, &mut log).expect("it runs");
+    assert_eq!(measured.warmup.is_steady, Some(false));
+    assert!(measured.warmup.lasted >= at_most);
+    assert!(log.warm_up_lengths.iter().all(|length| *length == Some(at_most)), "{:?}", log.warm_up_lengths);
+    let expect = "workload a was not steady after a warm-up of 30ms, the most that was allowed: throughput cannot be \
+        judged in less than 2s; its beginning may reach into the window, so allow a longer one";
+    assert_eq!(measured.warnings[0], expect);
 }
 
 #[test]
@@ -271,7 +330,7 @@ fn a_database_that_opens_no_session_ends_the_run() {
 
 #[test]
 fn ctrl_c_ends_the_run_in_every_phase_but_the_last() {
-    let long = Window { warmup: Duration::from_secs(600), measure: Duration::from_secs(600) };
+    let long = Window { warmup: WarmUp::For(Duration::from_secs(600)), measure: Duration::from_secs(600) };
     let asleep = ClientOptions { think: "const 600s".parse().expect("a delay"), ..ClientOptions::default() };
     let check = |phase, window, expect: &[&str]| {
         let mut log = Log { stop_in: Some((phase, Arc::default())), ..Log::default() };
@@ -280,7 +339,7 @@ fn ctrl_c_ends_the_run_in_every_phase_but_the_last() {
         result
     };
     assert_eq!(check(Phase::WarmUp, long, &[]).expect_err("stopped"), DriveError::Stopped);
-    let measuring = Window { warmup: Duration::ZERO, ..long };
+    let measuring = Window { warmup: WarmUp::For(Duration::ZERO), ..long };
     assert_eq!(check(Phase::Measure, measuring, &["opened"]).expect_err("stopped"), DriveError::Stopped);
     check(Phase::Finish, SHORT, &["opened", "closed"]).expect("the window had ended");
 }
@@ -302,7 +361,7 @@ fn client_threads_live_until_the_observer_has_read_its_sensors() {
     let options = ClientOptions { clients: 3, ..ClientOptions::default() };
     let drives = [Drive { name: "a", benchmark: &benchmark, database: &database, options: &options }];
     for _ in 0..5 {
-        let window = Window { warmup: Duration::ZERO, measure: Duration::from_millis(5) };
+        let window = Window { warmup: WarmUp::For(Duration::ZERO), measure: Duration::from_millis(5) };
         drive(&drives, window, &mut Reader(Vec::new()), &AtomicBool::new(false)).expect("it runs");
     }
 }

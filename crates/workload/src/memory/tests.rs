@@ -1,6 +1,7 @@
 //! The reference database against a small table of its own.
 
 use super::*;
+use crate::database::OptionChange;
 use crate::schema::{Index, Kind, SecondaryIndex, Storage, Table, column, nullable};
 use crate::statement::{End, Intent, RowRef};
 
@@ -189,4 +190,21 @@ fn transactions_run_one_at_a_time() {
         }
     });
     assert!(contents(&database)[0].ends_with("Int(800)]"), "no update was lost: {}", contents(&database)[0]);
+}
+
+#[test]
+fn dropped_tables_are_gone_and_can_be_created_anew() {
+    let (database, session) = shelf();
+    drop(session);
+    database.drop_tables(&SCHEMA).unwrap();
+    let error = database.session(&SCHEMA).err().unwrap();
+    assert_eq!(error.to_string(), "there are no tables of shelf; create them first");
+    database.drop_tables(&SCHEMA).unwrap();
+    database.create(&SCHEMA).unwrap();
+    assert!(contents(&database).is_empty());
+}
+
+#[test]
+fn it_has_no_option_that_could_be_changed_while_it_is_open() {
+    assert_eq!(MemoryDatabase::new().set_option("locks", "few"), Ok(OptionChange::NeedsReopening));
 }

@@ -1,26 +1,13 @@
 //! How many bytes the loaded data takes, reckoned from the schema.
 
 use super::schema::*;
-use crate::schema::{ColumnId, Kind, Storage, Table, TableId};
-
-/// Header, version and slot of a stored row.
-const ROW_OVERHEAD: f64 = 32.0;
-
-/// Where in a row a text begins.
-const TEXT_OFFSET: f64 = 4.0;
-
-/// Row reference in an index entry, and the entry's share of half-empty nodes and their links.
-const INDEX_ENTRY_OVERHEAD: f64 = 16.0;
-
-/// A view into the texts of a column.
-const TEXT_VIEW: f64 = 16.0;
-
-/// The longest text that its view holds.
-const TEXT_IN_VIEW_MAX: f64 = 12.0;
+use crate::footprint::bytes_per_row;
+use crate::schema::{ColumnId, TableId};
 
 /// Bytes of rows, columns and indexes of so many warehouses.
 pub(super) fn estimated_bytes(warehouses: i64) -> u64 {
     let tables = SCHEMA.tables.iter().enumerate();
+    let bytes_per_row = |id, table| bytes_per_row(table, |column, bytes_max| text_bytes(id, column, bytes_max));
     tables.map(|(id, table)| (rows(id, warehouses) as f64 * bytes_per_row(id, table)) as u64).sum()
 }
 
@@ -37,41 +24,6 @@ fn rows(table: TableId, warehouses: i64) -> i64 {
         ITEM => ITEMS,
         STOCK => warehouses * ITEMS,
         _ => unreachable!("there are nine tables"),
-    }
-}
-
-fn bytes_per_row(id: TableId, table: &Table) -> f64 {
-    let columns = 0..table.columns.len();
-    let row = ROW_OVERHEAD + columns.clone().map(|column| row_bytes(id, column, table)).sum::<f64>();
-    let column_copy = match table.storage {
-        Storage::RowsAndColumns => columns.map(|column| column_bytes(id, column, table)).sum::<f64>(),
-        Storage::Columns => unreachable!("TPC-C keeps rows of every table"),
-    };
-    let primary = Some(table.primary_key).filter(|columns| !columns.is_empty());
-    let indexes = primary.into_iter().chain(table.secondary.iter().map(|index| index.columns));
-    let key = |columns: &[ColumnId]| {
-        INDEX_ENTRY_OVERHEAD + columns.iter().map(|&column| row_bytes(id, column, table)).sum::<f64>()
-    };
-    row + column_copy + indexes.map(key).sum::<f64>()
-}
-
-fn row_bytes(id: TableId, column: ColumnId, table: &Table) -> f64 {
-    match table.columns[column].kind {
-        Kind::Int | Kind::Date => 4.0,
-        Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => 8.0,
-        Kind::Text(bytes_max) => TEXT_OFFSET + text_bytes(id, column, bytes_max),
-    }
-}
-
-fn column_bytes(id: TableId, column: ColumnId, table: &Table) -> f64 {
-    match table.columns[column].kind {
-        Kind::Int | Kind::Date => 4.0,
-        Kind::BigInt | Kind::Timestamp => 8.0,
-        Kind::Decimal { .. } => 16.0,
-        Kind::Text(bytes_max) => match text_bytes(id, column, bytes_max) {
-            bytes if bytes > TEXT_IN_VIEW_MAX => TEXT_VIEW + bytes,
-            _ => TEXT_VIEW,
-        },
     }
 }
 
@@ -98,6 +50,7 @@ fn text_bytes(id: TableId, column: ColumnId, bytes_max: usize) -> f64 {
 mod tests {
     use super::super::population::{Part, row_count};
     use super::*;
+    use crate::schema::Kind;
 
     #[test]
     fn the_estimate_matches_what_is_made() {

@@ -1,12 +1,12 @@
 //! Checks that the tables are whole and that the queries answer as published.
 
 use super::answers::{compare, published};
-use super::cells::text_rows;
 use super::load::row_counts;
 use super::queries::{QUERIES, QuerySpec};
 use super::tables::SCHEMA;
 use crate::benchmark::CheckLine;
 use crate::database::{Database, DatabaseError, Session};
+use crate::inquiry::{answer, line, row_count_line};
 
 /// The only scale for which answers are published.
 const PUBLISHED_SCALE: f64 = 1.0;
@@ -32,18 +32,6 @@ pub fn check(scale: f64, database: &dyn Database) -> Result<Vec<CheckLine>, Data
         });
     }
     Ok(lines)
-}
-
-fn row_count_line(session: &mut dyn Session, table: &str, expected: u64) -> CheckLine {
-    let what = format!("{table} has {expected} rows");
-    let found = first_cell(session, &format!("select count(*) from {table}"));
-    line(what, found.and_then(|count| if count == expected.to_string() { Ok(count) } else { Err(count) }))
-}
-
-fn first_cell(session: &mut dyn Session, sql: &str) -> Result<String, String> {
-    let rows = answer(session, sql)?;
-    let cell = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
-    cell.ok_or_else(|| "no answer".to_owned())
 }
 
 fn answer_line(session: &mut dyn Session, number: usize, query: &QuerySpec) -> CheckLine {
@@ -73,15 +61,4 @@ fn plausible_line(session: &mut dyn Session, query: &QuerySpec, scale: f64) -> C
 
 fn rows_found(count: usize) -> String {
     if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
-}
-
-/// A query that fails is a finding, not the end of the check.
-fn answer(session: &mut dyn Session, sql: &str) -> Result<Vec<super::cells::TextRow>, String> {
-    let answer = session.query(sql).map_err(|error| format!("the query failed: {error}"))?;
-    text_rows(&answer.batches).map_err(|error| format!("the answer cannot be read: {error}"))
-}
-
-fn line(what: String, found: Result<String, String>) -> CheckLine {
-    let holds = Some(found.is_ok());
-    CheckLine { what, holds, found: found.unwrap_or_else(|differs| differs) }
 }

@@ -1,5 +1,7 @@
 //! A stream of queries.
 
+use std::sync::Arc;
+
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
@@ -7,12 +9,14 @@ use super::queries::QUERIES;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
 
-/// A client that runs the 22 queries in a random order of its own, then again in another, each time with parameters
+/// A client that runs the chosen queries in a random order of its own, then again in another, each time with parameters
 /// drawn anew. Every query comes once a round, as in the streams of TPC-H 5.3.5.
 #[derive(Debug)]
 pub struct QueryClient {
     random: Pcg64,
     scale: f64,
+    /// The queries of a round, as positions in [`QUERIES`].
+    chosen: Arc<[usize]>,
     /// What is left of this round, last first.
     round: Vec<usize>,
     /// The text of the query drawn last.
@@ -23,9 +27,9 @@ pub struct QueryClient {
 
 impl QueryClient {
     /// The client of that number; equal seeds and numbers give equal streams.
-    pub fn new(seed: u64, number: usize, scale: f64) -> Self {
+    pub fn new(seed: u64, number: usize, scale: f64, chosen: Arc<[usize]>) -> Self {
         let random = Pcg64::new(u128::from(seed), number as u128);
-        QueryClient { random, scale, round: Vec::new(), sql: String::new(), rows: 0 }
+        QueryClient { random, scale, chosen, round: Vec::new(), sql: String::new(), rows: 0 }
     }
 
     /// The text of the query drawn last; empty before the first.
@@ -42,7 +46,7 @@ impl QueryClient {
 impl Client for QueryClient {
     fn draw(&mut self) -> usize {
         if self.round.is_empty() {
-            self.round.extend(0..QUERIES.len());
+            self.round.extend_from_slice(&self.chosen);
             self.round.shuffle(&mut self.random);
         }
         let number = self.round.pop().expect("a round was begun if the last had ended");

@@ -101,7 +101,7 @@ pub fn load(scale: f64, database: &dyn Database, progress: &LoadProgress<'_>) ->
     database.create(&SCHEMA)?;
     let mut loaded = 0;
     for table in 0..SCHEMA.tables.len() {
-        load_table(table, scale, &mut |batch| {
+        each_batch(table, scale, &mut |batch| {
             let rows = batch.num_rows() as u64;
             database.load(&SCHEMA, table, batch)?;
             loaded += rows;
@@ -115,7 +115,7 @@ pub fn load(scale: f64, database: &dyn Database, progress: &LoadProgress<'_>) ->
 type Load<'a> = dyn FnMut(RecordBatch) -> Result<(), LoadError> + 'a;
 
 /// Makes one table's parts on several threads and hands their batches to `load` in order.
-fn load_table(table: TableId, scale: f64, load: &mut Load<'_>) -> Result<(), LoadError> {
+pub(crate) fn each_batch(table: TableId, scale: f64, load: &mut Load<'_>) -> Result<(), LoadError> {
     let part_count = (unit_count(table, scale) / PART_ROWS + 1) as i32;
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).min(part_count as usize);
     thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! The eight tables of TPC-H 1.4.1, with the types that the generator emits.
 
-use crate::schema::{Column, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
 
 /// `region`.
 pub const REGION: TableId = 0;
@@ -18,6 +18,29 @@ pub const PARTSUPP: TableId = 5;
 pub const ORDERS: TableId = 6;
 /// `lineitem`.
 pub const LINEITEM: TableId = 7;
+
+/// `s_suppkey`.
+pub const S_SUPPKEY: ColumnId = 0;
+/// `s_acctbal`.
+pub const S_ACCTBAL: ColumnId = 5;
+/// `ps_availqty`.
+pub const PS_AVAILQTY: ColumnId = 2;
+/// `ps_supplycost`.
+pub const PS_SUPPLYCOST: ColumnId = 3;
+/// `l_quantity`.
+pub const L_QUANTITY: ColumnId = 4;
+/// `l_extendedprice`.
+pub const L_EXTENDEDPRICE: ColumnId = 5;
+/// `l_discount`.
+pub const L_DISCOUNT: ColumnId = 6;
+/// `l_tax`.
+pub const L_TAX: ColumnId = 7;
+/// `l_shipdate`.
+pub const L_SHIPDATE: ColumnId = 10;
+/// `l_commitdate`.
+pub const L_COMMITDATE: ColumnId = 11;
+/// `l_receiptdate`.
+pub const L_RECEIPTDATE: ColumnId = 12;
 
 /// The tables, in an order in which no row refers to a table that comes later.
 ///

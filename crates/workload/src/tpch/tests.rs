@@ -29,6 +29,10 @@ impl Database for Fake {
         Ok(())
     }
 
+    fn drop_tables(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
     fn load(&self, _: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert!(self.created.load(Ordering::Relaxed) && !self.finished.load(Ordering::Relaxed));
         self.loaded.lock().unwrap().push((table, batch));
@@ -167,9 +171,20 @@ fn a_stream_has_every_query_once_a_round() {
 }
 
 #[test]
+fn a_stream_has_only_the_queries_chosen() {
+    let benchmark = tpch(0.01, 3).with_queries(&["q6", "q1"]);
+    assert_eq!(benchmark.transactions().len(), 22);
+    let mut client = benchmark.client(0);
+    for _ in 0..20 {
+        let drawn: BTreeSet<_> = [client.draw(), client.draw()].map(|query| benchmark.transactions()[query]).into();
+        assert_eq!(drawn, BTreeSet::from(["q1", "q6"]));
+    }
+}
+
+#[test]
 fn equal_seeds_and_numbers_give_equal_streams_and_others_do_not() {
     let stream = |seed: u64, number: usize| {
-        let mut client = client::QueryClient::new(seed, number, 1.0);
+        let mut client = client::QueryClient::new(seed, number, 1.0, (0..22).collect());
         let mut draw = || (client.draw(), client.sql().to_owned());
         (0..44).map(|_| draw()).collect::<Vec<_>>()
     };
@@ -186,7 +201,7 @@ fn three_rows() -> Fake {
 
 #[test]
 fn a_client_counts_the_rows_it_received() {
-    let mut client = client::QueryClient::new(1, 0, 1.0);
+    let mut client = client::QueryClient::new(1, 0, 1.0, (0..22).collect());
     let mut session = three_rows().session(&tables::SCHEMA).unwrap();
     client.draw();
     client.run(session.as_mut()).unwrap();

@@ -24,6 +24,10 @@ impl Database for Answering {
         Ok(())
     }
 
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
     fn load(&self, _schema: &'static Schema, _table: usize, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }

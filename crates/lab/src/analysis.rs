@@ -1,0 +1,78 @@
+//! What the runs of an experiment say together: estimates, noise, interference, knees, scalability, claims.
+//!
+//! Everything here is a pure function of the points, their histograms and the plan, and can be computed again from a run
+//! directory. Runs are sorted into cells (`cells`): one setting, one arm, one workload. Invalid runs count for nothing
+//! and are named; the second runs of the setting that runs twice count for the noise floor and nothing else, so that all
+//! settings rest on equally many runs. The statistics are [`plimsoll_model`]'s.
+
+pub(crate) mod cells;
+mod estimates;
+mod figures;
+mod interference;
+mod knees;
+mod noise;
+mod scalability;
+
+use crate::claim::Evaluation;
+use crate::histograms::WorkloadHistograms;
+use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::results::{ClaimResult, Interval, Results};
+use crate::summary::Summary;
+use cells::Cells;
+use figures::RunFigures;
+use noise::WorkloadNoise;
+
+/// Fills in all that follows from the points and their histograms. `histograms` are those of each point in order; where
+/// there are none, figures over several runs that need them are `None`.
+pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
+    let cells = Cells::of(&results.points);
+    let workloads = cells.workloads();
+    let noises: Vec<WorkloadNoise> = workloads.iter().map(|name| WorkloadNoise::of(&cells, name)).collect();
+    let estimates = noises.iter().flat_map(|noise| estimates::of(&cells, noise, histograms)).collect();
+    let interference = noises.iter().flat_map(|noise| interference::of(&cells, noise)).collect();
+    let sweep = &results.experiment.sweep;
+    let knees = noises.iter().flat_map(|noise| knees::of(&cells, noise, sweep)).collect();
+    let scalability = noises.iter().flat_map(|noise| scalability::of(&cells, noise, sweep)).collect();
+    let noise_floor = noises.iter().map(|noise| (noise.workload().to_owned(), noise.floor())).collect();
+    (results.estimates, results.interference, results.noise_floor) = (estimates, interference, noise_floor);
+    (results.knees, results.scalability) = (knees, scalability);
+    let summary = Summary::of(results);
+    let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0;
+    results.advice = if is_compared { summary.advice() } else { Vec::new() };
+}
+
+/// How often the repeats of each cell are drawn anew to see whether a claim rests on luck.
+const RESAMPLES: u64 = 200;
+
+/// Judges the claims of a plan. `results` is complete but for them.
+pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<ClaimResult> {
+    let measured = RunFigures::new(plan, results, records);
+    let is_repeated = results.estimates.iter().any(|estimate| estimate.runs.len() > 1);
+    let judged = plan.claims.iter().map(|claim| {
+        let Evaluation { holds, value, why_not } = claim.evaluate(plan, &measured);
+        let confidence = (is_repeated && holds.is_some()).then(|| {
+            let held = (0..RESAMPLES).filter(|number| {
+                let resampled = measured.resampled(plan.run.seed.wrapping_add(*number));
+                claim.evaluate(plan, &resampled).holds == Some(true)
+            });
+            held.count() as f64 / RESAMPLES as f64
+        });
+        ClaimResult {
+            text: claim.text.clone(),
+            expression: claim.expression.clone(),
+            holds,
+            confidence,
+            value,
+            published: claim.published.clone(),
+            why_not,
+        }
+    });
+    judged.collect()
+}
+
+impl From<plimsoll_model::statistics::Interval> for Interval {
+    fn from(interval: plimsoll_model::statistics::Interval) -> Self {
+        Interval { value: interval.value, low: interval.low, high: interval.high }
+    }
+}

@@ -1,0 +1,94 @@
+//! Runs sorted by setting, arm and workload.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::results::{Point, WorkloadResult};
+
+/// The swept values of a setting, by key.
+pub(crate) type SettingValues = BTreeMap<String, Value>;
+
+/// All runs of an experiment, sorted.
+#[derive(Debug)]
+pub(crate) struct Cells<'a> {
+    points: &'a [Point],
+    cells: Vec<Cell<'a>>,
+}
+
+/// The runs of one workload in one arm at one setting, as positions in the list of points.
+#[derive(Debug)]
+pub(crate) struct Cell<'a> {
+    pub setting: &'a SettingValues,
+    pub arm: &'a str,
+    pub workload: &'a str,
+    /// Valid runs, in the order they ran.
+    pub runs: Vec<usize>,
+    /// Invalid runs.
+    pub left_out: Vec<usize>,
+    /// Valid second runs of the setting that runs twice (A/A).
+    pub again: Vec<usize>,
+}
+
+impl<'a> Cells<'a> {
+    pub(crate) fn of(points: &'a [Point]) -> Self {
+        // Keyed by text, because JSON values have no order.
+        let mut positions: BTreeMap<(String, &str, &str), usize> = BTreeMap::new();
+        let mut cells: Vec<Cell<'a>> = Vec::new();
+        for (number, point) in points.iter().enumerate() {
+            for result in &point.workloads {
+                let (arm, workload) = (point.arm.as_str(), result.name.as_str());
+                let key = (key(&point.setting), arm, workload);
+                let position = *positions.entry(key).or_insert_with(|| {
+                    let (runs, left_out, again) = (Vec::new(), Vec::new(), Vec::new());
+                    cells.push(Cell { setting: &point.setting, arm, workload, runs, left_out, again });
+                    cells.len() - 1
+                });
+                let cell = &mut cells[position];
+                match point.valid && result.throughput_per_s.is_finite() {
+                    false => cell.left_out.push(number),
+                    true if point.is_again => cell.again.push(number),
+                    true => cell.runs.push(number),
+                }
+            }
+        }
+        Cells { points, cells }
+    }
+
+    /// The names of all workloads, in the order in which they first ran.
+    pub(crate) fn workloads(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &self.cells {
+            if !names.contains(&cell.workload) {
+                names.push(cell.workload);
+            }
+        }
+        names
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The cells of one workload.
+    pub(crate) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &Cell<'a>> {
+        self.cells.iter().filter(move |cell| cell.workload == workload)
+    }
+
+    /// What the workload of a cell did in one of its runs.
+    pub(crate) fn result(&self, cell: &Cell<'_>, run: usize) -> &'a WorkloadResult {
+        let results = &self.points[run].workloads;
+        results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
+    }
+
+    /// The block of a run, from 0.
+    pub(crate) fn block(&self, run: usize) -> usize {
+        self.points[run].repeat.saturating_sub(1) as usize
+    }
+}
+
+/// A setting as text: equal settings have equal texts.
+pub(crate) fn key(setting: &SettingValues) -> String {
+    setting.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+}

@@ -1,0 +1,92 @@
+//! The repeats of each cell as one estimate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_model::statistics::{self, Noise, Samples};
+
+use super::cells::{Cell, Cells};
+use super::noise::WorkloadNoise;
+use crate::histograms::{Latencies, WorkloadHistograms, merged};
+use crate::latency;
+use crate::results::{Estimate, Part, TimeShare, WorkloadResult};
+
+/// An estimate of each cell of a workload that has a valid run.
+pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[WorkloadHistograms]]) -> Vec<Estimate> {
+    let own: Vec<&Cell<'_>> = cells.of_workload(noise.workload()).collect();
+    let latencies = latency_samples(cells, &own, noise.throughput.blocks());
+    let latency_noise = Noise::of(&latencies);
+    let outliers: BTreeSet<(usize, usize)> = statistics::outliers(&noise.speed).into_iter().collect();
+    let estimates = own.iter().enumerate().filter_map(|(row, cell)| {
+        let results: Vec<&WorkloadResult> = cell.runs.iter().map(|run| cells.result(cell, *run)).collect();
+        let parts: Vec<&WorkloadHistograms> = cell.runs.iter().filter_map(|run| {
+            histograms.get(*run)?.iter().find(|histograms| histograms.workload == cell.workload)
+        }).collect();
+        // Of a part of the runs, percentiles would pass for those of all.
+        let parts = if parts.len() == cell.runs.len() { parts } else { Vec::new() };
+        let all = merged(parts.iter().flat_map(|part| part.transactions.values()));
+        let is_outlier = |run: &&usize| outliers.contains(&(row, cells.block(**run)));
+        Some(Estimate {
+            setting: cell.setting.clone(),
+            arm: cell.arm.to_owned(),
+            workload: cell.workload.to_owned(),
+            runs: cell.runs.clone(),
+            left_out: cell.left_out.clone(),
+            outliers: cell.runs.iter().filter(is_outlier).copied().collect(),
+            throughput_per_s: statistics::estimate(&noise.throughput, row, noise.throughput_noise.as_ref())?.into(),
+            mean_latency_us: statistics::estimate(&latencies, row, latency_noise.as_ref()).map(Into::into),
+            latency_us: all.as_ref().and_then(latency::figures),
+            latency_distribution: all.as_ref().map(latency::distribution).unwrap_or_default(),
+            classes: merged_parts(&results, &parts, |result| &result.classes, |part| &part.classes),
+            transactions: merged_parts(&results, &parts, |result| &result.transactions, |part| &part.transactions),
+            time_share: time_share(&results),
+        })
+    });
+    estimates.collect()
+}
+
+/// Mean latency of each cell's runs, in rows like those of the throughput.
+fn latency_samples(cells: &Cells<'_>, own: &[&Cell<'_>], blocks: usize) -> Samples {
+    let rows = own.iter().map(|cell| {
+        let mut row = vec![None; blocks];
+        for run in &cell.runs {
+            row[cells.block(*run)] = cells.result(cell, *run).latency_us.map(|latency| latency.mean);
+        }
+        row
+    });
+    Samples::new(rows.collect())
+}
+
+/// Classes or transactions over all runs: requests summed, throughput averaged, latencies merged.
+fn merged_parts<'a>(
+    results: &[&'a WorkloadResult],
+    histograms: &[&'a WorkloadHistograms],
+    parts: impl Fn(&'a WorkloadResult) -> &'a BTreeMap<String, Part>,
+    latencies: impl Fn(&'a WorkloadHistograms) -> &'a BTreeMap<String, Latencies>,
+) -> BTreeMap<String, Part> {
+    let names: BTreeSet<&String> = results.iter().flat_map(|result| parts(result).keys()).collect();
+    let part = |name: &String| {
+        let of_runs = results.iter().filter_map(|result| parts(result).get(name));
+        let of_runs: Vec<&Part> = of_runs.collect();
+        let all = merged(histograms.iter().filter_map(|histograms| latencies(histograms).get(name)));
+        Part {
+            completed: of_runs.iter().map(|part| part.completed).sum(),
+            // A run without any such request had a throughput of 0.
+            throughput_per_s: of_runs.iter().map(|part| part.throughput_per_s).sum::<f64>() / results.len() as f64,
+            latency_us: all.as_ref().and_then(latency::figures),
+        }
+    };
+    names.into_iter().map(|name| (name.clone(), part(name))).collect()
+}
+
+/// The mean of each part over runs; `None` where a run lacks it, which is then within `other`.
+fn time_share(results: &[&WorkloadResult]) -> Option<TimeShare> {
+    let shares: Vec<TimeShare> = results.iter().map(|result| result.time_share).collect::<Option<_>>()?;
+    let count = shares.len() as f64;
+    let mean = |part: fn(&TimeShare) -> Option<f64>| {
+        shares.iter().map(part).collect::<Option<Vec<f64>>>().map(|parts| parts.iter().sum::<f64>() / count)
+    };
+    let [cpu_run, cpu_wait] = [mean(|share| share.cpu_run), mean(|share| share.cpu_wait)];
+    let [io, lock] = [mean(|share| share.io), mean(|share| share.lock)];
+    let known = [cpu_run, cpu_wait, io, lock].into_iter().flatten().sum::<f64>();
+    (count > 0.0).then_some(TimeShare { cpu_run, cpu_wait, io, lock, other: (1.0 - known).max(0.0) })
+}

@@ -1,0 +1,223 @@
+//! The figures that claims are about, from the runs or from runs drawn anew.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::driver::Histogram;
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::cells::key;
+use crate::claim::{Cell, Figures, Metric, Part, Percentile, TimePart};
+use crate::histograms::merged;
+use crate::latency;
+use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::results::{self, Results, WorkloadResult};
+use crate::summary::equal_mix::{Costs, speed};
+
+/// Figures of an experiment's runs.
+#[derive(Debug, Clone)]
+pub(super) struct RunFigures<'a> {
+    plan: &'a Plan,
+    results: &'a Results,
+    /// Valid runs by setting and arm, each as often as it was drawn.
+    runs: BTreeMap<(usize, usize), Vec<&'a RunRecord>>,
+    is_resampled: bool,
+}
+
+impl<'a> RunFigures<'a> {
+    /// Those of every valid run, once.
+    pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
+        let mut runs: BTreeMap<(usize, usize), Vec<&RunRecord>> = BTreeMap::new();
+        for record in records.iter().filter(|record| record.point.valid && !record.id.is_again) {
+            runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
+        }
+        RunFigures { plan, results, runs, is_resampled: false }
+    }
+
+    /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
+    /// what a block's runs share stays together.
+    pub(super) fn resampled(&self, seed: u64) -> Self {
+        let mut random = Pcg64::new(u128::from(seed), 0);
+        let repeats = self.runs.values().flatten().map(|record| record.id.repeat).max().unwrap_or(1);
+        let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
+        let mut runs = BTreeMap::new();
+        for (cell, found) in &self.runs {
+            let mut drawn: Vec<&RunRecord> = Vec::new();
+            for block in &blocks {
+                drawn.extend(found.iter().filter(|record| record.id.repeat == *block));
+            }
+            if drawn.is_empty() {
+                // A cell whose drawn blocks are all invalid still has its runs.
+                drawn.clone_from(found);
+            }
+            runs.insert(*cell, drawn);
+        }
+        RunFigures { runs, is_resampled: true, ..self.clone() }
+    }
+
+    /// The runs of a cell, which are not none.
+    fn runs_of(&self, setting: usize, arm: usize) -> Result<&[&'a RunRecord], String> {
+        let runs = self.runs.get(&(setting, arm)).filter(|runs| !runs.is_empty());
+        runs.map(Vec::as_slice).ok_or_else(|| {
+            let swept = key(&self.plan.setting(setting).swept).trim_end().replace('\n', ", ");
+            let at = if swept.is_empty() { String::new() } else { format!(" at {swept}") };
+            format!("there is no valid run of {}{at}", self.plan.arms[arm].name)
+        })
+    }
+
+    fn workload(&self, workload: usize) -> &'a str {
+        &self.plan.base.workloads[workload].name
+    }
+
+    fn results_of(&self, setting: usize, arm: usize, workload: usize) -> Result<Vec<&'a WorkloadResult>, String> {
+        let name = self.workload(workload);
+        let result = |record: &&'a RunRecord| record.point.workloads.iter().find(|result| result.name == name);
+        Ok(self.runs_of(setting, arm)?.iter().filter_map(result).collect())
+    }
+
+    fn throughput(&self, cell: &Cell) -> Result<f64, String> {
+        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
+        let of_run = |result: &&WorkloadResult| match part_of(result, &cell.part) {
+            // A run without any such request had a throughput of 0.
+            Some(part) => part.throughput_per_s,
+            None => 0.0,
+        };
+        Ok(results.iter().map(of_run).sum::<f64>() / results.len() as f64)
+    }
+
+    fn mean_latency(&self, cell: &Cell) -> Result<f64, String> {
+        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
+        let parts = results.iter().filter_map(|result| part_of(result, &cell.part));
+        let means = parts.filter_map(|part| Some((part.latency_us?.mean, part.completed as f64)));
+        let (total, count) = means.fold((0.0, 0.0), |(total, count), (mean, n)| (total + mean * n, count + n));
+        if count > 0.0 { Ok(total / count) } else { Err(self.nothing_completed(cell)) }
+    }
+
+    fn percentile(&self, cell: &Cell, percentile: Percentile) -> Result<f64, String> {
+        let all = self.histogram(cell)?;
+        let figures = latency::figures(&all).ok_or_else(|| self.nothing_completed(cell))?;
+        let value = match percentile {
+            Percentile::P50 => figures.p50,
+            Percentile::P90 => figures.p90,
+            Percentile::P95 => figures.p95,
+            Percentile::P99 => figures.p99,
+            Percentile::P999 => figures.p999,
+        };
+        let (name, completed) = (percentile.name(), all.len());
+        value.map(|us| us as f64).ok_or_else(|| format!("{completed} requests are too few for a {name}"))
+    }
+
+    /// Latencies of the requests of all runs of a cell.
+    fn histogram(&self, cell: &Cell) -> Result<Histogram<u64>, String> {
+        let name = self.workload(cell.workload);
+        let runs = self.runs_of(cell.setting, cell.arm)?.iter();
+        let workloads = runs.filter_map(|record| record.histograms.iter().find(|one| one.workload == name));
+        let all = match &cell.part {
+            Part::All => merged(workloads.flat_map(|one| one.transactions.values())),
+            Part::Class(class) => merged(workloads.filter_map(|one| one.classes.get(class.name()))),
+            Part::Transaction(kind) => merged(workloads.filter_map(|one| one.transactions.get(kind))),
+        };
+        all.ok_or_else(|| self.nothing_completed(cell))
+    }
+
+    fn time_share(&self, cell: &Cell, part: TimePart) -> Result<f64, String> {
+        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
+        let of_run = |result: &&WorkloadResult| {
+            let share = result.time_share?;
+            match part {
+                TimePart::CpuRun => share.cpu_run,
+                TimePart::CpuWait => share.cpu_wait,
+                TimePart::Io => share.io,
+                TimePart::Lock => share.lock,
+                TimePart::Other => Some(share.other),
+            }
+        };
+        let shares: Option<Vec<f64>> = results.iter().map(of_run).collect();
+        let missing = || format!("the share {} of {} was not measured", part.name(), self.workload(cell.workload));
+        shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64).ok_or_else(missing)
+    }
+
+    fn relative_to_alone(&self, cell: &Cell) -> Result<f64, String> {
+        let name = format!("alone:{}", self.workload(cell.workload));
+        let alone = self.plan.arms.iter().position(|arm| arm.name == name);
+        let alone = alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?;
+        let ratio = if cell.part == Part::All {
+            let [shared, alone] = [cell.arm, alone].map(|arm| self.results_of(cell.setting, arm, cell.workload));
+            let (shared, alone) = (shared?, alone?);
+            let all: Vec<_> = shared.iter().chain(&alone).copied().collect();
+            let costs = Costs::of(&alone, &all);
+            let mean = |runs: &[&WorkloadResult]| {
+                runs.iter().map(|run| speed(run, costs.as_ref())).sum::<f64>() / runs.len() as f64
+            };
+            mean(&shared) / mean(&alone)
+        } else {
+            self.throughput(cell)? / self.throughput(&Cell { arm: alone, ..cell.clone() })?
+        };
+        if ratio.is_finite() { Ok(ratio) } else { Err(format!("{name} completed nothing to compare with")) }
+    }
+
+    fn nothing_completed(&self, cell: &Cell) -> String {
+        let (workload, arm) = (self.workload(cell.workload), &self.plan.arms[cell.arm].name);
+        format!("no request of {workload} completed in {arm} ({})", cell.part)
+    }
+}
+
+/// A workload's requests, or a part of them.
+fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
+    match part {
+        Part::All => Some(results::Part {
+            completed: result.completed,
+            throughput_per_s: result.throughput_per_s,
+            latency_us: result.latency_us,
+        }),
+        Part::Class(class) => result.classes.get(class.name()).cloned(),
+        Part::Transaction(name) => result.transactions.get(name).cloned(),
+    }
+}
+
+impl Figures for RunFigures<'_> {
+    fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
+        match metric {
+            Metric::Throughput => self.throughput(cell),
+            Metric::MeanLatency => self.mean_latency(cell),
+            Metric::Latency(percentile) => self.percentile(cell, percentile),
+            Metric::TimeShare(part) => self.time_share(cell, part),
+            Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
+        }
+    }
+
+    fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
+        let axis = &self.plan.axes[axis];
+        let allocations = axis.numbers().ok_or_else(|| format!("the values of {} are no numbers", axis.key))?;
+        let stride = self.stride(&axis.key);
+        let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
+        if self.is_resampled {
+            // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
+            let throughput = (0..allocations.len()).filter_map(|position| {
+                Some((allocations[position], self.throughput(&along(position)).ok()?))
+            });
+            let throughput: Vec<(f64, f64)> = throughput.collect();
+            let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
+            let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
+            return enough.min_by(f64::total_cmp).ok_or_else(|| "nothing was measured".to_owned());
+        }
+        let mut setting = self.plan.setting(cell.setting).swept;
+        setting.remove(&axis.key);
+        let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
+        let found = self.results.knees.iter().find(|knee| {
+            knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
+        });
+        let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
+        let level = level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
+        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+    }
+}
+
+impl RunFigures<'_> {
+    /// How far apart in the numbers of settings two neighbours along an axis are.
+    fn stride(&self, key: &str) -> usize {
+        let position = self.plan.axes.iter().position(|axis| axis.key == key).expect("it is an axis of the plan");
+        self.plan.axes[position + 1..].iter().map(|axis| axis.values.len()).product()
+    }
+}

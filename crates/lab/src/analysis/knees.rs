@@ -1,0 +1,88 @@
+//! Smallest sufficient allocations along each sweep of an amount.
+
+use plimsoll_model::knee::{self, SHARES};
+use plimsoll_model::statistics::Samples;
+
+use super::cells::{Cell, Cells, SettingValues, key};
+use super::noise::WorkloadNoise;
+use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis};
+use crate::summary::equal_mix::{Costs, speed};
+
+/// Resampling within the model follows from this; knees of equal points are equal.
+const SEED: u64 = 7;
+
+/// A curve along one axis: everything else is fixed.
+pub(super) struct Curve<'a, 'b> {
+    /// The values of all other axes.
+    pub setting: SettingValues,
+    pub arm: &'a str,
+    /// The axis' values, ascending, each with the cell there and its row in the samples of the workload.
+    pub cells: Vec<(f64, usize, &'b Cell<'a>)>,
+}
+
+/// The knees of a workload along each axis of allocations.
+pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Knee> {
+    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Allocation && axis.values.len() > 1);
+    axes.flat_map(|axis| curves(cells, noise.workload(), &axis.key).into_iter().map(|c| of_curve(cells, noise, axis, c)))
+        .collect()
+}
+
+/// Every curve of a workload along an axis, in the order in which they ran.
+pub(super) fn curves<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &str) -> Vec<Curve<'a, 'b>> {
+    let mut curves: Vec<Curve<'a, 'b>> = Vec::new();
+    for (row, cell) in cells.of_workload(workload).enumerate().filter(|(_, cell)| !cell.runs.is_empty()) {
+        let mut setting = cell.setting.clone();
+        let Some(value) = setting.remove(axis).and_then(|value| value.as_f64()) else { continue };
+        let found = curves.iter().position(|curve| curve.arm == cell.arm && key(&curve.setting) == key(&setting));
+        let position = found.unwrap_or_else(|| {
+            curves.push(Curve { setting, arm: cell.arm, cells: Vec::new() });
+            curves.len() - 1
+        });
+        curves[position].cells.push((value, row, cell));
+    }
+    curves.iter_mut().for_each(|curve| curve.cells.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    curves
+}
+
+fn of_curve(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, axis: &SweptAxis, curve: Curve<'_, '_>) -> Knee {
+    let allocations: Vec<f64> = curve.cells.iter().map(|(value, ..)| *value).collect();
+    let samples = curve.samples(cells, noise.speed.blocks());
+    let found = knee::knee(&allocations, &samples, noise.speed_noise.as_ref(), &SHARES, SEED);
+    let levels = found.levels.into_iter().map(|level| KneeLevel {
+        share: level.share,
+        allocation: level.allocation,
+        low: level.low,
+        high: level.high,
+        why_not: level.why_not.map(|why| why.to_string()),
+    });
+    Knee {
+        axis: axis.key.clone(),
+        setting: curve.setting,
+        arm: curve.arm.to_owned(),
+        workload: noise.workload().to_owned(),
+        levels: levels.collect(),
+        fit: found.fit,
+    }
+}
+
+impl Curve<'_, '_> {
+    /// The runs along the curve. For analytical workloads at an equal mix of queries, those of the full allocation setting
+    /// what a query costs; the figures are then scaled so that they are requests per second there.
+    pub(super) fn samples(&self, cells: &Cells<'_>, blocks: usize) -> Samples {
+        let results = |cell: &Cell<'_>| cell.runs.iter().map(|run| cells.result(cell, *run)).collect::<Vec<_>>();
+        let full = self.cells.last().map(|(_, _, cell)| results(cell)).unwrap_or_default();
+        let all: Vec<_> = self.cells.iter().flat_map(|(_, _, cell)| results(cell)).collect();
+        let costs = Costs::of(&full, &all);
+        let total = |of: &dyn Fn(&crate::results::WorkloadResult) -> f64| full.iter().map(|run| of(run)).sum::<f64>();
+        let unit = total(&|run| run.throughput_per_s) / total(&|run| speed(run, costs.as_ref()));
+        let unit = if unit.is_finite() { unit } else { 1.0 };
+        let row = |cell: &Cell<'_>| {
+            let mut row = vec![None; blocks];
+            for run in &cell.runs {
+                row[cells.block(*run)] = Some(speed(cells.result(cell, *run), costs.as_ref()) * unit);
+            }
+            row
+        };
+        Samples::new(self.cells.iter().map(|(_, _, cell)| row(cell)).collect())
+    }
+}

@@ -1,0 +1,85 @@
+//! How far the runs of one workload scatter, pooled over all of its settings and arms.
+
+use plimsoll_model::statistics::{self, Noise, Samples};
+
+use super::cells::{Cell, Cells, key};
+use crate::results::{NoiseFloor, WorkloadResult};
+use crate::summary::equal_mix::{Costs, speed};
+
+/// One workload's runs as samples: a row for each cell, and behind them a row for each cell that ran twice (A/A).
+#[derive(Debug)]
+pub(super) struct WorkloadNoise<'a> {
+    workload: &'a str,
+    /// Requests per second.
+    pub throughput: Samples,
+    /// The noise of `throughput`.
+    pub throughput_noise: Option<Noise>,
+    /// The same in a unit in which arms can be compared: for analytical workloads at an equal mix of queries.
+    pub speed: Samples,
+    /// The noise of `speed`.
+    pub speed_noise: Option<Noise>,
+    /// Rows that are the same setting run twice.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl<'a> WorkloadNoise<'a> {
+    pub(super) fn of(cells: &Cells<'a>, workload: &'a str) -> Self {
+        let own: Vec<&Cell<'a>> = cells.of_workload(workload).collect();
+        let blocks = own.iter().flat_map(|cell| cell.runs.iter().chain(&cell.again)).map(|run| cells.block(*run) + 1);
+        let blocks = blocks.max().unwrap_or(0);
+        let repeated = own.iter().enumerate().filter(|(_, cell)| !cell.again.is_empty());
+        let repeated: Vec<usize> = repeated.map(|(row, _)| row).collect();
+        let rows = |figure: &dyn Fn(&Cell<'a>, &WorkloadResult) -> f64| {
+            let row = |cell: &Cell<'a>, runs: &[usize]| {
+                let mut row = vec![None; blocks];
+                for run in runs {
+                    row[cells.block(*run)] = Some(figure(cell, cells.result(cell, *run)));
+                }
+                row
+            };
+            let first = own.iter().map(|cell| row(cell, &cell.runs));
+            let again = repeated.iter().map(|position| row(own[*position], &own[*position].again));
+            Samples::new(first.chain(again).collect())
+        };
+        let costs: Vec<Option<Costs>> = own.iter().map(|cell| costs(cells, &own, cell)).collect();
+        let costs_of = |cell: &Cell<'a>| {
+            let position = own.iter().position(|other| std::ptr::eq(*other, cell)).expect("it is one of them");
+            costs[position].as_ref()
+        };
+        let throughput = rows(&|_, result| result.throughput_per_s);
+        let speed = rows(&|cell, result| speed(result, costs_of(cell)));
+        let pairs = repeated.iter().enumerate().map(|(number, first)| (*first, own.len() + number)).collect();
+        let (throughput_noise, speed_noise) = (Noise::of(&throughput), Noise::of(&speed));
+        WorkloadNoise { workload, throughput, throughput_noise, speed, speed_noise, pairs }
+    }
+
+    pub(super) fn workload(&self) -> &'a str {
+        self.workload
+    }
+
+    /// What `results.json` says of it.
+    pub(super) fn floor(&self) -> NoiseFloor {
+        let floor = statistics::noise_floor(&self.speed, self.speed_noise.as_ref(), &self.pairs);
+        NoiseFloor {
+            floor: floor.floor,
+            deviation: floor.deviation,
+            degrees_of_freedom: floor.degrees_of_freedom,
+            repeated_setting: floor.repeated_setting,
+        }
+    }
+}
+
+/// What a request of each kind costs, from the workload alone at the same setting; where it did not run alone, from the
+/// cell itself. `None` if some kind that ran at this setting has no known cost, or cost does not matter: then plain
+/// throughput is compared.
+fn costs(cells: &Cells<'_>, own: &[&Cell<'_>], cell: &Cell<'_>) -> Option<Costs> {
+    let setting = key(cell.setting);
+    let siblings: Vec<&&Cell<'_>> = own.iter().filter(|other| key(other.setting) == setting).collect();
+    let alone = siblings.iter().find(|other| other.arm == format!("alone:{}", cell.workload));
+    let results = |cell: &Cell<'_>| cell.runs.iter().map(|run| cells.result(cell, *run)).collect::<Vec<_>>();
+    let all: Vec<_> = match alone {
+        Some(_) => siblings.iter().flat_map(|sibling| results(sibling)).collect(),
+        None => results(cell),
+    };
+    Costs::of(&results(alone.map_or(cell, |alone| alone)), &all)
+}

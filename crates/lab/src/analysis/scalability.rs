@@ -1,0 +1,42 @@
+//! How throughput scales with clients, along each sweep of their number.
+
+use plimsoll_model::usl;
+
+use super::cells::Cells;
+use super::knees::curves;
+use super::noise::WorkloadNoise;
+use crate::results::{AxisRole, Interval, Scalability, SweptAxis};
+
+/// Resampling within the model follows from this; laws of equal points are equal.
+const SEED: u64 = 7;
+
+/// The laws of a workload along each axis of its clients.
+pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Scalability> {
+    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Clients && axis.values.len() > 1);
+    let of_axis = |axis: &SweptAxis| {
+        // The clients of another workload are not what this one's throughput is a function of.
+        let is_own = axis.key.split_once('.').is_none_or(|(workload, _)| workload == noise.workload());
+        let curves = if is_own { curves(cells, noise.workload(), &axis.key) } else { Vec::new() };
+        let laws = curves.into_iter().map(|curve| {
+            let clients: Vec<f64> = curve.cells.iter().map(|(value, ..)| *value).collect();
+            let samples = curve.samples(cells, noise.speed.blocks());
+            let law = usl::scalability(&clients, &samples, noise.speed_noise.as_ref(), SEED);
+            let told = |interval: plimsoll_model::statistics::Interval| Interval::from(interval);
+            let law_told = law.as_ref().ok();
+            Scalability {
+                axis: axis.key.clone(),
+                setting: curve.setting,
+                arm: curve.arm.to_owned(),
+                workload: noise.workload().to_owned(),
+                gamma: law_told.map(|law| told(law.gamma)),
+                sigma: law_told.map(|law| told(law.sigma)),
+                kappa: law_told.map(|law| told(law.kappa)),
+                peak_clients: law_told.and_then(|law| law.peak_clients).map(told),
+                fit: law_told.map(|law| law.fit.clone()).unwrap_or_default(),
+                why_not: law.err().map(|why| why.to_string()),
+            }
+        });
+        laws.collect::<Vec<_>>()
+    };
+    axes.flat_map(of_axis).collect()
+}

@@ -1,0 +1,196 @@
+//! Binds the names in a claim to an experiment, and tells numbers from conditions.
+
+use super::ClaimError;
+use super::figures::{Metric, Part, TimePart};
+use super::formula::{Condition, Figure, Formula, Measured, Pin};
+use super::select::Selection;
+use super::syntax::{Calculation, Call, Expression, ForAll, Form, Function, Operator, Span, Word};
+use crate::plan::Plan;
+use crate::wording::{choices, did_you_mean};
+
+/// What a claim can speak of.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// The experiment; its claims are not looked at.
+    pub plan: &'a Plan,
+    /// The kinds of transaction or query of each workload, in the order of the plan.
+    pub transactions: &'a [&'static [&'static str]],
+}
+
+/// A variable of a `for all`, and the axis that it runs over. Its depth is its position in a list of these.
+pub(super) type Variable = (String, usize);
+
+/// Binds a claim.
+pub(super) fn bind(expression: &Expression, names: &Names<'_>) -> Result<Condition, ClaimError> {
+    Binder { names, variables: Vec::new() }.condition(expression)
+}
+
+/// An error at a place.
+pub(super) fn error<T>(span: &Span, message: impl Into<String>) -> Result<T, ClaimError> {
+    Err(ClaimError { span: span.clone(), message: message.into() })
+}
+
+struct Binder<'a> {
+    names: &'a Names<'a>,
+    variables: Vec<Variable>,
+}
+
+impl Binder<'_> {
+    fn condition(&mut self, expression: &Expression) -> Result<Condition, ClaimError> {
+        match &expression.form {
+            Form::Not(inner) => Ok(Condition::Not(Box::new(self.condition(inner)?))),
+            Form::Binary(Operator::And, left, right) => {
+                Ok(Condition::And(Box::new(self.condition(left)?), Box::new(self.condition(right)?)))
+            }
+            Form::Binary(Operator::Or, left, right) => {
+                Ok(Condition::Or(Box::new(self.condition(left)?), Box::new(self.condition(right)?)))
+            }
+            Form::Binary(operator, left, right) if !is_arithmetic(*operator) => {
+                Ok(Condition::Compare(*operator, self.number(left)?, self.number(right)?))
+            }
+            Form::ForAll(all) => self.for_all(all),
+            _ => error(
+                &expression.span,
+                format!("`{expression}` is a number, where something must hold; compare it, as in `{expression} >= 1`"),
+            ),
+        }
+    }
+
+    fn for_all(&mut self, all: &ForAll) -> Result<Condition, ClaimError> {
+        let axis = Selection::axis(self.names, &all.axis)?;
+        let ForAll { variable, .. } = all;
+        if self.variables.iter().any(|(name, _)| *name == variable.text) {
+            return error(&variable.span, format!("`{}` stands for two values; choose another name", variable.text));
+        }
+        if let Some(what) = Selection::known(self.names, &variable.text) {
+            return error(
+                &variable.span,
+                format!("`{}` is {what} here; choose another name for the value, as `x`", variable.text),
+            );
+        }
+        self.variables.push((variable.text.clone(), axis));
+        let condition = all.condition.as_ref().map(|condition| self.condition(condition)).transpose();
+        let body = self.condition(&all.body);
+        self.variables.pop();
+        Ok(Condition::ForAll { axis, condition: condition?.map(Box::new), body: Box::new(body?) })
+    }
+
+    fn number(&mut self, expression: &Expression) -> Result<Formula, ClaimError> {
+        let boxed = |formula: Result<Formula, ClaimError>| formula.map(Box::new);
+        match &expression.form {
+            Form::Number(number) => Ok(Formula::Number(*number)),
+            Form::Variable(name) => self.variable(name, &expression.span),
+            Form::Negative(inner) => Ok(Formula::Negative(boxed(self.number(inner))?)),
+            Form::Binary(operator, left, right) if is_arithmetic(*operator) => {
+                Ok(Formula::Arithmetic(*operator, boxed(self.number(left))?, boxed(self.number(right))?))
+            }
+            Form::Calculation(calculation, arguments) => {
+                let mut parts =
+                    arguments.iter().map(|argument| self.number(argument)).collect::<Result<Vec<_>, _>>()?;
+                match calculation {
+                    Calculation::Minimum => Ok(Formula::Minimum(parts)),
+                    Calculation::Maximum => Ok(Formula::Maximum(parts)),
+                    Calculation::Absolute if parts.len() == 1 => Ok(Formula::Absolute(Box::new(parts.remove(0)))),
+                    Calculation::Absolute => error(&expression.span, "abs takes one number"),
+                }
+            }
+            Form::Figure(call) => Ok(Formula::Measured(Box::new(self.measured(call, &expression.span)?))),
+            Form::Not(_) | Form::Binary(..) | Form::ForAll(_) => {
+                error(&expression.span, format!("`{expression}` is true or false, where a number is needed"))
+            }
+        }
+    }
+
+    fn variable(&self, name: &str, span: &Span) -> Result<Formula, ClaimError> {
+        let Some(depth) = self.variables.iter().position(|(known, _)| known == name) else {
+            let message = match Selection::known(self.names, name) {
+                Some(what) => format!("`{name}` is {what}, not a number; a figure of it is written throughput({name})"),
+                None => format!("`{name}` stands for nothing; name a value by `for all {name} in SWEEP-KEY: …`"),
+            };
+            return error(span, message);
+        };
+        let axis = &self.names.plan.axes[self.variables[depth].1];
+        if axis.numbers().is_none() {
+            let message =
+                format!("`{name}` runs over `{}`, whose values are no numbers; use it in selectors only", axis.key);
+            return error(span, message);
+        }
+        Ok(Formula::Variable(depth))
+    }
+
+    fn measured(&self, call: &Call, span: &Span) -> Result<Measured, ClaimError> {
+        let selection = Selection::new(self.names, &self.variables, &call.selectors)?;
+        let figure = self.figure(call, &selection, span)?;
+        let workload = selection.workload(span)?;
+        let arm = match call.function {
+            Function::Ratio => selection.arm_of_ratio(workload, span)?,
+            _ => selection.arm(workload, span)?,
+        };
+        Ok(Measured { figure, arm, workload, part: selection.part(), pins: selection.pins })
+    }
+
+    fn figure(&self, call: &Call, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
+        let subject = || call.subject.as_ref().expect("the parser asks share and knee for one");
+        let whole = |what: &str| match selection.part() {
+            Part::All => Ok(()),
+            part => error(span, format!("{what} is known of workloads, not of parts as {part}; leave that out")),
+        };
+        let compared = || match selection.first_axis {
+            Some(axis) => Ok(axis),
+            None => error(
+                span,
+                format!(
+                    "{name} compares a swept value with the first value of its axis; name one, as in {name}(pow)",
+                    name = call.function.entry().name
+                ),
+            ),
+        };
+        Ok(match call.function {
+            Function::Throughput => Figure::Metric(Metric::Throughput),
+            Function::Mean => Figure::Metric(Metric::MeanLatency),
+            Function::Percentile(percentile) => Figure::Metric(Metric::Latency(percentile)),
+            Function::Ratio => Figure::Metric(Metric::ThroughputRelativeToAlone),
+            Function::Share => {
+                whole("a share of response time")?;
+                Figure::Metric(Metric::TimeShare(time_part(subject())?))
+            }
+            Function::Gain => Figure::Gain(compared()?),
+            Function::Penalty => Figure::Penalty(compared()?),
+            Function::Knee => {
+                whole("a knee")?;
+                self.knee(subject(), call.level.expect("the parser asks for one"), selection, span)?
+            }
+        })
+    }
+
+    fn knee(&self, key: &Word, share: f64, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
+        let position = Selection::axis(self.names, key)?;
+        let axis = &self.names.plan.axes[position];
+        if axis.numbers().is_none() {
+            return error(&key.span, format!("`{}` has no knee: its values are no numbers", axis.key));
+        }
+        if selection.pins[position] != Pin::Each {
+            return error(span, format!("the knee lies along `{}`; do not select a value of it", axis.key));
+        }
+        if !(share > 0.0 && share < 1.0) {
+            return error(span, format!("the share of a knee is between 0 and 1, as 0.95 or 95%; this is {share}"));
+        }
+        Ok(Figure::Knee(position, share))
+    }
+}
+
+fn is_arithmetic(operator: Operator) -> bool {
+    matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide)
+}
+
+fn time_part(word: &Word) -> Result<TimePart, ClaimError> {
+    let names = || TimePart::ALL.map(TimePart::name);
+    TimePart::ALL.into_iter().find(|part| part.name() == word.text).map_or_else(
+        || {
+            let meant = did_you_mean(&word.text, names());
+            let message = format!("response time has no part `{}`{meant}; it has {}", word.text, choices(names()));
+            error(&word.span, message)
+        },
+        Ok,
+    )
+}

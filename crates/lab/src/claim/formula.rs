@@ -1,0 +1,86 @@
+//! A claim with every name bound: what remains is arithmetic on figures of cells.
+
+use super::figures::{Metric, Part};
+use super::syntax::Operator;
+
+/// Something that is true or false.
+#[derive(Debug, Clone)]
+pub(super) enum Condition {
+    /// One of the six comparisons.
+    Compare(Operator, Formula, Formula),
+    /// The opposite.
+    Not(Box<Condition>),
+    /// Both.
+    And(Box<Condition>, Box<Condition>),
+    /// At least one.
+    Or(Box<Condition>, Box<Condition>),
+    /// For every value of an axis that meets a condition.
+    ForAll {
+        /// Position of the axis in the plan.
+        axis: usize,
+        /// Which values count.
+        condition: Option<Box<Condition>>,
+        /// What must hold.
+        body: Box<Condition>,
+    },
+}
+
+/// Something that is a number.
+#[derive(Debug, Clone)]
+pub(super) enum Formula {
+    /// A constant.
+    Number(f64),
+    /// The value at hand of the `for all` at this depth, the outermost being 0. All values of its axis are numbers.
+    Variable(usize),
+    /// With the other sign.
+    Negative(Box<Formula>),
+    /// One of the four.
+    Arithmetic(Operator, Box<Formula>, Box<Formula>),
+    /// The least.
+    Minimum(Vec<Formula>),
+    /// The greatest.
+    Maximum(Vec<Formula>),
+    /// Without sign.
+    Absolute(Box<Formula>),
+    /// Measured.
+    Measured(Box<Measured>),
+}
+
+/// Measurements and what is made of them.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    /// What is made of them.
+    pub figure: Figure,
+    /// Which value of each axis, in the order of the plan.
+    pub pins: Vec<Pin>,
+    /// Position of the arm.
+    pub arm: usize,
+    /// Position of the workload.
+    pub workload: usize,
+    /// Which of its requests.
+    pub part: Part,
+}
+
+/// What is made of measurements.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Figure {
+    /// The mean of a metric over all settings left open; the geometric mean, if it is a ratio.
+    Metric(Metric),
+    /// Mean latency at the first value of this axis over that at the value pinned.
+    Gain(usize),
+    /// The inverse.
+    Penalty(usize),
+    /// The smallest value of this axis sufficient for a share.
+    Knee(usize, f64),
+}
+
+/// Which value of an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pin {
+    /// Each of them.
+    Each,
+    /// The one at this position.
+    At(usize),
+    /// The value at hand of the `for all` at this depth.
+    Variable(usize),
+}

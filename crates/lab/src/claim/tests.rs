@@ -1,0 +1,395 @@
+//! Claims on a plan and figures made up for the purpose.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_workload::driver::ClientOptions;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, ForAll, Form, Function, Operator, Selector, Word};
+use super::*;
+use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_workload::driver::WarmUp;
+
+const TRANSACTIONS: [&[&str]; 2] = [&["new_order", "payment"], &["q1", "q6"]];
+
+/// `oltp` with a tenth of high priority and `olap`, swept over a policy, a DOP and a think time.
+fn plan() -> Plan {
+    let workload = |name: &str, priority: &str| PlannedWorkload {
+        name: name.to_owned(),
+        kind: "tpcc".to_owned(),
+        scale: 1.0,
+        parameters: BTreeMap::new(),
+        clients: ClientOptions { priority: priority.parse().expect("a rule"), ..ClientOptions::default() },
+    };
+    let axis = |key: &str, place, values: Value| {
+        let values = values.as_array().expect("a list").clone();
+        Axis { key: key.to_owned(), place, values }
+    };
+    let option = |name: &str| Place::Option(name.to_owned());
+    let arm = |name: &str, members: &[usize]| Arm { name: name.to_owned(), members: members.to_vec() };
+    Plan {
+        name: "x".to_owned(),
+        title: None,
+        study: None,
+        text: None,
+        url: "embedded:".to_owned(),
+        base: Setting {
+            swept: BTreeMap::new(),
+            options: BTreeMap::new(),
+            workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
+        },
+        axes: vec![
+            axis("lock_policy", option("lock_policy"), json!(["standard", "pabort", "pow"])),
+            axis("dop", option("dop"), json!([1, 2, 4])),
+            axis("oltp.think", Place::Workload(0, "think".to_owned()), json!(["exp 20ms", "exp 5ms"])),
+        ],
+        arms: vec![arm("alone:oltp", &[0]), arm("alone:olap", &[1]), arm("together", &[0, 1])],
+        run: RunPlan {
+            warmup: WarmUp::For(Duration::ZERO),
+            measure: Duration::from_secs(1),
+            repeats: 1,
+            seed: 7,
+            reload: Reload::Never,
+            search: Search::Grid,
+        },
+        claims: Vec::new(),
+    }
+}
+
+/// Figures that tell from which cell they come.
+struct MadeUp(Plan);
+
+impl Figures for MadeUp {
+    /// Throughput is 100 x DOP, a tenth of it in the class high; `pow` at think time `exp 5ms` has no valid run. Mean latency
+    /// is 1000 µs and, of high, 1000, 250, 200 by policy, twice that at think time `exp 5ms`.
+    fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
+        let setting = self.0.setting(cell.setting);
+        let policy = setting.swept["lock_policy"].as_str().expect("text");
+        let dop = setting.swept["dop"].as_f64().expect("a number");
+        let busy = setting.swept["oltp.think"] == "exp 5ms";
+        let is_high = cell.part == Part::Class(plimsoll_policy::Priority::High);
+        match metric {
+            Metric::Throughput if policy == "pow" && busy => Err("no run is valid".to_owned()),
+            Metric::Throughput => Ok(100.0 * dop * if is_high { 0.1 } else { 1.0 }),
+            Metric::MeanLatency => {
+                let high = BTreeMap::from([("standard", 1000.0), ("pabort", 250.0), ("pow", 200.0)]);
+                Ok(if is_high { high[policy] } else { 1000.0 } * if busy { 2.0 } else { 1.0 })
+            }
+            Metric::Latency(percentile) => Ok([1e3, 2e3, 3e3, 4e3, 5e3][percentile as usize]),
+            Metric::TimeShare(TimePart::Lock) => Ok(0.25),
+            Metric::TimeShare(part) => Err(format!("{} was not measured", part.name())),
+            // 0.25 and 1 by think time: their geometric mean is 0.5.
+            Metric::ThroughputRelativeToAlone => Ok(if busy { 0.25 } else { 1.0 }),
+        }
+    }
+
+    fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
+        assert_eq!(self.0.setting(cell.setting).swept["dop"], 1, "the first value of the axis");
+        assert_eq!(axis, 1);
+        if share > 0.9 { Ok(4.0) } else { Err("the curve is flat".to_owned()) }
+    }
+}
+
+fn judge(expression: &str) -> Evaluation {
+    let plan = plan();
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let claim = Claim::new("t", expression, None, &names).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    claim.evaluate(&plan, &MadeUp(plan.clone()))
+}
+
+fn check(expression: &str, holds: bool, value: &str) {
+    let found = judge(expression);
+    assert_eq!((found.holds, found.value.as_deref()), (Some(holds), Some(value)), "{expression}: {found:?}");
+}
+
+fn check_undecided(expression: &str, why: &str) {
+    let found = judge(expression);
+    assert_eq!(
+        (found.holds, found.value.as_deref(), found.why_not.as_deref()),
+        (None, None, Some(why)),
+        "{expression}"
+    );
+}
+
+#[test]
+fn arithmetic_is_as_usual() {
+    check("1 + 2 * 3 == 7", true, "7 == 7");
+    check("(1 + 2) * 3 - 4 / 2 == 7", true, "7 == 7");
+    check("10 - 4 - 3 == 3", true, "3 == 3");
+    check("-2 * -3 > 5.5", true, "6 > 5.5");
+    check("min(3, 1, 2) + max(3, 1) + abs(-4) <= 8", true, "8 <= 8");
+    check("5ms == 5000 and 2s > 1 and 50% == 0.5", true, "5000 == 5000 and 2000000 > 1 and 0.5 == 0.5");
+    check("1 != 1", false, "1 != 1");
+    check("1e3 == 1000 and 2.5e-1 == 0.25", true, "1000 == 1000 and 0.25 == 0.25");
+    check("0.1 + 0.2 == 0.3 and 0.1 + 0.2 <= 0.3", true, "0.3 == 0.3 and 0.3 <= 0.3");
+    check("0.1 + 0.2 > 0.3", false, "0.3 > 0.3");
+    check("1.00001 < 1.00002", true, "1.00001 < 1.00002");
+    check("not 1 > 2", true, "not (1 > 2)");
+    check("1 < 2 < 3", true, "1 < 2 and 2 < 3");
+    check("1 < 3 < 2", false, "3 < 2");
+    check("1 > 2 or 3 > 2", true, "3 > 2");
+    check("1 > 2 or 2 > 3", false, "1 > 2 and 2 > 3");
+    check_undecided("1 / 0 > 1", "1 cannot be divided by 0");
+}
+
+#[test]
+fn figures_are_those_of_the_cells_selected() {
+    check("throughput(alone:oltp, standard, dop=2) == 200", true, "200 == 200");
+    check("throughput(together, oltp, high, dop=4, standard) == 40", true, "40 == 40");
+    check("throughput(oltp+olap, workload=olap, dop=4, standard) == 400", true, "400 == 400");
+    check("throughput(olap+oltp, class=high, dop=4, \"standard\") == 40", true, "40 == 40");
+    check("p50(together, new_order) == 1ms", true, "1000 == 1000");
+    check("p999(together, new_order) - p99(together, transaction=payment) == 1ms", true, "1000 == 1000");
+    check("p90(together, q6) + p95(alone:olap) == 5ms", true, "5000 == 5000");
+    check("share(lock, together, oltp) == 25%", true, "0.25 == 0.25");
+    check("throughput(alone:olap, standard, 'think'='exp 5ms', target.dop=2) == 200", true, "200 == 200");
+    check("knee(dop, 0.95, alone:olap) <= 4", true, "4 <= 4");
+}
+
+#[test]
+fn axes_left_open_are_averaged() {
+    // (100 + 200 + 400) / 3.
+    check("throughput(alone:olap, standard) > 233", true, "233.333 > 233");
+    // 1000 and 2000.
+    check("mean(alone:olap) == 1500", true, "1500 == 1500");
+    check("ratio(oltp) == 0.5", true, "0.5 == 0.5");
+    check("ratio(oltp, 'exp 5ms') == 0.25", true, "0.25 == 0.25");
+}
+
+#[test]
+fn gain_compares_with_the_first_value() {
+    check("gain(pow, high, alone:oltp) >= 0.95 * gain(pabort, high, alone:oltp)", true, "5 >= 3.8");
+    check("penalty(pow, high, together) < 0.3", true, "0.2 < 0.3");
+    check("gain(standard, high, together) == 1", true, "1 == 1");
+    // The first swept value is the one that is compared, the second restricts.
+    check("gain('exp 5ms', pow, high, together) == 0.5", true, "0.5 == 0.5");
+    check("gain(pow, 'exp 5ms', high, together) == 5", true, "5 == 5");
+}
+
+#[test]
+fn for_all_tells_the_worst_case() {
+    check("for all x in dop: throughput(dop=x, standard, alone:oltp) >= 90 * x", true, "100 >= 90 at dop=1");
+    check("for all x in dop: throughput(x, standard, alone:oltp) <= 250", false, "400 <= 250 at dop=4");
+    check("for all x in dop where x > 1: throughput(x, standard, alone:oltp) >= 180", true, "200 >= 180 at dop=2");
+    check(
+        "for all x in dop: for all p in lock_policy where throughput(alone:oltp, x, p, 'exp 20ms') > 100: x < 3",
+        false,
+        "4 < 3 at lock_policy=standard, dop=4",
+    );
+    check("(for all x in dop: x > 0) and 1 < 2", true, "1 > 0 at dop=1 and 1 < 2");
+    check_undecided("for all x in dop where x > 9: x > 1", "no value of `dop` meets the condition behind `where`");
+}
+
+#[test]
+fn what_was_not_measured_decides_nothing() {
+    let why = "all requests of `olap` in `alone:olap` at lock_policy=pow, dop=1, oltp.think=exp 5ms: no run is valid";
+    check_undecided("throughput(alone:olap) > 1e-9", why);
+    check_undecided("throughput(alone:olap, pow) > 0 or 1 > 2", why);
+    check_undecided("throughput(alone:olap, pow) > 0 and 1 < 2", why);
+    check_undecided("not throughput(alone:olap, pow) > 0", why);
+    // What is decided by the rest alone.
+    check("throughput(alone:olap, pow) > 0 or 1 < 2", true, "1 < 2");
+    check("2 < 1 and throughput(alone:olap, pow) > 0", false, "2 < 1");
+    check(
+        "for all p in lock_policy: throughput(alone:olap, p, dop=1) > 200",
+        false,
+        "100 > 200 at lock_policy=standard",
+    );
+    let found = judge("for all p in lock_policy: throughput(alone:olap, p) > 1");
+    assert_eq!((found.holds, found.why_not.as_deref()), (None, Some(why)));
+    let found = judge("share(io, alone:oltp) > 0").why_not.expect("a reason");
+    assert!(found.ends_with("at lock_policy=standard, dop=1, oltp.think=exp 20ms: io was not measured"), "{found}");
+    assert!(judge("knee(dop, 0.5, alone:olap) < 4").why_not.expect("a reason").ends_with("the curve is flat"));
+}
+
+/// What is refused: the text at the place, and part of the message.
+fn check_refused(expression: &str, place: &str, expect: &str) {
+    let plan = plan();
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let error = Claim::new("t", expression, None, &names).expect_err(expression);
+    assert!(error.message.contains(expect), "{expression}\nexpected {expect}\nfound {error}");
+    assert_eq!(&expression[error.span.clone()], place, "{expression}: {error}");
+}
+
+#[test]
+fn what_is_no_expression_is_refused_at_its_place() {
+    check_refused("", "", "here stands nothing more, where a number, a function");
+    check_refused("throughput(oltp) >", "", "nothing more");
+    check_refused("throughput(oltp >= 3", ">", "where `)` should");
+    check_refused("1 < 2 3", "3", "an operator");
+    check_refused("throughput(oltp) = 3", "=", "numbers are compared with `==`");
+    check_refused("thruput(oltp) > 3", "thruput", "did you mean `throughput`?");
+    check_refused("p42(oltp) > 3", "p42", "there is no function `p42`");
+    check_refused("5 parsecs > 3", "p", "`parsecs` is no unit");
+    check_refused("1.2.3 > 3", "1", "where a number");
+    check_refused("gain(\"pow) > 3", "\"", "never closed");
+    check_refused("for x in dop: x > 3", "x", "where `all` should");
+    check_refused("for all x in dop x > 3", "x", "where `:` should");
+    check_refused("knee(dop) > 3", ")", "where `,` should");
+    check_refused("throughput(dop=) > 3", ")", "a value of `dop`");
+    let deep = "(".repeat(60) + "1";
+    check_refused(&deep, "(", "levels of nesting");
+    check_refused(&format!("1 < {}1", "-".repeat(60)), "-", "levels of nesting");
+    check_refused(&"1+".repeat(3000), "1", "at most 4000 are read");
+}
+
+#[test]
+fn names_that_mean_nothing_are_refused_at_their_place() {
+    check_refused("throughput(alone:oltb) > 1", "alone:oltb", "did you mean `alone:oltp`?");
+    check_refused("throughput(arm=alone) > 1", "alone", "there is no arm `alone`; there are `alone:oltp`");
+    check_refused("throughput(workload=x, together) > 1", "x", "there are `oltp` and `olap`");
+    check_refused("throughput(class=urgent) > 1", "urgent", "there are `low` and `high`");
+    check_refused(
+        "throughput(together, oltp, transaction=q6) > 1",
+        "throughput(together, oltp, transaction=q6)",
+        "`oltp` has no transaction `q6`; there are `new_order` and `payment`",
+    );
+    check_refused("throughput(nev_order, together) > 1", "nev_order", "did you mean `new_order`?");
+    check_refused("throughput(dop=3, together) > 1", "3", "its values are `1`, `2` and `4`");
+    check_refused("throughput(dpo=2, together) > 1", "dpo", "`dpo` is not swept here (did you mean `dop`?)");
+    check_refused("for all x in dpo: x > 1", "dpo", "did you mean `dop`?");
+    check_refused("for all x in dop: y > 1", "y", "`y` stands for nothing");
+    check_refused("dop > 1", "dop", "`dop` is a sweep key, not a number");
+    check_refused("for all x in lock_policy: x > 1", "x", "whose values are no numbers");
+    check_refused("for all dop in dop: dop > 1", "dop", "`dop` is a sweep key here; choose another name");
+    check_refused("for all high in dop: 1 > 1", "high", "`high` is a class here");
+    check_refused("for all x in dop: for all x in lock_policy: 1 > 1", "x", "stands for two values");
+    check_refused("for all x in dop: throughput(lock_policy=x, together) > 1", "x", "`x` is a value of `dop`");
+    check_refused("share(locks, together, oltp) > 1", "locks", "did you mean `lock`?");
+    check_refused("knee(lock_policy, 0.9, together, oltp) > 1", "lock_policy", "no knee: its values are no numbers");
+    check_refused("knee(dop, 1.5, alone:oltp) > 1", "knee(dop, 1.5, alone:oltp)", "between 0 and 1");
+    check_refused(
+        "knee(dop, 0.9, dop=2, alone:oltp) > 1",
+        "knee(dop, 0.9, dop=2, alone:oltp)",
+        "do not select a value of it",
+    );
+}
+
+#[test]
+fn what_can_mean_several_things_is_refused_with_the_choices() {
+    check_refused(
+        "throughput(together) > 1",
+        "throughput(together)",
+        "this can be of `oltp` and `olap`; name the workload",
+    );
+    check_refused(
+        "p95(oltp) > 1",
+        "p95(oltp)",
+        "runs in several arms; name the one that you mean: `alone:oltp` and `together`",
+    );
+    check_refused("p95(together, low) > 1", "p95(together, low)", "this can be of `oltp` and `olap`");
+    check_refused("p95(alone:olap, oltp) > 1", "p95(alone:olap, oltp)", "`oltp` does not run in arm `alone:olap`");
+    check_refused("p95(alone:olap, high) > 1", "p95(alone:olap, high)", "`olap` has no requests of class `high`");
+    check_refused("p95(together, alone:oltp) > 1", "alone:oltp", "two arms are selected");
+    check_refused("p95(dop=1, dop=2) > 1", "2", "two values of one sweep key");
+    check_refused("p95(together, high, new_order) > 1", "new_order", "by class or by transaction");
+    check_refused("share(lock, together, high) > 1", "share(lock, together, high)", "of workloads, not of parts");
+    check_refused("ratio(alone:oltp) > 1", "ratio(alone:oltp)", "nothing runs beside it");
+    check_refused("gain(high, together) > 1", "gain(high, together)", "compares a swept value");
+    check_refused("throughput(alone:oltp)", "throughput(alone:oltp)", "is a number, where something must hold");
+    check_refused("(1 < 2) + 3 > 1", "(1 < 2)", "is true or false, where a number is needed");
+    check_refused("abs(1, 2) > 1", "abs(1, 2)", "abs takes one number");
+    let mut plan = plan();
+    plan.axes[0].values.push(json!(2));
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let error = Claim::new("t", "throughput(2, alone:oltp) > 1", None, &names).expect_err("two axes");
+    assert_eq!(error.message, "`2` can mean several things; write `lock_policy=2` or `dop=2`");
+    plan.arms.remove(0);
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let error = Claim::new("t", "ratio(oltp) > 1", None, &names).expect_err("not alone");
+    assert_eq!(error.message, "a ratio needs `oltp` alone to compare with; add alone:oltp to `arms`");
+}
+
+fn word() -> impl Strategy<Value = Word> {
+    let bare = "[a-z][a-z0-9_]{0,5}(-[a-z]{1,3})?".prop_map(|text| (text, false));
+    let quoted = "[a-z0-9 '=,()]{0,8}".prop_map(|text| (text, true));
+    prop_oneof![bare, quoted].prop_map(|(text, is_quoted)| Word { span: 0..0, text, is_quoted })
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z]{1,2}[0-9]"
+}
+
+fn call() -> impl Strategy<Value = Form> {
+    let selector = (proptest::option::of(word()), word()).prop_map(|(key, value)| Selector { key, value });
+    let parts = (0..FUNCTIONS.len(), word(), 0.0..1.0_f64, proptest::collection::vec(selector, 0..3));
+    parts.prop_map(|(function, subject, level, selectors)| {
+        let function = FUNCTIONS[function].function;
+        let has_subject = matches!(function, Function::Share | Function::Knee);
+        let level = (function == Function::Knee).then_some(level);
+        Form::Figure(Call { function, subject: has_subject.then_some(subject), level, selectors })
+    })
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    const OPERATORS: [Operator; 12] = [
+        Operator::Or,
+        Operator::And,
+        Operator::Less,
+        Operator::LessOrEqual,
+        Operator::Greater,
+        Operator::GreaterOrEqual,
+        Operator::Equal,
+        Operator::NotEqual,
+        Operator::Add,
+        Operator::Subtract,
+        Operator::Multiply,
+        Operator::Divide,
+    ];
+    let at = |form| Expression { span: 0..0, form };
+    let leaf = prop_oneof![(0.0..1e9_f64).prop_map(Form::Number), name().prop_map(Form::Variable), call()].prop_map(at);
+    leaf.prop_recursive(4, 24, 3, move |inner| {
+        let boxed = inner.clone().prop_map(Box::new);
+        let all = (name(), word(), proptest::option::of(inner.clone()), inner.clone());
+        prop_oneof![
+            (0..OPERATORS.len(), boxed.clone(), boxed.clone()).prop_map(|(at, l, r)| Form::Binary(OPERATORS[at], l, r)),
+            boxed.clone().prop_map(Form::Not),
+            boxed.prop_map(Form::Negative),
+            (0..CALCULATIONS.len(), proptest::collection::vec(inner, 1..3))
+                .prop_map(|(at, arguments)| Form::Calculation(CALCULATIONS[at].1, arguments)),
+            all.prop_map(|(text, axis, condition, body)| {
+                let variable = Word { span: 0..0, text, is_quoted: false };
+                Form::ForAll(Box::new(ForAll { variable, axis, condition, body }))
+            }),
+        ]
+        .prop_map(at)
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(expression in expression()) {
+        let printed = expression.to_string();
+        let read = parse(&printed);
+        prop_assert_eq!(read.as_ref(), Ok(&expression), "{}", printed);
+    }
+
+    #[test]
+    fn no_text_makes_reading_panic(text in "\\PC*") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_tokens_make_reading_or_binding_panic(
+        tokens in proptest::collection::vec(
+            prop_oneof![
+                "[a-z0-9é.]{1,3}",
+                proptest::sample::select(vec![
+                    "(", ")", ",", "=", "<", ">=", "+", "-", "*", "/", "and", "not", "for all x in dop:", "where", "\"", "throughput(",
+                    "gain(", "knee(dop, 0.9, ", "share(", "pow", "together", "high", "oltp", "dop", "x", "5 ms", "%", "1",
+                ])
+                .prop_map(str::to_owned)
+            ],
+            0..12,
+        )
+    ) {
+        let text = tokens.join(" ");
+        let plan = plan();
+        let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+        if let Ok(claim) = Claim::new("t", &text, None, &names) {
+            claim.evaluate(&plan, &MadeUp(plan.clone()));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Two runs of an experiment against each other, point by point.
+//!
+//! The two are measured at different times, so that blocks cannot be paired and drift of the machine between them is
+//! part of the difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only
+//! where the interval of the ratio excludes 1 and the difference exceeds the noise floor of both runs
+//! ([`compare_runs`]).
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::statistics::{Noise, Samples, compare_runs};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::analysis::cells::{Cell, Cells};
+use crate::results::{Finding, Interval, Results, WorkloadResult};
+use crate::summary::equal_mix::{Costs, speed};
+
+/// What two runs show against each other.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Settings that differ, as `name: base -> new`, also those that may.
+    pub differences: Vec<String>,
+    /// Each setting, arm and workload that both have.
+    pub points: Vec<ComparedPoint>,
+    /// How many points only one of the two has.
+    pub unmatched: usize,
+}
+
+/// One setting, arm and workload of both runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedPoint {
+    /// The swept settings.
+    pub setting: BTreeMap<String, Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// Valid runs of the base, as positions in its points.
+    pub base_runs: Vec<usize>,
+    /// Valid runs of the other.
+    pub runs: Vec<usize>,
+    /// Throughput over the base's; for analytical workloads at an equal mix of queries. `None` if one of them has no run.
+    pub throughput: Option<Interval>,
+    /// What that means.
+    pub finding: Finding,
+    /// Mean latency over the base's; `None` if nothing completed in one of them.
+    pub mean_latency: Option<Interval>,
+    /// What that means; `Faster` is less latency.
+    pub latency_finding: Finding,
+}
+
+/// Why two runs are not compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// They ran different things.
+    #[error("the two ran different workloads ({}); a difference would say nothing. To compare them all the same, say --anyway", .0.join("; "))]
+    Workloads(Vec<String>),
+    /// They ran on different machines.
+    #[error("the two ran on different machines ({base} and {other}); to compare them all the same, say --anyway")]
+    Machines {
+        /// The base's, with its fingerprint.
+        base: String,
+        /// The other's.
+        other: String,
+    },
+    /// They have no point in common.
+    #[error("the two have no setting, arm and workload in common")]
+    NothingInCommon,
+}
+
+/// Puts `other` against `base`. With `anyway`, also if workloads or machines differ.
+pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparison, CompareError> {
+    let (differences, of_workloads) = differences(base, other);
+    if !anyway && !of_workloads.is_empty() {
+        return Err(CompareError::Workloads(of_workloads));
+    }
+    if !anyway && base.machine_fingerprint != other.machine_fingerprint {
+        let told = |results: &Results| format!("{}, {}", results.machine.cpu_model, results.machine_fingerprint);
+        return Err(CompareError::Machines { base: told(base), other: told(other) });
+    }
+    let (base_cells, cells) = (Cells::of(&base.points), Cells::of(&other.points));
+    let workloads = base_cells.workloads();
+    let compared = workloads.iter().map(|workload| Pairs::of(&base_cells, &cells, workload));
+    let points: Vec<ComparedPoint> = compared.flat_map(|pairs| pairs.compare(&base_cells, &cells)).collect();
+    if points.is_empty() {
+        return Err(CompareError::NothingInCommon);
+    }
+    let unmatched = base_cells.len() + cells.len() - 2 * points.len();
+    Ok(Comparison { differences, points, unmatched })
+}
+
+/// All settings that differ, and those among them without which the two did not do the same work. The target, its
+/// options and how often runs are repeated may differ: to compare these is what people compare runs for.
+fn differences(base: &Results, other: &Results) -> (Vec<String>, Vec<String>) {
+    let (a, b) = (&base.experiment.settings, &other.experiment.settings);
+    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let differing = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
+    let differing: Vec<(&String, String)> = differing
+        .map(|name| (name, format!("{name}: {} -> {}", told(a.get(name)), told(b.get(name)))))
+        .collect();
+    let may_differ = |name: &str| {
+        ["target.", "sweep."].iter().any(|prefix| name.starts_with(prefix))
+            || ["run.repeats", "run.seed", "run.search", "arms"].contains(&name)
+    };
+    let of_workloads = differing.iter().filter(|(name, _)| !may_differ(name)).map(|(_, told)| told.clone());
+    (differing.iter().map(|(_, told)| told.clone()).collect(), of_workloads.collect())
+}
+
+/// The cells of one workload that both runs have, and their samples, row by row.
+struct Pairs<'a, 'b> {
+    pairs: Vec<(&'b Cell<'a>, &'b Cell<'a>)>,
+    speed: [Samples; 2],
+    latency: [Samples; 2],
+}
+
+impl<'a, 'b> Pairs<'a, 'b> {
+    fn of(base_cells: &'b Cells<'a>, cells: &'b Cells<'a>, workload: &str) -> Self {
+        let pair = |base: &'b Cell<'a>| {
+            let other = cells.of_workload(workload).find(|cell| cell.arm == base.arm && cell.setting == base.setting);
+            Some((base, other.filter(|cell| !cell.runs.is_empty() && !base.runs.is_empty())?))
+        };
+        let pairs: Vec<_> = base_cells.of_workload(workload).filter_map(pair).collect();
+        let costs: Vec<Option<Costs>> = pairs.iter().map(|(base, other)| {
+            let (base, other) = (results(base_cells, base), results(cells, other));
+            let all: Vec<_> = base.iter().chain(&other).copied().collect();
+            Costs::of(&base, &all)
+        }).collect();
+        let samples = |of: &dyn Fn(usize, &WorkloadResult) -> Option<f64>| {
+            let row = |cells: &Cells<'a>, cell: &Cell<'a>, row: usize| {
+                results(cells, cell).iter().map(|result| of(row, result)).collect::<Vec<_>>()
+            };
+            let base = pairs.iter().enumerate().map(|(number, (base, _))| row(base_cells, base, number));
+            let other = pairs.iter().enumerate().map(|(number, (_, other))| row(cells, other, number));
+            [Samples::new(rectangle(base.collect())), Samples::new(rectangle(other.collect()))]
+        };
+        let speed = samples(&|row, result| Some(speed(result, costs[row].as_ref())));
+        let latency = samples(&|_, result| result.latency_us.map(|latency| latency.mean));
+        Pairs { pairs, speed, latency }
+    }
+
+    fn compare(&self, base_cells: &Cells<'a>, cells: &Cells<'a>) -> Vec<ComparedPoint> {
+        let judge = |[base, other]: &[Samples; 2], row: usize| {
+            let (base_noise, noise) = (Noise::of(base), Noise::of(other));
+            compare_runs((other, row, noise.as_ref()), (base, row, base_noise.as_ref()))
+        };
+        let point = |(row, (base, other)): (usize, &(&Cell<'a>, &Cell<'a>))| {
+            let (throughput, latency) = (judge(&self.speed, row), judge(&self.latency, row));
+            ComparedPoint {
+                setting: base.setting.clone(),
+                arm: base.arm.to_owned(),
+                workload: base.workload.to_owned(),
+                base_runs: base.runs.clone(),
+                runs: other.runs.clone(),
+                throughput: throughput.ratio.map(Into::into),
+                finding: match throughput.ratio {
+                    Some(ratio) if one_request(base_cells, base, ratio.value) || one_request(cells, other, ratio.value) => {
+                        Finding::NoDifference
+                    }
+                    _ => throughput.finding.into(),
+                },
+                mean_latency: latency.ratio.map(Into::into),
+                latency_finding: inverse(latency.finding.into()),
+            }
+        };
+        self.pairs.iter().enumerate().map(point).collect()
+    }
+}
+
+/// Whether one request more or less in a window makes as much as the difference seen.
+fn one_request(cells: &Cells<'_>, cell: &Cell<'_>, ratio: f64) -> bool {
+    let fewest = results(cells, cell).iter().map(|result| result.completed).min().unwrap_or(0);
+    (1.0 - ratio).abs() * fewest.max(1) as f64 <= 1.0
+}
+
+fn results<'a>(cells: &Cells<'a>, cell: &Cell<'a>) -> Vec<&'a WorkloadResult> {
+    cell.runs.iter().map(|run| cells.result(cell, *run)).collect()
+}
+
+/// Rows of one length: settings may have lost runs.
+fn rectangle(mut rows: Vec<Vec<Option<f64>>>) -> Vec<Vec<Option<f64>>> {
+    let length = rows.iter().map(Vec::len).max().unwrap_or(0);
+    rows.iter_mut().for_each(|row| row.resize(length, None));
+    rows
+}
+
+/// Less latency is faster.
+fn inverse(finding: Finding) -> Finding {
+    match finding {
+        Finding::Faster => Finding::Slower,
+        Finding::Slower => Finding::Faster,
+        other => other,
+    }
+}

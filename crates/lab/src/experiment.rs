@@ -1,0 +1,58 @@
+//! Experiment files: what a person types, and how it becomes a [`Plan`] that can be run.
+//!
+//! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the benchmarks and the target there are
+//! and fills in every default. Both refuse with all the faults they can see at once, each with its place in the file
+//! ([`problem`]), so that nothing runs before everything is known to be runnable. `schema` is the same grammar for
+//! editors.
+
+mod arms;
+mod benchmarks;
+mod duration;
+mod known_keys;
+pub mod problem;
+mod resolve;
+mod runs;
+pub mod schema;
+mod sweep;
+mod sweep_key;
+#[cfg(test)]
+mod tests;
+pub mod typed;
+mod workloads;
+
+pub use problem::ExperimentError;
+pub use resolve::resolve;
+
+use crate::plan::Plan;
+use problem::{Problem, Source};
+use typed::TypedExperiment;
+
+/// An experiment file that was read, not yet checked.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The file's name and text.
+    pub(crate) source: Source,
+    /// What it says.
+    pub typed: TypedExperiment,
+}
+
+impl Experiment {
+    /// The file as given.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+}
+
+/// Reads an experiment file. Its name is told in errors.
+pub fn parse(text: &str, file_name: &str) -> Result<Experiment, ExperimentError> {
+    let source = Source { file: file_name.to_owned(), text: text.to_owned() };
+    let mut problems = known_keys::unknown_keys(text).map_err(|problem| source.error(vec![problem]))?;
+    match toml::from_str(text) {
+        Ok(typed) if problems.is_empty() => Ok(Experiment { source, typed }),
+        Ok(_) => Err(source.error(problems)),
+        Err(error) => {
+            problems.push(Problem::of_toml(&error));
+            Err(source.error(problems))
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The benchmarks behind the workloads of an experiment: whether they can be made at every setting, and share their data.
+
+use std::ops::Range;
+
+use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, make};
+
+use super::problem::Problem;
+use super::sweep::PlacedAxis;
+use super::typed::{At, TypedWorkload};
+use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS, positions};
+
+/// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.
+const COMBINATIONS_MAX: usize = 500;
+
+/// The names of a benchmark's parameters; none, if there is no such benchmark.
+pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
+    let entry = BENCHMARKS.iter().find(|entry| entry.name == kind);
+    entry.map_or_else(Vec::new, |entry| entry.parameters.iter().map(|parameter| parameter.name).collect())
+}
+
+/// Makes the benchmarks of all workloads at every combination of swept scales and parameters, and returns the kinds of
+/// transaction or query of each workload. Workloads that use the same tables must use the same data.
+pub(super) fn check(
+    workloads: &[PlannedWorkload],
+    typed: &[At<TypedWorkload>],
+    axes: &[PlacedAxis],
+    seed: u64,
+) -> Result<Vec<&'static [&'static str]>, Problem> {
+    let is_data = |place: &Place| match place {
+        Place::Option(_) => false,
+        Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
+    };
+    let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| is_data(&axis.place)).collect();
+    let mut transactions = Vec::new();
+    for positions in combinations(&axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>()) {
+        let combination = Combination { typed, axes: &axes, positions: &positions };
+        let workloads = combination.applied(workloads);
+        let mut made = Vec::new();
+        for (position, workload) in workloads.iter().enumerate() {
+            let benchmark = make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map_err(|error| {
+                let place = combination.place(position, field_at_fault(&error));
+                Problem::new(place, format!("workload `{}`: {error}", workload.name))
+            });
+            made.push(benchmark?.0);
+        }
+        check_sharing(&workloads, &made)
+            .map_err(|(later, message)| Problem::new(combination.place(later, "scale"), message))?;
+        transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
+    }
+    Ok(transactions)
+}
+
+/// One combination of swept scales and parameters.
+struct Combination<'a> {
+    typed: &'a [At<TypedWorkload>],
+    axes: &'a [&'a PlacedAxis],
+    positions: &'a [usize],
+}
+
+impl Combination<'_> {
+    /// The workloads as they then are.
+    fn applied(&self, workloads: &[PlannedWorkload]) -> Vec<PlannedWorkload> {
+        let mut workloads = workloads.to_vec();
+        for (axis, position) in self.axes.iter().zip(self.positions) {
+            if let Place::Workload(workload, field) = &axis.place {
+                workloads[*workload].set(field, &axis.values[*position].0).expect("each value was checked");
+            }
+        }
+        workloads
+    }
+
+    /// Where a field or parameter of a workload got its value.
+    fn place(&self, workload: usize, field: &str) -> Range<usize> {
+        let place = Place::Workload(workload, field.to_owned());
+        let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place == place);
+        match swept {
+            Some((axis, position)) => axis.values[*position].1.clone(),
+            None => self.typed[workload].value().place_of(field),
+        }
+    }
+}
+
+/// The field or parameter for which a benchmark cannot be made.
+fn field_at_fault(error: &BenchmarkError) -> &str {
+    match error {
+        BenchmarkError::NoSuchParameter { parameter, .. } => parameter,
+        BenchmarkError::ParameterValue { parameter, .. } => parameter,
+        BenchmarkError::Unknown { .. } => "kind",
+        _ => "scale",
+    }
+}
+
+/// Refuses two workloads that use the same tables with different data; the error names the later one.
+fn check_sharing(workloads: &[PlannedWorkload], made: &[Box<dyn Benchmark>]) -> Result<(), (usize, String)> {
+    for (later, b) in made.iter().enumerate() {
+        for (earlier, a) in made[..later].iter().enumerate() {
+            // Targets keep tables apart under the schema's name.
+            if a.schema().name == b.schema().name && a.data() != b.data() {
+                let [one, two] = [&workloads[earlier].name, &workloads[later].name];
+                let tables = a.schema().name;
+                let message = format!(
+                    "`{one}` and `{two}` use the same tables of {tables} but not the same data; give both the same scale and parameters"
+                );
+                return Err((later, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Positions on each axis: all combinations or, where these are too many, each position once with the others at 0.
+fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
+    let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
+    if let Some(count) = count.filter(|count| *count <= COMBINATIONS_MAX) {
+        return (0..count).map(|number| positions(number, lengths)).collect();
+    }
+    let one = |axis: usize, position: usize| {
+        let mut positions = vec![0; lengths.len()];
+        positions[axis] = position;
+        positions
+    };
+    let each = (0..lengths.len()).flat_map(|axis| (0..lengths[axis]).map(move |position| (axis, position)));
+    each.map(|(axis, position)| one(axis, position)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_tried_or_every_value() {
+        assert_eq!(combinations(&[]), [Vec::<usize>::new()]);
+        assert_eq!(combinations(&[2, 2]), [[0, 0], [0, 1], [1, 0], [1, 1]]);
+        let many = combinations(&[30, 30]);
+        assert_eq!(many.len(), 60);
+        assert!(many.contains(&vec![29, 0]) && many.contains(&vec![0, 29]));
+    }
+}

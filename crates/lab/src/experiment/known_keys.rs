@@ -1,0 +1,105 @@
+//! Finds keys that mean nothing, by the schema of experiment files.
+
+use plimsoll_workload::registry::{BENCHMARKS, nearest};
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Problem;
+use super::schema::schema;
+use crate::wording::choices;
+
+/// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
+const NOT_YET: [&str; 2] = ["round_trip", "mpl"];
+
+/// Every unknown key of a file; an error if the file is no TOML.
+pub(super) fn unknown_keys(text: &str) -> Result<Vec<Problem>, Problem> {
+    let table = DeTable::parse(text).map_err(|error| Problem::of_toml(&error))?;
+    let root = schema();
+    let mut walk = Walk { root: &root, problems: Vec::new() };
+    walk.table(table.get_ref(), &root, "");
+    Ok(walk.problems)
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Walk<'a> {
+    fn table(&mut self, table: &DeTable<'_>, schema: &'a Value, path: &str) {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        for (key, value) in table {
+            match properties.get(key.get_ref().as_ref()) {
+                Some(schema) => self.value(value.get_ref(), self.resolved(schema), &join(path, key.get_ref())),
+                None => {
+                    let message = self.message(key.get_ref(), properties.keys().map(String::as_str), path);
+                    self.problems.push(Problem::new(key.span(), message));
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, value: &DeValue<'_>, schema: &'a Value, path: &str) {
+        match (value, schema.get("items")) {
+            (DeValue::Table(table), _) => self.table(table, schema, path),
+            (DeValue::Array(items), Some(schema)) => {
+                let schema = self.resolved(schema);
+                items.iter().for_each(|item| self.value(item.get_ref(), schema, &format!("[{path}]")));
+            }
+            _ => {}
+        }
+    }
+
+    /// A schema with its reference followed; of an optional value, the schema of the value.
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            return self.root.pointer(reference.trim_start_matches('#')).unwrap_or(schema);
+        }
+        match schema.get("anyOf").and_then(Value::as_array) {
+            Some(alternatives) if alternatives.iter().any(|one| one["type"] == "null") => {
+                self.resolved(&alternatives[0])
+            }
+            _ => schema,
+        }
+    }
+
+    fn message<'b>(&self, key: &str, known: impl Iterator<Item = &'b str> + Clone, path: &str) -> String {
+        let place = if path.is_empty() { "at the top".to_owned() } else { format!("in [{path}]") };
+        if NOT_YET.contains(&key) {
+            return format!("`{key}` is not available in this version; leave it out");
+        }
+        if let Some(near) = nearest(key, known.clone()) {
+            return format!("there is no key `{key}` {place} (did you mean `{near}`?)");
+        }
+        let homes: Vec<String> = self.homes(key);
+        if !homes.is_empty() {
+            return format!("there is no key `{key}` {place}; it belongs {}", homes.join(" or "));
+        }
+        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters);
+        if path == "[workload]" && parameters.any(|parameter| parameter.name == key) {
+            return format!("there is no key `{key}` {place}; it is a parameter: write parameters = {{ {key} = … }}");
+        }
+        format!("there is no key `{key}` {place}; there are {}", choices(known))
+    }
+
+    /// The tables that do have a key.
+    fn homes(&self, key: &str) -> Vec<String> {
+        let Some(top) = self.root["properties"].as_object() else { return Vec::new() };
+        let has = |schema: &Value| schema["properties"].get(key).is_some();
+        let mut homes: Vec<String> = top
+            .iter()
+            .filter_map(|(name, schema)| match schema.get("items") {
+                Some(items) => has(self.resolved(items)).then(|| format!("into [[{name}]]")),
+                None => has(self.resolved(schema)).then(|| format!("into [{name}]")),
+            })
+            .collect();
+        if top.contains_key(key) {
+            homes.insert(0, "to the top, before the first table".to_owned());
+        }
+        homes
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

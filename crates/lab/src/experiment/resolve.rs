@@ -1,0 +1,229 @@
+//! From an experiment as typed to a plan that can be run.
+
+use std::collections::BTreeMap;
+
+use super::problem::{ExperimentError, Problem, Problems};
+use super::sweep::PlacedAxis;
+use super::sweep_key::SweepKeys;
+use super::typed::{At, TypedClaim, TypedExperiment, TypedSearch, TypedStudy};
+use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
+use crate::claim::{Claim, Names};
+use crate::plan::{Axis, Place, Plan, Setting, option_text};
+use crate::targets::Targets;
+use crate::wording::choices;
+
+/// The target that is meant where none is named.
+const DEFAULT_URL: &str = "embedded:";
+
+/// Fewer values have no knee between them.
+const KNEE_VALUES_MIN: usize = 3;
+
+/// Checks an experiment and fills in every default. `quick` is the short form: what `[quick]` says, and the rule that
+/// [`TypedQuick`](super::typed::TypedQuick) states; it is checked in any case.
+pub fn resolve(experiment: &Experiment, targets: &dyn Targets, quick: bool) -> Result<Plan, ExperimentError> {
+    let resolver = Resolver { typed: &experiment.typed, targets };
+    let fail = |problems| experiment.source.error(problems);
+    let full = resolver.plan(false).map_err(fail)?;
+    let short = resolver.plan(true).map_err(fail)?;
+    let names = Names { plan: &full.plan, transactions: &full.transactions };
+    let mut problems = Problems::default();
+    let mut claims = Vec::new();
+    for typed in &experiment.typed.claims {
+        let claim = claim(typed, &names).map_err(|error| {
+            let place = experiment.source.within(typed.holds.span(), typed.holds.value(), &error.span);
+            Problem::new(place, error.message)
+        });
+        claims.extend(problems.note(claim));
+    }
+    problems.check().map_err(fail)?;
+    let mut plan = if quick { short.plan.clone() } else { full.plan.clone() };
+    if quick {
+        let names = Names { plan: &short.plan, transactions: &short.transactions };
+        let short_claim = |(typed, full): (&TypedClaim, Claim)| {
+            claim(typed, &names)
+                .unwrap_or_else(|error| full.not_judged(format!("--quick leaves out what it speaks of: {error}")))
+        };
+        claims = experiment.typed.claims.iter().zip(claims).map(short_claim).collect();
+    }
+    plan.claims = claims;
+    plan.text = Some(experiment.source.text.clone());
+    Ok(plan)
+}
+
+fn claim(typed: &TypedClaim, names: &Names<'_>) -> Result<Claim, crate::claim::ClaimError> {
+    Claim::new(typed.text.clone(), typed.holds.value(), typed.published.clone(), names)
+}
+
+struct Resolver<'a> {
+    typed: &'a TypedExperiment,
+    targets: &'a dyn Targets,
+}
+
+/// A plan without claims, and what claims can speak of beyond it.
+struct Resolved {
+    plan: Plan,
+    transactions: Vec<&'static [&'static str]>,
+}
+
+/// The target's URL, and options as text.
+type TargetChoice = (String, BTreeMap<String, String>);
+
+impl Resolver<'_> {
+    /// The plan. Each stage rests on the ones before, so that faults are told by stage.
+    fn plan(&self, is_quick: bool) -> Result<Resolved, Vec<Problem>> {
+        let typed = self.typed;
+        let quick = is_quick.then_some(&typed.quick);
+        let mut problems = Problems::default();
+        let seed = runs::seed(&typed.run);
+        self.check_name(&mut problems);
+        let run = runs::run_plan(&typed.run, quick, &mut problems);
+        let (url, options) = self.target(&mut problems);
+        let workloads = workloads::workloads(&typed.workloads, seed, &mut problems);
+        problems.check()?;
+        if workloads.is_empty() {
+            return Err(vec![Problem::new(0..0, "there is no [[workload]], so nothing would run; add one")]);
+        }
+
+        let mut base = Setting { swept: BTreeMap::new(), options, workloads };
+        let known_options = self.targets.option_names(&url);
+        let keys = SweepKeys { workloads: &base.workloads.clone(), options: &known_options };
+        let axes = sweep::axes(&typed.sweep, quick.map(|quick| &quick.sweep), &keys, &mut problems);
+        if is_quick {
+            self.set_quick(&mut base, &axes, &keys, &mut problems);
+        }
+        problems.check()?;
+
+        for axis in &axes {
+            self.check_values(&base, &url, axis, &mut problems);
+        }
+        self.check_search(&axes, &mut problems);
+        let arms = arms::arms(typed.arms.as_ref(), &base.workloads, &mut problems);
+        problems.check()?;
+
+        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, &mut problems);
+        let transactions = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
+        problems.check()?;
+        let plan = Plan {
+            name: typed.name.value().clone(),
+            title: typed.title.clone(),
+            study: typed.study.map(|study| study_name(study).to_owned()),
+            text: None,
+            url,
+            base,
+            axes: axes.iter().map(PlacedAxis::axis).collect(),
+            arms,
+            run,
+            claims: Vec::new(),
+        };
+        if plan.run_count() == usize::MAX {
+            let place = axes.first().map_or(0..0, |axis| axis.span.clone());
+            return Err(vec![Problem::new(
+                place,
+                "this sweep has more settings than can be counted; shorten its lists",
+            )]);
+        }
+        Ok(Resolved { plan, transactions: transactions.expect("or its problem was noted") })
+    }
+
+    fn check_name(&self, problems: &mut Problems) {
+        let name = &self.typed.name;
+        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.value().is_empty() || name.value().starts_with('.') || !name.value().chars().all(is_good) {
+            let message = format!(
+                "`{}` cannot name a run directory; write letters, digits, `.`, `_` and `-`, not beginning with a dot",
+                name.value()
+            );
+            problems.add(name.span(), message);
+        }
+    }
+
+    /// The target, each option checked by itself and all of them together.
+    fn target(&self, problems: &mut Problems) -> TargetChoice {
+        let target = &self.typed.target;
+        let url = target.url.as_ref().map_or(DEFAULT_URL, |url| url.value()).to_owned();
+        let url_span = target.url.as_ref().map_or(0..0, At::span);
+        if let Err(why) = self.targets.check(&url, &BTreeMap::new()) {
+            problems.add(url_span, why);
+            return (url, BTreeMap::new());
+        }
+        let mut options = BTreeMap::new();
+        for (key, value) in &target.options {
+            let text = option_text(&value.value().json());
+            let one = BTreeMap::from([(key.value().clone(), text.clone())]);
+            match self.targets.check(&url, &one) {
+                Ok(()) => {
+                    options.insert(key.value().clone(), text);
+                    let all = self.targets.check(&url, &options);
+                    problems.note(all.map_err(|why| Problem::new(value.span(), why)));
+                }
+                Err(why) => problems.add(key.span(), why),
+            }
+        }
+        (url, options)
+    }
+
+    /// Puts what `[quick.set]` says into the base setting.
+    fn set_quick(&self, base: &mut Setting, axes: &[PlacedAxis], keys: &SweepKeys<'_>, problems: &mut Problems) {
+        for (key, value) in &self.typed.quick.set {
+            let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why)))
+            else {
+                continue;
+            };
+            if axes.iter().any(|axis| axis.place == place) {
+                problems.add(key.span(), format!("`{}` is swept; put a shorter list under [quick.sweep]", key.value()));
+                continue;
+            }
+            let set = base.apply(&place, &value.value().json());
+            problems.note(set.map_err(|why| Problem::new(value.span(), why)));
+        }
+    }
+
+    /// Tries each value of an axis in its place.
+    fn check_values(&self, base: &Setting, url: &str, axis: &PlacedAxis, problems: &mut Problems) {
+        for (value, span) in &axis.values {
+            let mut setting = base.clone();
+            let tried = setting.apply(&axis.place, value).and_then(|()| match axis.place {
+                Place::Option(_) => self.targets.check(url, &setting.options),
+                Place::Workload(..) => Ok(()),
+            });
+            if let Err(why) = tried {
+                problems.add(span.clone(), format!("`{}`: {why}", axis.key));
+            }
+        }
+    }
+
+    /// A knee is searched along one numeric axis whose values ascend.
+    fn check_search(&self, axes: &[PlacedAxis], problems: &mut Problems) {
+        let Some(search) = self.typed.run.search.as_ref().filter(|search| *search.value() == TypedSearch::Knee) else {
+            return;
+        };
+        let axes: Vec<Axis> = axes.iter().map(PlacedAxis::axis).collect();
+        let numeric: Vec<(&str, Vec<f64>)> =
+            axes.iter().filter_map(|axis| Some((axis.key.as_str(), axis.numbers()?))).collect();
+        let message = match &numeric[..] {
+            [(key, numbers)] if numbers.len() < KNEE_VALUES_MIN => {
+                format!("a knee needs at least {KNEE_VALUES_MIN} values of `{key}`; this sweep has {}", numbers.len())
+            }
+            [(key, numbers)] if !numbers.is_sorted() => {
+                format!("a knee needs the values of `{key}` in ascending order")
+            }
+            [_] => return,
+            [] => "a knee needs a sweep over numbers; there is none".to_owned(),
+            several => {
+                let keys = choices(several.iter().map(|(key, _)| key));
+                format!("a knee is searched along one sweep over numbers; these are {}: {keys}", several.len())
+            }
+        };
+        problems.add(search.span(), message);
+    }
+}
+
+fn study_name(study: TypedStudy) -> &'static str {
+    match study {
+        TypedStudy::SR => "SR",
+        TypedStudy::SI => "SI",
+        TypedStudy::MW => "MW",
+        TypedStudy::GA => "GA",
+        TypedStudy::NO => "NO",
+    }
+}

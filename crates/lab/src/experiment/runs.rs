@@ -1,0 +1,79 @@
+//! How runs are run: warm-ups, windows, repeats, and what `--quick` makes of them.
+
+use std::time::Duration;
+
+use super::duration::{duration, warmup};
+use super::problem::{Problem, Problems};
+use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch};
+use crate::plan::{Reload, RunPlan, Search};
+use plimsoll_workload::driver::WarmUp;
+
+/// The seed that is used without one.
+const SEED: u64 = 7;
+
+/// Repeats without a number: the fewest from which an interval of some use follows.
+const REPEATS: u32 = 3;
+
+/// Warm-up and window without a length, as in `plimsoll study`.
+const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
+const MEASURE: Duration = Duration::from_secs(10);
+
+/// What a quick run has at most where `[quick]` says nothing.
+const QUICK_WARMUP: Duration = Duration::from_secs(1);
+const QUICK_MEASURE: Duration = Duration::from_secs(2);
+const QUICK_REPEATS: u32 = 2;
+
+/// How runs are run. `quick` is given where the experiment is to be quick.
+pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
+    let mut plan = RunPlan {
+        warmup: read(&run.warmup, warmup, problems).unwrap_or(WARMUP),
+        measure: read(&run.measure, window, problems).unwrap_or(MEASURE),
+        repeats: read_repeats(&run.repeats, problems).unwrap_or(REPEATS),
+        seed: seed(run),
+        reload: match run.reload {
+            TypedReload::WhenGrown => Reload::WhenGrown,
+            TypedReload::WhenWritten => Reload::WhenWritten,
+            TypedReload::Never => Reload::Never,
+        },
+        search: match run.search.as_ref().map(At::value) {
+            None | Some(TypedSearch::Grid) => Search::Grid,
+            Some(TypedSearch::Knee) => Search::Knee,
+        },
+    };
+    if let Some(quick) = quick {
+        let shorter = match plan.warmup {
+            WarmUp::For(length) => WarmUp::For(length.min(QUICK_WARMUP)),
+            WarmUp::UntilSteady { at_most: longest } => WarmUp::UntilSteady { at_most: longest.min(QUICK_WARMUP) },
+        };
+        plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
+        plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));
+        plan.repeats = read_repeats(&quick.repeats, problems).unwrap_or(plan.repeats.min(QUICK_REPEATS));
+    }
+    plan
+}
+
+/// The seed from which everything that is drawn follows.
+pub(super) fn seed(run: &TypedRun) -> u64 {
+    run.seed.unwrap_or(SEED)
+}
+
+fn read<T>(text: &Option<At<String>>, read: fn(&str) -> Result<T, String>, problems: &mut Problems) -> Option<T> {
+    let text = text.as_ref()?;
+    problems.note(read(text.value()).map_err(|why| Problem::new(text.span(), why)))
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a window of 0 s measures nothing; make it longer, as \"10s\"".to_owned()),
+        length => Ok(length),
+    }
+}
+
+fn read_repeats(repeats: &Option<At<u32>>, problems: &mut Problems) -> Option<u32> {
+    let repeats = repeats.as_ref()?;
+    if *repeats.value() == 0 {
+        problems.add(repeats.span(), "0 repeats run nothing; write 1 or, to know the noise, at least 2");
+        return None;
+    }
+    Some(*repeats.value())
+}

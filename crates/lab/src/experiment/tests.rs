@@ -1,0 +1,429 @@
+//! Experiment files, good and bad.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_policy::Priority;
+use plimsoll_workload::database::Database;
+use plimsoll_workload::driver::{Delay, PriorityRule};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::{Place, Reload, Search};
+use plimsoll_workload::driver::WarmUp;
+use crate::targets::Targets;
+
+/// A target that is only asked what it could do.
+struct Paper;
+
+const POLICIES: [&str; 5] = ["standard", "nprio", "nprio-inherit", "pabort", "pow"];
+
+impl Targets for Paper {
+    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        if url != "embedded:" {
+            return Err(format!("target `{url}` is not available; use `embedded:`"));
+        }
+        for (name, value) in options {
+            let is_possible = match name.as_str() {
+                "dop" => value.parse().is_ok_and(|dop: u32| (1..=1024).contains(&dop)),
+                "lock_policy" => POLICIES.contains(&value.as_str()),
+                _ => return Err(format!("`embedded:` has no option `{name}`; it has `dop`, `lock_policy`")),
+            };
+            if !is_possible {
+                return Err(format!("option `{name}` cannot be `{value}`"));
+            }
+        }
+        Ok(())
+    }
+
+    fn option_names(&self, _: &str) -> Vec<&'static str> {
+        vec!["dop", "lock_policy"]
+    }
+
+    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+        Err("paper holds no rows".to_owned())
+    }
+}
+
+fn plan(text: &str, quick: bool) -> Plan {
+    let experiment = parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"));
+    resolve(&experiment, &Paper, quick).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is refused, a fault a line.
+fn faults(text: &str) -> String {
+    match parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Paper, false)) {
+        Ok(_) => "nothing".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The least that can be run, with more behind it.
+fn with(more: &str) -> String {
+    format!("name = \"x\"\n[[workload]]\nkind = \"tpcc\"\n{more}")
+}
+
+const MW: &str = r#"
+name  = "MW-tab3.3"
+title = "Lock scheduling: who gains, who pays"
+study = "MW"
+
+[target]
+options = { lock_policy = "standard", dop = 2 }
+
+[[workload]]
+name     = "oltp"
+kind     = "tpcc"
+scale    = 2
+clients  = 100
+think    = "exp 20ms"
+priority = "high:0.1"
+
+[sweep]
+lock_policy  = ["standard", "nprio", "nprio-inherit", "pabort", "pow"]
+"oltp.think" = ["exp 100ms", "exp 20ms", "exp 5ms"]
+
+[run]
+warmup  = "5s"
+measure = "20s"
+repeats = 3
+seed    = 11
+
+[[claim]]
+text      = "POW helps high priority at least as much as PAbort"
+holds     = "gain(pow, high) >= 0.95 * gain(pabort, high)"
+published = "5.60 vs 5.45"
+"#;
+
+#[test]
+fn an_experiment_becomes_a_plan() {
+    let plan = plan(MW, false);
+    assert_eq!((plan.name.as_str(), plan.study.as_deref(), plan.url.as_str()), ("MW-tab3.3", Some("MW"), "embedded:"));
+    assert_eq!(plan.text.as_deref(), Some(MW));
+    let oltp = &plan.base.workloads[0];
+    assert_eq!((oltp.name.as_str(), oltp.kind.as_str(), oltp.scale), ("oltp", "tpcc", 2.0));
+    assert_eq!((oltp.clients.clients, oltp.clients.seed, oltp.clients.retry_max), (100, 11, 20));
+    assert_eq!(oltp.clients.think, Delay::Exponential(Duration::from_millis(20)));
+    assert_eq!(oltp.clients.priority, PriorityRule::HighShare(0.1));
+    assert_eq!(plan.base.options["dop"], "2");
+    let arms: Vec<_> = plan.arms.iter().map(|arm| (arm.name.as_str(), &arm.members[..])).collect();
+    assert_eq!(arms, [("alone:oltp", &[0][..])]);
+    // The order of the file, not of the alphabet.
+    let axes: Vec<_> =
+        plan.axes.iter().map(|axis| (axis.key.as_str(), axis.place.clone(), axis.values.len())).collect();
+    let think = Place::Workload(0, "think".to_owned());
+    assert_eq!(axes, [("lock_policy", Place::Option("lock_policy".to_owned()), 5), ("oltp.think", think, 3)]);
+    assert_eq!(plan.run.warmup, WarmUp::For(Duration::from_secs(5)));
+    assert_eq!((plan.run.measure, plan.run.repeats, plan.run.seed), (Duration::from_secs(20), 3, 11));
+    assert_eq!((plan.run.reload, plan.run.search), (Reload::WhenGrown, Search::Grid));
+    assert_eq!(plan.claims.len(), 1);
+    assert_eq!(plan.claims[0].published.as_deref(), Some("5.60 vs 5.45"));
+}
+
+#[test]
+fn settings_are_digits_of_their_number() {
+    let plan = plan(MW, false);
+    assert_eq!(plan.setting_count(), Some(15));
+    let settings: Vec<_> = plan.settings().collect();
+    assert_eq!(settings.len(), 15);
+    assert_eq!(settings[5], plan.setting(5));
+    // 5 = 1 * 3 + 2: the second policy, the third think time.
+    assert_eq!(
+        settings[5].swept,
+        BTreeMap::from([("lock_policy".to_owned(), json!("nprio")), ("oltp.think".to_owned(), json!("exp 5ms")),])
+    );
+    assert_eq!(settings[5].options["lock_policy"], "nprio");
+    assert_eq!(settings[5].workloads[0].clients.think, Delay::Exponential(Duration::from_millis(5)));
+    assert_eq!(plan.setting_number(&[1, 2]), 5);
+    // 15 settings and the first once more, one arm, 3 blocks, 25 s each.
+    assert_eq!(plan.run_count(), 48);
+    assert_eq!(plan.estimated_time(), Duration::from_secs(48 * 25));
+}
+
+#[test]
+fn a_million_settings_are_not_expanded() {
+    let plan = plan(&with("[sweep]\nclients = \"1..1000\"\ndop = \"1..1000\"\n[run]\nrepeats = 1"), false);
+    assert_eq!(plan.setting_count(), Some(1_000_000));
+    assert_eq!(plan.run_count(), 1_000_001);
+    let setting = plan.setting(999_998);
+    assert_eq!((setting.workloads[0].clients.clients, setting.options["dop"].as_str()), (1000, "999"));
+}
+
+#[test]
+fn a_knee_needs_few_of_many_values() {
+    let plan = plan(&with("[sweep]\ndop = \"1..1000\"\n[run]\nrepeats = 2\nsearch = \"knee\""), false);
+    assert_eq!(plan.run.search, Search::Knee);
+    // Two ends and ten halvings, and A/A, twice.
+    assert_eq!(plan.run_count(), 26);
+}
+
+#[test]
+fn arms_are_listed_by_groups_and_names() {
+    let arms = |list: &str| {
+        let text = format!(
+            "name = \"x\"\n{list}\n[[workload]]\nname = \"a\"\nkind = \"tpcc\"\n[[workload]]\nname = \"b\"\nkind = \"tpch\"\n\
+             [[workload]]\nname = \"c\"\nkind = \"tpch\""
+        );
+        plan(&text, false).arms.into_iter().map(|arm| arm.name).collect::<Vec<_>>()
+    };
+    assert_eq!(arms(""), ["alone:a", "alone:b", "alone:c", "together"]);
+    assert_eq!(arms("arms = [\"together\"]"), ["together"]);
+    assert_eq!(arms("arms = [\"alone\", \"alone:a\", \"b+a\"]"), ["alone:a", "alone:b", "alone:c", "a+b"]);
+    assert_eq!(arms("arms = [\"pairs\", \"a+b+c\"]"), ["a+b", "a+c", "b+c", "together"]);
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let plan = plan(&with(""), false);
+    let workload = &plan.base.workloads[0];
+    assert_eq!((workload.name.as_str(), workload.scale, workload.clients.clients), ("tpcc", 1.0, 1));
+    assert_eq!(workload.clients.priority, PriorityRule::Always(Priority::Low));
+    assert_eq!((plan.run.warmup, plan.run.measure), (WarmUp::For(Duration::from_secs(2)), Duration::from_secs(10)));
+    assert_eq!((plan.run.repeats, plan.run.seed, plan.run_count()), (3, 7, 6));
+}
+
+#[test]
+fn quick_follows_its_rule_and_its_table() {
+    let short = plan(MW, true);
+    assert_eq!((short.run.warmup, short.run.measure), (WarmUp::For(Duration::from_secs(1)), Duration::from_secs(2)));
+    assert_eq!((short.run.repeats, short.setting_count()), (2, Some(15)));
+    let text = format!(
+        "{MW}\n[quick]\nmeasure = \"500ms\"\nrepeats = 1\n[quick.set]\nscale = 1\ndop = 1\n[quick.sweep]\nlock_policy = [\"standard\", \"pow\"]\n"
+    );
+    let short = plan(&text, true);
+    assert_eq!((short.run.measure, short.run.repeats, short.setting_count()), (Duration::from_millis(500), 1, Some(6)));
+    assert_eq!((short.base.workloads[0].scale, short.base.options["dop"].as_str()), (1.0, "1"));
+    let full = plan(&text, false);
+    assert_eq!((full.run.measure, full.setting_count()), (Duration::from_secs(20), Some(15)));
+    assert_eq!(full.base.workloads[0].scale, 2.0);
+}
+
+/// A fault at a place, and part of its message.
+fn check(text: &str, place: &str, expect: &str) {
+    let found = faults(text);
+    let line = found.lines().find(|line| line.starts_with(&format!("x.toml:{place}: ")));
+    assert!(line.is_some_and(|line| line.contains(expect)), "expected {place}: {expect}\nfound {found}");
+}
+
+#[test]
+fn files_that_are_no_toml_or_have_wrong_types_are_refused() {
+    check("name = \n", "1:8", "");
+    check("name = \"x\"\nname = \"y\"", "2:1", "duplicate key");
+    check("name = 5\n[[workload]]\nkind = \"tpcc\"", "1:8", "expected a string");
+    check("[[workload]]\nkind = \"tpcc\"", "1:1", "missing field `name`");
+    check(&with("[run]\nrepeats = -1"), "5:11", "expected u32");
+    check(&with("[run]\nsearch = \"gird\""), "5:10", "expected `grid` or `knee`");
+    check(&with("[sweep]\ndop = 3"), "5:7", "a list of values, or a range");
+    check("name = \"x\"\nstudy = \"XX\"\n", "2:9", "unknown variant");
+}
+
+#[test]
+fn unknown_keys_are_all_told_with_the_nearest_or_their_home() {
+    let text = "name = \"x\"\ntitel = \"y\"\n[[workload]]\nkind = \"tpcc\"\nclinets = 3\n[run]\nthink = \"none\"\n";
+    check(text, "2:1", "there is no key `titel` at the top (did you mean `title`?)");
+    check(text, "5:1", "there is no key `clinets` in [[workload]] (did you mean `clients`?)");
+    check(text, "7:1", "there is no key `think` in [run]; it belongs into [[workload]]");
+    check(&with("round_trip = \"exp 1ms\""), "4:1", "`round_trip` is not available in this version");
+    check(&with("[target]\nname = \"y\""), "5:1", "it belongs to the top, before the first table or into [[workload]]");
+    check("name = \"x\"\n[[workloads]]\nkind = \"tpcc\"", "2:3", "did you mean `workload`?");
+    check(&with("[frobnicate]"), "4:2", "there is no key `frobnicate` at the top; there are `name`, `title`");
+}
+
+#[test]
+fn workloads_that_cannot_be_are_refused() {
+    check("name = \"x\"", "1:1", "there is no [[workload]]");
+    check("name = \"x\"\n[[workload]]\nkind = \"tpc-c\"", "3:8", "did you mean `tpcc`?");
+    check(&with("scale = 0"), "4:9", "tpcc");
+    check(&with("scale = \"big\""), "4:9", "`scale` is a number; this is \"big\"");
+    check(&with("clients = 0"), "4:11", "`clients` is a whole number from 1 to");
+    check(&with("clients = 2.5"), "4:11", "this is 2.5");
+    check(&with("think = \"exp\""), "4:9", "the length after `exp` is missing");
+    check(&with("think = 5"), "4:9", "`think` is a text, as in \"exp 10ms\"; this is 5");
+    check(&with("priority = \"urgent\""), "4:12", "`urgent` is unknown");
+    check(&with("rate = 0"), "4:8", "above 0; this is 0");
+    check(&with("rate = inf"), "4:8", "above 0");
+    check(&with("rate = 10\nthink = \"exp 1ms\""), "4:8", "both a rate and a think time");
+    check(&with("rate = 10\n[sweep]\nthink = [\"none\", \"exp 1ms\"]"), "6:1", "both a rate and a think time");
+    check(&with("parameters = { speed = 3 }"), "4:16", "`tpcc` has no parameter `speed`");
+    check(&with("[[workload]]\nkind = \"tpcc\""), "5:8", "two workloads are called `tpcc`");
+    check(&with("name = \"together\""), "4:8", "means something else");
+    check(&with("name = \"a.b\""), "4:8", "is no name");
+    check("name = \"a/b\"\n[[workload]]\nkind = \"tpcc\"", "1:8", "cannot name a run directory");
+    let shared = "name = \"w\"\n[[workload]]\nname = \"v\"\nkind = \"tpcc\"\nscale = 2";
+    check(&with(shared), "8:9", "`w` and `v` use the same tables of tpcc but not the same data");
+    assert_eq!(faults(&with(&shared.replace("scale = 2", "scale = 1"))), "nothing");
+}
+
+#[test]
+fn parameters_of_benchmarks_are_set_and_swept() {
+    let reports =
+        |more: &str| format!("name = \"x\"\n[[workload]]\nname = \"r\"\nkind = \"tpch\"\nscale = 0.01\n{more}");
+    let text =
+        reports("parameters = { queries = [\"q1\", \"q6\"] }\n[sweep]\n\"r.queries\" = [\"q1\", [\"q6\", \"q14\"]]");
+    let plan = plan(&text, false);
+    assert_eq!(plan.base.workloads[0].parameters["queries"], json!(["q1", "q6"]));
+    assert_eq!(plan.setting(1).workloads[0].parameters["queries"], json!(["q6", "q14"]));
+    check(&reports("parameters = { queries = \"q99\" }"), "6:26", "q99");
+    check(&reports("parameters = { querys = \"q1\" }"), "6:16", "did you mean `queries`?");
+    check(&reports("[sweep]\nqueries = [\"q1\", \"q99\"]"), "7:18", "q99");
+    check(&reports("queries = \"q1\""), "6:1", "it is a parameter: write parameters = { queries = … }");
+}
+
+#[test]
+fn sweeps_that_cannot_be_are_refused() {
+    let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
+    check("cores = [1, 2]", "5:1", "no control for `cores` in this version; what can be swept here: `tpcc.scale`");
+    for control in ["llc_ways", "memory_mib", "read_mb_s", "mpl", "hog"] {
+        check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
+    }
+    check("\"tpc.clients\" = [1]", "5:1", "there is no workload `tpc` (did you mean `tpcc`?)");
+    check("\"tpcc.clinets\" = [1]", "5:1", "did you mean `tpcc.clients`?");
+    check("clinets = [1]", "5:1", "did you mean `clients`?");
+    check("clients = []", "5:11", "swept over no value");
+    check("clients = [1, 2, 1]", "5:18", "swept to 1 twice");
+    check("clients = [1, 1.0]", "5:15", "twice");
+    check("clients = [1, 0]", "5:15", "`clients`: `clients` is a whole number from 1");
+    check("clients = \"1..\"", "5:11", "`1..` is no range");
+    check("dop = [1, 0]", "5:11", "`dop`: option `dop` cannot be `0`");
+    check("scale = [1, 0.5]", "5:13", "tpcc");
+    check("scale = [inf]", "5:10", "no finite number");
+    check("clients = [1]\n\"tpcc.clients\" = [2]", "6:1", "is the same as `clients`");
+    check("\"target.cores\" = [2]", "5:1", "no control for `target.cores`");
+    check("dop = [1, 2]\n[run]\nsearch = \"knee\"", "7:10", "at least 3 values of `dop`; this sweep has 2");
+    check("dop = [1, 4, 2]\n[run]\nsearch = \"knee\"", "7:10", "in ascending order");
+    check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over numbers");
+    check("dop = \"1..4\"\nclients = \"1..4\"\n[run]\nsearch = \"knee\"", "8:10", "these are 2: `dop` and `clients`");
+    let two = with("[[workload]]\nkind = \"tpch\"\n[sweep]\nclients = [1]");
+    self::check(&two, "7:1", "it is not clear whose `clients` this is; write `tpcc.clients` or `tpch.clients`");
+}
+
+#[test]
+fn runs_targets_and_arms_that_cannot_be_are_refused() {
+    check(&with("[run]\nrepeats = 0"), "5:11", "0 repeats run nothing");
+    check(&with("[run]\nmeasure = \"0s\""), "5:11", "a window of 0 s measures nothing");
+    check(&with("[run]\nmeasure = \"long\""), "5:11", "`long` is no length of time");
+    check(&with("[run]\nwarmup = \"soon\""), "5:10", "or \"steady\"");
+    check(&with("[target]\nurl = \"oracle:\""), "5:7", "target `oracle:` is not available");
+    check(&with("[target]\noptions = { dpo = 3 }"), "5:13", "has no option `dpo`");
+    check(&with("[target.options]\ndop = 0"), "5:1", "option `dop` cannot be `0`");
+    let arms = |list: &str| {
+        format!(
+            "name = \"x\"\narms = [{list}]\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n[[workload]]\nname = \"olap\"\nkind = \"tpch\""
+        )
+    };
+    check(&arms(""), "2:8", "lists nobody");
+    check(
+        &arms("\"alone:oltb\""),
+        "2:9",
+        "there is no workload `oltb` (did you mean `oltp`?); there are `oltp` and `olap`",
+    );
+    check(&arms("\"together\", \"oltp\""), "2:21", "write `alone:oltp`");
+    check(&arms("\"togehter\""), "2:9", "did you mean `together`?");
+    check(&arms("\"oltp+oltp\""), "2:9", "names a workload twice");
+    check(&arms("\"everyone\""), "2:9", "write `alone:NAME`, `alone`, `A+B`");
+    check("name = \"x\"\narms = [\"together\"]\n[[workload]]\nkind = \"tpcc\"", "2:9", "needs two workloads");
+}
+
+#[test]
+fn the_quick_table_is_checked_even_when_it_is_not_used() {
+    check(&with("[quick]\nmeasure = \"0s\""), "5:11", "a window of 0 s");
+    check(&with("[quick.set]\nclinets = 1"), "5:1", "did you mean `clients`?");
+    check(
+        &with("[sweep]\ndop = [1, 2]\n[quick.set]\ndop = 1"),
+        "7:1",
+        "`dop` is swept; put a shorter list under [quick.sweep]",
+    );
+    check(&with("[quick.sweep]\ndop = [1]"), "5:1", "`dop` is not swept, so there is no list to replace");
+    check(&with("[quick]\nscale = 1"), "5:1", "there is no key `scale` in [quick]; it belongs into [[workload]]");
+}
+
+#[test]
+fn several_faults_are_told_at_once_in_the_order_of_the_file() {
+    let found = faults(&with("clients = 0\nthink = \"x\"\n[run]\nrepeats = 0"));
+    let places: Vec<&str> = found.lines().map(|line| line.split(": ").next().expect("a place")).collect();
+    assert_eq!(places, ["x.toml:4:11", "x.toml:5:9", "x.toml:7:11"]);
+}
+
+#[test]
+fn faults_of_claims_are_told_where_they_stand() {
+    let claim = |holds: &str| with(&format!("[sweep]\ndop = [1, 2]\n[[claim]]\ntext = \"t\"\nholds = {holds}"));
+    check(&claim("\"throughput(dop=3) > 1\""), "8:25", "`dop` is not swept to `3`; its values are `1` and `2`");
+    check(&claim("'throughput(dop=2) >'"), "8:29", "nothing more");
+    check(&claim("'''throughput(dop=3) > 1'''"), "8:27", "`dop` is not swept to `3`");
+    // Where escapes make places differ, the whole string is shown.
+    check(&claim("\"throughput(\\\"3\\\") > 1\""), "8:9", "`3` is no swept value");
+}
+
+#[test]
+fn a_claim_about_what_quick_leaves_out_is_not_judged() {
+    struct Nothing;
+    impl crate::claim::Figures for Nothing {
+        fn figure(&self, _: &crate::claim::Cell, _: crate::claim::Metric) -> Result<f64, String> {
+            Ok(1.0)
+        }
+        fn knee(&self, _: usize, _: f64, _: &crate::claim::Cell) -> Result<f64, String> {
+            Err("none".to_owned())
+        }
+    }
+    let text = with(
+        "[sweep]\ndop = [1, 2, 8]\n[quick.sweep]\ndop = [1, 2]\n\
+         [[claim]]\ntext = \"t\"\nholds = \"throughput(dop=8) >= 1\"\n[[claim]]\ntext = \"t\"\nholds = \"throughput(dop=2) >= 1\"",
+    );
+    let short = plan(&text, true);
+    let judged = short.claims[0].evaluate(&short, &Nothing);
+    assert_eq!(judged.holds, None);
+    assert!(judged.why_not.expect("a reason").starts_with("--quick leaves out what it speaks of: `dop`"));
+    assert_eq!(short.claims[1].evaluate(&short, &Nothing).holds, Some(true));
+    let full = plan(&text, false);
+    assert_eq!(full.claims[0].evaluate(&full, &Nothing).holds, Some(true));
+}
+
+#[test]
+fn the_examples_of_the_guide_can_be_run() {
+    let guide = include_str!("../../../../docs/experiments.md");
+    let blocks: Vec<&str> = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 3, "the guide has {} examples", blocks.len());
+    for block in blocks {
+        // A part of a file needs the rest of one around it.
+        let name = if block.contains("name  = ") { "" } else { "name = \"example\"\n" };
+        let workload =
+            if block.contains("[[workload]]") { "" } else { "[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n" };
+        let text = format!("{name}{block}{workload}");
+        let found = parse(&text, "guide").and_then(|experiment| {
+            resolve(&experiment, &Paper, true)?;
+            resolve(&experiment, &Paper, false)
+        });
+        assert!(found.is_ok(), "{text}\n{}", found.expect_err("checked"));
+    }
+}
+
+#[test]
+fn the_guide_has_every_key_and_function() {
+    let guide = include_str!("../../../../docs/experiments.md");
+    let schema = schema::schema();
+    let tables = schema["$defs"].as_object().expect("tables").values().chain([&schema]);
+    let keys =
+        tables.flat_map(|table| table["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()));
+    let functions = crate::claim::syntax::FUNCTIONS.iter().map(|entry| entry.usage.to_owned());
+    for word in keys.map(|key| format!("`{key}`")).chain(functions) {
+        assert!(guide.contains(&word), "docs/experiments.md does not explain {word}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_reading_panic(text in "\\PC*") {
+        let _ = faults(&text);
+        let _ = faults(&with(&text));
+    }
+
+    #[test]
+    fn no_change_of_a_file_makes_reading_panic(at in 0..MW.len(), text in "[\\[\\]\"=.a-z0-9 \n]{0,6}") {
+        let _ = faults(&format!("{}{text}{}", &MW[..at], &MW[at..]));
+    }
+}

@@ -1,0 +1,310 @@
+//! An experiment file as typed: every key with its place, nothing checked beyond its type.
+//!
+//! The descriptions here are also those of the JSON schema.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use toml::Spanned;
+
+/// An experiment of Plimsoll: what is run at which settings, and what must come out.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(title = "Plimsoll experiment", deny_unknown_fields)]
+pub struct TypedExperiment {
+    /// The experiment's name, also the beginning of its run directory's: letters, digits, `.`, `_` and `-`.
+    pub name: At<String>,
+    /// What it is about, in a sentence.
+    pub title: Option<String>,
+    /// The study whose exhibit it reproduces.
+    pub study: Option<TypedStudy>,
+    /// Who runs at each setting: `alone:NAME`, `alone` (each alone), `A+B`, `pairs` (every two), `together` (all). Without it
+    /// each alone and all together.
+    pub arms: Option<At<Vec<At<String>>>>,
+    /// The database.
+    #[serde(default)]
+    pub target: TypedTarget,
+    /// The workloads, one table each.
+    #[serde(default, rename = "workload")]
+    pub workloads: Vec<At<TypedWorkload>>,
+    /// What is swept: a key `WORKLOAD.FIELD`, `WORKLOAD.PARAMETER`, a field of the only workload, or an option of the target,
+    /// and its values, the key that changes slowest first.
+    #[serde(default)]
+    pub sweep: BTreeMap<At<String>, At<TypedValues>>,
+    /// How runs are run.
+    #[serde(default)]
+    pub run: TypedRun,
+    /// What `--quick` changes.
+    #[serde(default)]
+    pub quick: TypedQuick,
+    /// What must come out, one table each.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<TypedClaim>,
+}
+
+/// The study whose exhibit an experiment reproduces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum TypedStudy {
+    /// Sen and Ramachandra: resource sensitivity.
+    SR,
+    /// Sirin: micro-architecture, HTAP interference.
+    SI,
+    /// McWherter: prioritisation and performance isolation.
+    MW,
+    /// Gawade, Kersten and Simitsis: parallel plans under concurrency.
+    GA,
+    /// Noll et al.: cache partitioning.
+    NO,
+}
+
+/// The database under test.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedTarget {
+    /// Its URL; without it `embedded:`, the engine in the same process.
+    pub url: Option<At<String>>,
+    /// Its options.
+    #[serde(default)]
+    pub options: BTreeMap<At<String>, At<TypedValue>>,
+}
+
+/// A benchmark with its scale and its clients.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedWorkload {
+    /// The benchmark: `tpcc`, `tpch`, …
+    pub kind: At<String>,
+    /// Its name in this experiment; without it the benchmark's.
+    pub name: Option<At<String>>,
+    /// The benchmark's scale; without it the benchmark's own default.
+    #[schemars(with = "Option<f64>")]
+    pub scale: Option<At<TypedValue>>,
+    /// How many clients run at once: 1 without it.
+    #[schemars(with = "Option<u32>")]
+    pub clients: Option<At<TypedValue>>,
+    /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
+    #[schemars(with = "Option<String>")]
+    pub think: Option<At<TypedValue>>,
+    /// Requests per second of all clients together, whatever the database can take; without it, as fast as it answers.
+    #[schemars(with = "Option<f64>")]
+    pub rate: Option<At<TypedValue>>,
+    /// The priority of requests: `high`, `low`, or `high:0.1` for a tenth of them high; `low` without it.
+    #[schemars(with = "Option<String>")]
+    pub priority: Option<At<TypedValue>>,
+    /// Parameters of the benchmark beyond its scale.
+    #[serde(default)]
+    pub parameters: BTreeMap<At<String>, At<TypedValue>>,
+}
+
+/// How runs are run.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedRun {
+    /// What comes before each window: a length as `5s`, `steady` (until throughput is), or `steady 30s` (but at most so long);
+    /// `2s` without it.
+    pub warmup: Option<At<String>>,
+    /// The length of each window, as `20s`: `10s` without it.
+    pub measure: Option<At<String>>,
+    /// How often each arm of each setting runs: 3 without it.
+    pub repeats: Option<At<u32>>,
+    /// The order of runs and everything that clients draw follows from it: 7 without it.
+    pub seed: Option<u64>,
+    /// When data is loaded anew; `when-grown` without it.
+    #[serde(default)]
+    pub reload: TypedReload,
+    /// Which settings are run; `grid` without it.
+    pub search: Option<At<TypedSearch>>,
+}
+
+/// When data is loaded anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TypedReload {
+    /// Before each run of a workload whose data an earlier run has made grow.
+    #[default]
+    WhenGrown,
+    /// Before each run of a workload that has written at all.
+    WhenWritten,
+    /// Never: each run finds what the one before has left.
+    Never,
+}
+
+/// Which settings of a sweep are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TypedSearch {
+    /// All of them.
+    Grid,
+    /// Those that find the knee of the one numeric sweep, by bisection.
+    Knee,
+}
+
+/// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 2
+/// repeats.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedQuick {
+    /// As in `[run]`.
+    pub warmup: Option<At<String>>,
+    /// As in `[run]`.
+    pub measure: Option<At<String>>,
+    /// As in `[run]`.
+    pub repeats: Option<At<u32>>,
+    /// Other values for what is not swept; keys as in `[sweep]`.
+    #[serde(default)]
+    pub set: BTreeMap<At<String>, At<TypedValue>>,
+    /// Other values for what is swept; keys as in `[sweep]`.
+    #[serde(default)]
+    pub sweep: BTreeMap<At<String>, At<TypedValues>>,
+}
+
+/// A sentence with a number that the experiment must show.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedClaim {
+    /// What is claimed, in words.
+    pub text: String,
+    /// What must hold, as an expression: `gain(pow, high) >= 0.95 * gain(pabort, high)`.
+    pub holds: At<String>,
+    /// What was published.
+    pub published: Option<String>,
+}
+
+/// A text, a number, true or false, or several texts.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a text, a number, true or false, or several texts")]
+pub enum TypedValue {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// Several texts, where a parameter takes more than one.
+    Texts(Vec<String>),
+}
+
+/// Values of a sweep: a list, or a range of whole numbers as text: `1..32`, `0..50 by 10`, `1..64 by x2`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TypedValues {
+    /// Each value.
+    List(Vec<At<TypedValue>>),
+    /// A range, both ends included.
+    Range(String),
+}
+
+/// A value and where it stands in the file. Equality and order do not look at the place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub struct At<T>(Spanned<T>);
+
+impl<T> At<T> {
+    /// The value.
+    pub fn value(&self) -> &T {
+        self.0.get_ref()
+    }
+
+    /// Where it stands, in bytes.
+    pub fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+}
+
+impl TypedWorkload {
+    /// Where the value of a field or parameter stands; where the kind does, if it is not given.
+    pub(super) fn place_of(&self, field: &str) -> Range<usize> {
+        let value = match field {
+            "scale" => self.scale.as_ref(),
+            "clients" => self.clients.as_ref(),
+            "think" => self.think.as_ref(),
+            "rate" => self.rate.as_ref(),
+            "priority" => self.priority.as_ref(),
+            parameter => self.parameters.iter().find(|(key, _)| key.value() == parameter).map(|(_, value)| value),
+        };
+        value.map_or_else(|| self.kind.span(), At::span)
+    }
+}
+
+impl TypedValue {
+    /// The same in JSON; null for what is no finite number.
+    pub fn json(&self) -> Value {
+        match self {
+            TypedValue::Bool(value) => (*value).into(),
+            TypedValue::Integer(value) => (*value).into(),
+            TypedValue::Float(value) => (*value).into(),
+            TypedValue::Text(value) => value.as_str().into(),
+            TypedValue::Texts(values) => values.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl JsonSchema for TypedValues {
+    fn schema_name() -> Cow<'static, str> {
+        "TypedValues".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<TypedValue>();
+        json_schema!({
+            "description": "Values of a sweep: a list, or a range of whole numbers as text, both ends included.",
+            "anyOf": [
+                { "type": "array", "items": value, "minItems": 1, "uniqueItems": true },
+                { "type": "string", "examples": ["1..32", "0..50 by 10", "1..64 by x2"] },
+            ],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for TypedValues {
+    /// By hand, because an untagged enum would lose the places of the values.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Values;
+
+        impl<'de> Visitor<'de> for Values {
+            type Value = TypedValues;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of values, or a range as \"1..32\"")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<TypedValues, E> {
+                Ok(TypedValues::Range(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<TypedValues, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = sequence.next_element()? {
+                    values.push(value);
+                }
+                Ok(TypedValues::List(values))
+            }
+        }
+
+        deserializer.deserialize_any(Values)
+    }
+}

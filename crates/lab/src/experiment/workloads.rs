@@ -1,0 +1,116 @@
+//! The workloads of an experiment: names, benchmarks, scales and clients.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::driver::{ClientOptions, Delay};
+use plimsoll_workload::registry::make;
+
+use super::benchmarks::parameter_names;
+use super::problem::{Problem, Problems};
+use super::sweep::PlacedAxis;
+use super::typed::{At, TypedValue, TypedWorkload};
+use crate::plan::{Place, PlannedWorkload};
+use crate::wording::{choices, did_you_mean};
+
+/// Names that mean something else in sweep keys and arms.
+const RESERVED: [&str; 4] = ["target", "alone", "together", "pairs"];
+
+/// The workloads with every default filled in.
+pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut Problems) -> Vec<PlannedWorkload> {
+    let mut planned: Vec<PlannedWorkload> = Vec::new();
+    for at in typed {
+        let name = at.value().name.as_ref().unwrap_or(&at.value().kind);
+        let Some(workload) = workload(at, name, seed, problems) else { continue };
+        if planned.iter().any(|other| other.name == workload.name) {
+            let message = format!("two workloads are called `{}`; give each a name of its own", workload.name);
+            problems.add(name.span(), message);
+            continue;
+        }
+        planned.push(workload);
+    }
+    planned
+}
+
+fn workload(at: &At<TypedWorkload>, name: &At<String>, seed: u64, problems: &mut Problems) -> Option<PlannedWorkload> {
+    let typed = at.value();
+    let made = make(typed.kind.value(), None, &BTreeMap::new(), seed);
+    let made = made.map_err(|error| Problem::new(typed.kind.span(), error.to_string()));
+    let (_, scale) = problems.note(made)?;
+    if let Some(why) = wrong_name(name.value()) {
+        problems.add(name.span(), why);
+    }
+    let mut planned = PlannedWorkload {
+        name: name.value().clone(),
+        kind: typed.kind.value().clone(),
+        scale,
+        parameters: BTreeMap::new(),
+        clients: ClientOptions { seed, ..ClientOptions::default() },
+    };
+    for (field, value) in fields(typed) {
+        set(&mut planned, field, value, problems);
+    }
+    let known = parameter_names(&planned.kind);
+    for (key, value) in &typed.parameters {
+        if known.contains(&key.value().as_str()) {
+            set(&mut planned, key.value(), value, problems);
+        } else {
+            problems.add(key.span(), unknown_parameter(&planned.kind, key.value(), &known));
+        }
+    }
+    Some(planned)
+}
+
+fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedValue>, problems: &mut Problems) {
+    problems.note(planned.set(field, &value.value().json()).map_err(|why| Problem::new(value.span(), why)));
+}
+
+/// The fields that are given, by their names in [`crate::plan::WORKLOAD_FIELDS`].
+fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<TypedValue>)> {
+    let TypedWorkload { scale, clients, think, rate, priority, .. } = typed;
+    let fields = [("scale", scale), ("clients", clients), ("think", think), ("rate", rate), ("priority", priority)];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
+}
+
+fn wrong_name(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("`{name}` means something else in arms and sweep keys; choose another name"));
+    }
+    let is_good = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    (!is_good).then(|| format!("`{name}` is no name; write a letter, then letters, digits, `_` and `-`"))
+}
+
+fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
+    if known.is_empty() {
+        return format!("`{kind}` has no parameter `{name}`, nor any other; leave it out");
+    }
+    let meant = did_you_mean(name, known.iter().copied());
+    format!("`{kind}` has no parameter `{name}`{meant}; it has {}", choices(known))
+}
+
+/// Refuses a workload that at some setting would have both a rate and a think time.
+pub(super) fn check_pacing(
+    workloads: &[PlannedWorkload],
+    typed: &[At<TypedWorkload>],
+    axes: &[PlacedAxis],
+    problems: &mut Problems,
+) {
+    for (position, workload) in workloads.iter().enumerate() {
+        let swept = |field: &str| {
+            let place = Place::Workload(position, field.to_owned());
+            axes.iter().find(|axis| axis.place == place)
+        };
+        let thinks = swept("think")
+            .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));
+        if thinks && (swept("rate").is_some() || workload.clients.rate.is_some()) {
+            let place = swept("rate")
+                .or(swept("think"))
+                .map_or_else(|| typed[position].value().place_of("rate"), |axis| axis.span.clone());
+            let message = format!(
+                "`{}` has both a rate and a think time; give one of them: a rate does not wait for answers",
+                workload.name
+            );
+            problems.add(place, message);
+        }
+    }
+}

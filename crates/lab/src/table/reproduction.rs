@@ -1,0 +1,53 @@
+//! Published against ours, as text.
+
+use serde::Serialize;
+
+use super::{claims, wrap};
+use crate::results::ClaimResult;
+
+/// One published exhibit and what came of reproducing it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Exhibit {
+    /// Its name, as in `SR-fig6-dop`.
+    pub id: String,
+    /// What it is about.
+    pub title: String,
+    /// The experiment file.
+    pub file: String,
+    /// The folder with everything that was measured.
+    pub directory: String,
+    /// What must come out, judged.
+    pub claims: Vec<ClaimResult>,
+    /// Why it was not run.
+    pub why_not_run: Option<String>,
+}
+
+impl Exhibit {
+    /// Whether a claim does not hold, or it could not be run at all.
+    pub fn has_failed(&self) -> bool {
+        self.why_not_run.is_some() || self.claims.iter().any(|claim| claim.holds == Some(false))
+    }
+}
+
+/// The whole text, ending in a line break.
+pub fn render(exhibits: &[Exhibit]) -> String {
+    let mut out = Vec::new();
+    for exhibit in exhibits {
+        out.extend(wrap(&format!("{}: {}", exhibit.id, exhibit.title), "", "  "));
+        out.extend(exhibit.claims.iter().flat_map(claims::lines));
+        out.extend(exhibit.why_not_run.iter().flat_map(|why| wrap(why, "  not run     ", "              ")));
+        out.push(format!("  {}", exhibit.directory));
+        out.push(String::new());
+    }
+    let all = || exhibits.iter().flat_map(|exhibit| &exhibit.claims);
+    let count = |holds| all().filter(|claim| claim.holds == holds).count();
+    out.push(format!(
+        "{} claims: {} hold, {} fail, {} not judged",
+        all().count(),
+        count(Some(true)),
+        count(Some(false)),
+        count(None)
+    ));
+    out.push(String::new());
+    out.join("\n")
+}

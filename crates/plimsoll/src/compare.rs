@@ -1,0 +1,23 @@
+//! `plimsoll compare`: two runs against each other.
+
+use std::process::ExitCode;
+
+use plimsoll_lab::compare::compare;
+use plimsoll_lab::run_directory::read_results;
+use plimsoll_lab::table::comparison;
+
+use crate::arguments::CompareOptions;
+use crate::failure::Failure;
+
+/// Compares and prints.
+pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {
+    let base = read_results(&options.base).map_err(Failure::input)?;
+    let other = read_results(&options.run).map_err(Failure::input)?;
+    let compared = compare(&base, &other, options.anyway).map_err(Failure::input)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&compared).map_err(Failure::world)?);
+    } else {
+        print!("{}", comparison::render(&compared));
+    }
+    Ok(ExitCode::SUCCESS)
+}

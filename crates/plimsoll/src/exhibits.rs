@@ -1,0 +1,71 @@
+//! The experiments that this program carries: one file in `experiments/`, one line here.
+
+/// An experiment file.
+#[derive(Debug)]
+pub struct Source {
+    /// Its path in the source tree.
+    pub file: &'static str,
+    /// What it says.
+    pub text: &'static str,
+}
+
+macro_rules! source {
+    ($file:literal) => {
+        Source { file: concat!("experiments/", $file), text: include_str!(concat!("../../../experiments/", $file)) }
+    };
+}
+
+/// Every experiment, in the order in which they are reproduced.
+pub static EXHIBITS: &[Source] = &[
+    source!("interference.toml"),
+    source!("scalability.toml"),
+    source!("SR/SR-fig6-dop.toml"),
+    source!("SR/SR-scale.toml"),
+    source!("SR/SR-tab3-waits.toml"),
+    source!("SI/SI-fig4.1-size.toml"),
+    source!("SI/SI-tab4.3-rows.toml"),
+    source!("SI/SI-5.3-projection.toml"),
+    source!("SI/SI-5.4-selection.toml"),
+    source!("SI/SI-5.5-join.toml"),
+    source!("MW/MW-fig2.5-nplq.toml"),
+    source!("NO/NO-fig9-scan-beside-group.toml"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use plimsoll_lab::experiment::{parse, resolve};
+
+    use super::*;
+    use crate::targets::TARGETS;
+
+    fn files(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of the source tree") {
+            let path = entry.expect("readable").path();
+            match path.extension() {
+                _ if path.is_dir() => files(&path, found),
+                Some(extension) if extension == "toml" => found.push(path.display().to_string()),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_experiment_is_listed_and_can_be_run_in_both_forms() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = Vec::new();
+        files(&root.join("experiments"), &mut found);
+        let listed = |file: &str| EXHIBITS.iter().any(|source| root.join(source.file) == Path::new(file));
+        let missing: Vec<&String> = found.iter().filter(|file| !listed(file)).collect();
+        assert!(missing.is_empty() && found.len() == EXHIBITS.len(), "not listed in exhibits.rs: {missing:?}");
+        for source in EXHIBITS {
+            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            for quick in [false, true] {
+                let plan = resolve(&experiment, &TARGETS, quick).unwrap_or_else(|error| panic!("{error}"));
+                let file = Path::new(source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                assert_eq!(file, Some(plan.name), "an experiment has the name of its file");
+            }
+        }
+    }
+}

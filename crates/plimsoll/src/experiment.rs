@@ -1,0 +1,162 @@
+//! Runs a plan into a run directory: what `study`, `run` and `reproduce` have in common.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll_lab::capacity;
+use plimsoll_lab::document::{Provenance, document, settings};
+use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
+use plimsoll_lab::journal::JournalHeader;
+use plimsoll_lab::plan::Plan;
+use plimsoll_lab::record::RunRecord;
+use plimsoll_lab::results::{FORMAT, Results};
+use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
+use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
+use plimsoll_machine::MachineFacts;
+use plimsoll_machine::space::available_memory;
+use plimsoll_workload::driver::DriveError;
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::provenance::Beginning;
+use crate::targets::TARGETS;
+
+/// An experiment about to be run.
+#[derive(Debug)]
+pub struct Experiment<'a> {
+    /// What to run.
+    pub plan: &'a Plan,
+    /// The text that makes the plan, kept beside the results.
+    pub text: &'a str,
+    /// Whether the plan was made with the text's quick settings.
+    pub quick: bool,
+    /// The runs it is restricted to, as typed.
+    pub only: Option<&'a str>,
+}
+
+/// An experiment that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What came of it.
+    pub results: Results,
+    /// The files it left.
+    pub files: Vec<PathBuf>,
+    /// Whether Ctrl-C ended it before all runs were done.
+    pub stopped: bool,
+}
+
+impl Experiment<'_> {
+    /// Runs it from the beginning into an empty or new folder.
+    pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
+        let beginning = Beginning::now();
+        let machine = MachineFacts::read();
+        let header = self.header(&beginning.provenance(), &machine);
+        let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(Failure::input)?;
+        self.run(directory, beginning, machine, Vec::new(), Vec::new())
+    }
+
+    /// Goes on where an earlier run of it was ended. `found` is what that one has left.
+    pub fn resume(&self, found: Found) -> Result<Ended, Failure> {
+        let machine = MachineFacts::read();
+        let beginning = Beginning::earlier(&found.header.started);
+        let header = self.header(&beginning.provenance(), &machine);
+        if header.settings_hash != found.header.settings_hash {
+            return Err(Failure::Input(anyhow::anyhow!(
+                "{}: its experiment.toml was changed since it was begun; begin it anew",
+                found.directory.place().display()
+            )));
+        }
+        if header.machine_fingerprint != found.header.machine_fingerprint {
+            return Err(Failure::Input(anyhow::anyhow!(
+                "{}: it was begun on another machine, or this one has changed; figures of both would not be one experiment, so begin it anew",
+                found.directory.place().display()
+            )));
+        }
+        let mut warnings = found.warnings;
+        warnings.push(format!("resumed after {} runs", found.records.len()));
+        if header.commit != found.header.commit || header.plimsoll != found.header.plimsoll {
+            let told = |header: &JournalHeader| header.commit.clone().unwrap_or_else(|| header.plimsoll.clone());
+            warnings.push(format!(
+                "the first {} runs were made by another build ({}) than the rest ({})",
+                found.records.len(),
+                told(&found.header),
+                told(&header)
+            ));
+        }
+        self.run(found.directory, beginning, machine, found.records, warnings)
+    }
+
+    fn header(&self, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
+        JournalHeader {
+            format: FORMAT,
+            plimsoll: provenance.version.clone(),
+            commit: provenance.commit.clone(),
+            settings_hash: settings_hash(&settings(self.plan, &TARGETS)),
+            machine_fingerprint: machine_fingerprint(machine),
+            started: provenance.started.clone(),
+            quick: self.quick,
+            only: self.only.map(str::to_owned),
+        }
+    }
+
+    fn run(
+        &self,
+        mut directory: RunDirectory,
+        beginning: Beginning,
+        machine: MachineFacts,
+        done: Vec<RunRecord>,
+        warnings: Vec<String>,
+    ) -> Result<Ended, Failure> {
+        let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
+        capacity::check_plan_fits(self.plan, available_memory()).map_err(Failure::input)?;
+        let stop = interrupt::listen()?;
+        let progress = Progress::new();
+        let outcome = {
+            let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
+            let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
+            let elapsed_s = || beginning.elapsed_s();
+            let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
+            Runner::new(self.plan, &TARGETS).run(&selection.unwrap_or_default(), done, &mut watch)
+        };
+        progress.clear();
+        let place = directory.place().to_owned();
+        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, Some(&place)))?;
+        if records.is_empty() {
+            return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
+        }
+        let mut warnings = warnings;
+        if stopped {
+            let (done, all) = (records.len(), records.len() + left);
+            warnings.push(format!(
+                "stopped by Ctrl-C after {done} of {all} runs; go on with: plimsoll run --resume {}",
+                place.display()
+            ));
+        }
+        let settings = settings(self.plan, &TARGETS);
+        let results = document(self.plan, settings, beginning.provenance(), machine, &records, warnings);
+        let files = directory.finish(&results, &records).map_err(|error| finish_failure(error, &place))?;
+        Ok(Ended { results, files, stopped })
+    }
+}
+
+/// What an earlier run has left.
+pub use plimsoll_lab::run_directory::Begun as Found;
+
+/// Whose fault it is that an experiment cannot go on. What was measured is kept in the run directory, if there is one.
+pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
+    let is_input = matches!(&error, RunError::Run { error: DriveError::Options { .. }, .. });
+    let error = anyhow::Error::from(error);
+    match place.filter(|place| place.exists()) {
+        _ if is_input => Failure::Input(error),
+        Some(place) => Failure::World(error.context(resume_hint(place))),
+        None => Failure::World(error),
+    }
+}
+
+fn finish_failure(error: RunDirectoryError, place: &Path) -> Failure {
+    Failure::World(anyhow::Error::from(error).context(resume_hint(place)))
+}
+
+fn resume_hint(place: &Path) -> String {
+    format!("what was measured is kept; when this is mended, go on with: plimsoll run --resume {}", place.display())
+}

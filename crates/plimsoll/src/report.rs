@@ -1,0 +1,28 @@
+//! `plimsoll report`: the report written anew from the results of a run, or one report of several runs.
+
+use std::fs;
+use std::process::ExitCode;
+
+use plimsoll_lab::report::render_all;
+use plimsoll_lab::run_directory::{read_results, rewrite_report};
+
+use crate::arguments::ReportOptions;
+use crate::failure::Failure;
+
+/// Writes it.
+pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
+    let place = match (&options.out, options.runs.as_slice()) {
+        (None, [only]) => rewrite_report(only).map_err(Failure::input)?,
+        (None, _) => {
+            return Err(Failure::Input(anyhow::anyhow!("say with --out FILE where the report of several runs goes")));
+        }
+        (Some(out), runs) => {
+            let results: Vec<_> = runs.iter().map(|run| read_results(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
+            let written = fs::write(out, render_all(&results));
+            written.map_err(|error| Failure::World(anyhow::anyhow!("{}: {error}", out.display())))?;
+            out.clone()
+        }
+    };
+    println!("{}", place.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,106 @@
+//! `plimsoll run`: an experiment file, or one that was begun.
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use plimsoll_lab::experiment::{parse, resolve};
+use plimsoll_lab::plan::Plan;
+use plimsoll_lab::results::{ClaimResult, Results};
+use plimsoll_lab::run_directory::RunDirectory;
+use plimsoll_lab::table;
+
+use crate::arguments::RunOptions;
+use crate::experiment::{Ended, Experiment};
+use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
+use crate::study::default_place;
+use crate::targets::TARGETS;
+
+/// Experiments that take longer than this are probably a slip of the pen.
+const UNASKED_MAX: Duration = Duration::from_secs(12 * 3600);
+
+/// Runs an experiment.
+pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+    if let Some(place) = &options.resume {
+        let found = RunDirectory::open(place).map_err(Failure::input)?;
+        let file = place.join("experiment.toml");
+        let experiment = parse(&found.text, &file.display().to_string()).map_err(Failure::input)?;
+        let (quick, only) = (found.header.quick, found.header.only.clone());
+        let plan = resolve(&experiment, &TARGETS, quick).map_err(Failure::input)?;
+        let text = found.text.clone();
+        let resumed = Experiment { plan: &plan, text: &text, quick, only: only.as_deref() };
+        return show(&resumed.resume(found)?, options.json);
+    }
+    // The command line asks for one of the two.
+    let file = options.experiment.as_ref().expect("either an experiment or a folder to resume");
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::Input(anyhow::anyhow!("{}: {error}; name an experiment file", file.display())))?;
+    let experiment = parse(&text, &file.display().to_string()).map_err(Failure::input)?;
+    let plan = resolve(&experiment, &TARGETS, options.quick).map_err(Failure::input)?;
+    say_how_long(&plan, options.yes)?;
+    let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
+    let only = options.only.as_deref();
+    let ended = Experiment { plan: &plan, text: &text, quick: options.quick, only }.begin(&place)?;
+    show(&ended, options.json)
+}
+
+/// Says before anything runs how long it will take, and refuses what takes very long unless it is wanted.
+pub fn say_how_long(plan: &Plan, yes: bool) -> Result<(), Failure> {
+    let (runs, time) = (plan.run_count(), plan.estimated_time());
+    let told = format!("{}: {} runs, {} without loading", plan.name, told_count(runs), told_length(time));
+    if time > UNASKED_MAX && !yes {
+        return Err(Failure::Input(anyhow::anyhow!(
+            "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"
+        )));
+    }
+    eprintln!("{told}");
+    Ok(())
+}
+
+fn told_count(count: usize) -> String {
+    if count == usize::MAX { "more than can be counted".to_owned() } else { count.to_string() }
+}
+
+/// `45 s`, `12 min`, `3.5 hours`, `116 days`.
+fn told_length(length: Duration) -> String {
+    match length.as_secs_f64() {
+        s if s < 120.0 => format!("about {s:.0} s"),
+        s if s < 7200.0 => format!("about {:.0} min", s / 60.0),
+        s if s < 48.0 * 3600.0 => format!("about {:.1} hours", s / 3600.0),
+        s if s < 730.0 * 86400.0 => format!("about {:.0} days", s / 86400.0),
+        s => format!("about {:.0} years", s / 86400.0 / 365.25),
+    }
+}
+
+/// Prints what came of an experiment and says how it ended.
+pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
+    let files: Vec<_> = ended.files.iter().map(|file| file.display().to_string()).collect();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&ended.results).map_err(Failure::world)?);
+        eprintln!("written: {}", files.join(", "));
+    } else {
+        print!("{}", table::render(&ended.results, &table::Options { files, colour: false }));
+    }
+    Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
+}
+
+/// 1 if a claim does not hold. One that could not be judged has not failed.
+pub fn exit_code(results: &Results) -> ExitCode {
+    let fails = |claim: &ClaimResult| claim.holds == Some(false);
+    if results.claims.iter().any(fails) { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_in_a_unit_that_fits() {
+        let check = |seconds: u64, expect: &str| assert_eq!(told_length(Duration::from_secs(seconds)), expect);
+        check(45, "about 45 s");
+        check(700, "about 12 min");
+        check(3 * 3600 + 1800, "about 3.5 hours");
+        check(10_000_000, "about 116 days");
+        check(u64::MAX / 1000, "about 584554531 years");
+    }
+}

@@ -1,0 +1,39 @@
+//! The databases that experiments can open.
+
+use std::collections::BTreeMap;
+
+use plimsoll_lab::targets::Targets;
+use plimsoll_target::Target;
+use plimsoll_workload::database::Database;
+use serde_json::Value;
+
+/// Every kind of target that this program has.
+#[derive(Debug)]
+pub struct AllTargets;
+
+/// The only ones there are.
+pub static TARGETS: AllTargets = AllTargets;
+
+fn parse(url: &str, options: &BTreeMap<String, String>) -> Result<Target, String> {
+    let options: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Target::parse(url, options.iter().map(String::as_str)).map_err(|error| error.to_string())
+}
+
+impl Targets for AllTargets {
+    fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        parse(url, options).map(drop)
+    }
+
+    fn option_names(&self, url: &str) -> Vec<&'static str> {
+        Target::option_names(url)
+    }
+
+    fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+        parse(url, options).map(|target| target.settings()).unwrap_or_default()
+    }
+
+    fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+        let database = parse(url, options)?.open().map_err(|error| error.to_string())?;
+        Ok(Box::new(database))
+    }
+}

@@ -1,0 +1,133 @@
+//! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
+
+use std::sync::Mutex;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::concat_batches;
+use arrow::record_batch::RecordBatch;
+use plimsoll_policy::Priority;
+
+use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::schema::{Schema, TableId};
+use crate::statement::{Rows, Statement, Value};
+
+/// Answers a query, given each table as one batch.
+pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
+
+/// A database for the tests of analytical benchmarks.
+pub(crate) struct Recording {
+    schema: &'static Schema,
+    loaded: Mutex<Vec<Vec<RecordBatch>>>,
+    answer: Answer,
+}
+
+impl Recording {
+    /// One that answers with a single column.
+    pub(crate) fn new(schema: &'static Schema, answer: Answer) -> Self {
+        Recording { schema, loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]), answer }
+    }
+
+    /// Everything that was loaded into a table.
+    pub(crate) fn table(&self, table: TableId) -> RecordBatch {
+        let loaded = self.loaded.lock().expect("no panic while held");
+        concat_batches(&self.schema.tables[table].arrow(), &loaded[table]).expect("batches of one table")
+    }
+
+    /// Bytes of all tables as they were loaded.
+    pub(crate) fn bytes(&self) -> usize {
+        let loaded = self.loaded.lock().expect("no panic while held");
+        loaded.iter().flatten().map(RecordBatch::get_array_memory_size).sum()
+    }
+}
+
+impl Database for Recording {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        assert_eq!(schema.name, self.schema.name);
+        Ok(())
+    }
+
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.loaded.lock().expect("no panic while held").iter_mut().for_each(Vec::clear);
+        Ok(())
+    }
+
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        assert_eq!(batch.schema(), schema.tables[table].arrow());
+        self.loaded.lock().expect("no panic while held")[table].push(batch);
+        Ok(())
+    }
+
+    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        let tables = (0..self.schema.tables.len()).map(|table| self.table(table)).collect();
+        Ok(Box::new(RecordingSession { schema: self.schema, tables, answer: self.answer }))
+    }
+
+    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
+}
+
+struct RecordingSession {
+    schema: &'static Schema,
+    tables: Vec<RecordBatch>,
+    answer: Answer,
+}
+
+impl Session for RecordingSession {
+    fn set_priority(&mut self, _priority: Priority) {}
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn execute(&mut self, _: &'static Statement, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
+        unreachable!("there are no statements")
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        unreachable!("queries need no transaction")
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        let counted = self.schema.tables.iter().position(|table| sql == format!("select count(*) from {}", table.name));
+        let answer = match counted {
+            Some(table) => count(self.tables[table].num_rows()),
+            None => (self.answer)(sql, &self.tables),
+        };
+        let batch = match answer.as_struct_opt() {
+            Some(columns) => RecordBatch::from(columns.clone()),
+            None => RecordBatch::try_from_iter_with_nullable([("answer", answer, true)]).expect("one column"),
+        };
+        Ok(QueryAnswer { batches: vec![batch], snapshot: "as loaded".to_owned() })
+    }
+
+    fn usage(&self) -> SessionUsage {
+        SessionUsage::default()
+    }
+}
+
+/// One count as an answer.
+pub(crate) fn count(rows: usize) -> ArrayRef {
+    let counts: arrow::array::Int64Array = vec![rows as i64].into();
+    std::sync::Arc::new(counts) as ArrayRef
+}
+
+/// A column of a batch as integers.
+pub(crate) fn ints(batch: &RecordBatch, column: usize) -> Vec<i64> {
+    use arrow::datatypes::Int64Type;
+    let numbers = arrow::compute::cast(batch.column(column), &arrow::datatypes::DataType::Int64).expect("integers");
+    assert_eq!(numbers.null_count(), 0);
+    numbers.as_primitive::<Int64Type>().values().to_vec()
+}

@@ -1,0 +1,80 @@
+//! Why a benchmark that was asked for cannot be had.
+
+use itertools::Itertools;
+
+use super::parameter::{Parameter, Possible};
+use super::{BENCHMARKS, suggestion};
+
+/// Why there is no such benchmark.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchmarkError {
+    /// There is no benchmark of that name.
+    #[error("there is no workload `{name}`{}; there are {}", suggestion(nearest), names())]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The nearest name there is, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// The scale is no number.
+    #[error("the scale `{scale}` of `{name}` is no number; write for example {name}:{default}")]
+    NotANumber {
+        /// The benchmark.
+        name: &'static str,
+        /// The scale given.
+        scale: String,
+        /// A scale that would do.
+        default: f64,
+    },
+    /// The benchmark cannot have that scale.
+    #[error("{name} has no scale {scale}; give {possible} ({unit})")]
+    Scale {
+        /// The benchmark.
+        name: &'static str,
+        /// The scale given.
+        scale: f64,
+        /// What it can be.
+        possible: Possible,
+        /// What the scale counts.
+        unit: &'static str,
+    },
+    /// The benchmark has no such parameter.
+    #[error("`{name}` has no parameter `{parameter}`{}; {}", suggestion(nearest), parameters(name, known))]
+    NoSuchParameter {
+        /// The benchmark.
+        name: &'static str,
+        /// The parameter's name as given.
+        parameter: String,
+        /// The nearest name of a parameter, if one is near.
+        nearest: Option<&'static str>,
+        /// The parameters there are.
+        known: &'static [Parameter],
+    },
+    /// The parameter cannot be that.
+    #[error("`{parameter}` of `{name}` cannot be {given}{}; give {possible}", suggestion(nearest))]
+    ParameterValue {
+        /// The benchmark.
+        name: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// The value as given.
+        given: String,
+        /// The nearest word that is possible, where words are and one is near.
+        nearest: Option<&'static str>,
+        /// What it can be.
+        possible: Possible,
+    },
+}
+
+fn names() -> String {
+    BENCHMARKS.iter().map(|entry| format!("`{}` ({})", entry.name, entry.about)).join(", ")
+}
+
+fn parameters(name: &str, known: &[Parameter]) -> String {
+    let line = |parameter: &Parameter| format!("`{}` ({}: {})", parameter.name, parameter.about, parameter.possible);
+    match known {
+        [] => format!("`{name}` has none, leave it out"),
+        _ => format!("there are {}", known.iter().map(line).join(", ")),
+    }
+}

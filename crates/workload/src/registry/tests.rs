@@ -1,0 +1,121 @@
+//! Names, scales and parameters as people type them.
+
+use serde_json::json;
+
+use super::*;
+
+fn made(kind: &str, scale: Option<f64>, parameters: Value) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
+    make(kind, scale, &serde_json::from_value(parameters).unwrap(), 1)
+}
+
+#[test]
+fn names_and_scales_are_read_and_errors_say_what_to_do() {
+    for (spec, name, scale) in [
+        ("tpcc", "tpcc", 1.0),
+        ("tpcc:4", "tpcc", 4.0),
+        ("tpch:0.01", "tpch", 0.01),
+        ("rows:0.0625", "rows", 0.0625),
+        ("key_join", "key_join", 10.0),
+    ] {
+        let (benchmark, found) = benchmark(spec, 1).expect(spec);
+        assert_eq!((benchmark.name(), found), (name, scale));
+    }
+    for (spec, expect) in [
+        ("tpc-c", "did you mean `tpcc`?"),
+        ("TPCH", "did you mean `tpch`?"),
+        ("oracle", "there is no workload `oracle`; there are `tpcc` (TPC-C: order entry"),
+        ("tpcc:", "the scale `` of `tpcc` is no number; write for example tpcc:1"),
+        ("tpcc:NaN", "is no number"),
+        ("tpcc:0", "tpcc has no scale 0; give a whole number from 1 to 100000 (warehouses)"),
+        ("tpcc:-1", "tpcc has no scale -1"),
+        ("tpcc:1.5", "tpcc has no scale 1.5"),
+        ("tpcc:inf", "tpcc has no scale inf"),
+        ("tpch:0", "tpch has no scale 0; give a number from 0.01"),
+        ("tpch:-3", "tpch has no scale -3"),
+    ] {
+        let error = benchmark(spec, 1).err().expect(spec).to_string();
+        assert!(error.contains(expect), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn errors_of_parameters_name_what_is_wrong_and_what_is_right() {
+    for (kind, parameters, expect) in [
+        ("tpcc", json!({ "rows": 1 }), "`tpcc` has no parameter `rows`; `tpcc` has none, leave it out"),
+        (
+            "tpch",
+            json!({ "query": "q1" }),
+            "`tpch` has no parameter `query` (did you mean `queries`?); there are `queries` (which of the queries are \
+             run: one or several of `q1`, `q2`",
+        ),
+        (
+            "tpch",
+            json!({ "queries": ["q1", "Q6"] }),
+            "`queries` of `tpch` cannot be [\"q1\",\"Q6\"] (did you mean `q6`?); give one or several of `q1`, `q2`",
+        ),
+        ("rows", json!({ "rows": 0.5 }), "`rows` of `rows` cannot be 0.5; give a whole number from 1 to 10000"),
+        (
+            "rows",
+            json!({ "columns": "string" }),
+            "`columns` of `rows` cannot be \"string\"; give one of `bigint`, `text`",
+        ),
+        (
+            "group",
+            json!({ "group": 3 }),
+            "`group` has no parameter `group` (did you mean `groups`?); there are `values` (how many different values \
+             there are: a whole number from 1 to 2147483647), `groups`",
+        ),
+    ] {
+        let error = made(kind, None, parameters).err().unwrap().to_string();
+        assert!(error.starts_with(expect), "{error}");
+    }
+}
+
+#[test]
+fn every_benchmark_is_what_its_entry_says() {
+    for entry in BENCHMARKS {
+        assert!(entry.scale_possible.has_number(entry.scale_default), "{}", entry.name);
+        let (benchmark, scale) = made(entry.name, None, json!({})).unwrap();
+        assert_eq!((benchmark.name(), scale), (entry.name, entry.scale_default));
+        assert!(!benchmark.transactions().is_empty());
+        assert!(benchmark.data().starts_with(benchmark.schema().name), "{}", benchmark.data());
+        assert!(benchmark.estimated_bytes() > 0);
+    }
+}
+
+/// Bounds are met by the benchmarks themselves, not only by the entries.
+#[test]
+fn the_ends_of_every_scale_can_be_made() {
+    for entry in BENCHMARKS {
+        let (Possible::Number { low, high } | Possible::Whole { low, high }) = entry.scale_possible else {
+            panic!("the scale of {} is no number", entry.name)
+        };
+        for scale in [low, high] {
+            assert_eq!(made(entry.name, Some(scale), json!({})).unwrap().1, scale);
+        }
+    }
+}
+
+/// One row of the table in the user's guide.
+fn documented(entry: &Entry) -> String {
+    let Entry { name, about, source, scale_unit, scale_default, scale_possible, parameters, .. } = entry;
+    let parameter = |parameter: &Parameter| {
+        let Parameter { name, about, default, possible } = parameter;
+        match default {
+            ParameterValue::List(_) => format!("`{name}`: {about}; {possible}; all of them"),
+            _ => format!("`{name}`: {about}; {possible}; `{default}`"),
+        }
+    };
+    let parameters = parameters.iter().map(parameter).collect::<Vec<_>>().join("<br>");
+    let scale = format!("{scale_unit}; {scale_possible}; `{scale_default}`");
+    format!("| `{name}` | {about} | {scale} | {parameters} | {source} |")
+}
+
+/// The user's guide lists every benchmark as it is, in the order of the registry.
+#[test]
+fn the_guide_lists_every_benchmark() {
+    let guide = include_str!("../../../../docs/workloads.md");
+    let listed = guide.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
+    let expected = BENCHMARKS.iter().map(documented).collect::<Vec<_>>();
+    assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
+}

@@ -1,0 +1,164 @@
+//! Reads or updates of random rows by primary key: the micro-benchmark of SI 4.3.
+//!
+//! One table of keys and values, either both 8-byte integers or both strings of 50 bytes; a transaction reads, or updates,
+//! a number of rows that are drawn uniformly, with replacement, and touched in the order drawn. Clients that update
+//! several rows each can therefore deadlock, and the fewer rows the table has the more often.
+//!
+//! In reading order: `schema` is the table in its two types, `data` says what is in it, `client` draws and runs
+//! transactions, `check` says whether keys and values are what they must be.
+
+mod check;
+mod client;
+mod data;
+mod schema;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
+use crate::database::{Database, DatabaseError};
+use crate::footprint::bytes_per_row;
+use crate::parts::{Filling, load};
+use crate::registry::{Entry, Parameter, ParameterValue, Possible};
+use crate::schema::{Schema, Table};
+use crate::statement::Statement;
+use client::RowsClient;
+use schema::PAIRS;
+
+/// The benchmark in the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "rows",
+    about: "reads or updates of random rows of one table by key",
+    source: "SI 4.3",
+    scale_unit: "millions of rows; 0.0625 is 1 MB of 8-byte keys and values",
+    scale_default: 1.0,
+    // The greatest scale is twice the 100 GB of SI, in the smaller type.
+    scale_possible: Possible::Number { low: 0.001, high: 12_500.0 },
+    parameters: &[
+        Parameter {
+            name: "rows",
+            about: "how many rows a transaction reads or updates",
+            default: ParameterValue::Number(1.0),
+            possible: Possible::Whole { low: 1.0, high: 10_000.0 },
+        },
+        Parameter {
+            name: "columns",
+            about: "8-byte integers or strings of 50 bytes",
+            default: ParameterValue::Text("bigint"),
+            possible: Possible::OneOf(&["bigint", "text"]),
+        },
+        Parameter {
+            name: "updates",
+            about: "share of transactions that update rather than read",
+            default: ParameterValue::Number(0.0),
+            possible: Possible::Number { low: 0.0, high: 1.0 },
+        },
+    ],
+    make: |scale, parameters, seed| {
+        let columns = if parameters.text("columns") == "text" { Columns::Text } else { Columns::BigInt };
+        Box::new(RandomRows {
+            scale,
+            columns,
+            rows_per_transaction: parameters.number("rows") as usize,
+            updates: parameters.number("updates"),
+            seed,
+            updated: Arc::default(),
+        })
+    },
+};
+
+/// What keys and values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Columns {
+    /// 8-byte integers.
+    BigInt,
+    /// Strings of 50 bytes.
+    Text,
+}
+
+/// The benchmark at a scale.
+#[derive(Debug)]
+struct RandomRows {
+    /// Millions of rows.
+    scale: f64,
+    columns: Columns,
+    rows_per_transaction: usize,
+    /// The share of transactions that update.
+    updates: f64,
+    seed: u64,
+    /// How many rows this value's clients have updated in transactions that committed; a row updated twice counts twice.
+    updated: Arc<AtomicU64>,
+}
+
+impl RandomRows {
+    /// How many rows the table has.
+    fn row_count(&self) -> u64 {
+        (self.scale * 1e6).round() as u64
+    }
+
+    fn table(&self) -> &'static Table {
+        &self.schema().tables[PAIRS]
+    }
+
+    fn rows_client(&self, number: usize) -> RowsClient {
+        RowsClient::new(self, number)
+    }
+}
+
+/// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
+pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    client::STATEMENTS.into_iter()
+}
+
+/// The names of the two kinds of transaction, in the order of [`client::Kind`].
+const TRANSACTIONS: [&str; 2] = ["read", "update"];
+
+impl Benchmark for RandomRows {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn schema(&self) -> &'static Schema {
+        match self.columns {
+            Columns::BigInt => &schema::BIGINT,
+            Columns::Text => &schema::TEXT,
+        }
+    }
+
+    fn data(&self) -> String {
+        format!("{}:{}", self.schema().name, self.scale)
+    }
+
+    fn writes(&self) -> Writes {
+        if self.updates > 0.0 { Writes::InPlace } else { Writes::Nothing }
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &TRANSACTIONS
+    }
+
+    fn is_analytical(&self) -> bool {
+        false
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        // Every text is as long as its column allows.
+        (self.row_count() as f64 * bytes_per_row(self.table(), |_, bytes_max| bytes_max as f64)) as u64
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        let make = |part| data::batch(self.table(), self.columns, part);
+        load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make: &make }], database, progress)
+    }
+
+    fn client(&self, number: usize) -> Box<dyn Client> {
+        Box::new(self.rows_client(number))
+    }
+
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        check::check(self, database)
+    }
+}

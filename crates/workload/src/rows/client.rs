@@ -1,0 +1,193 @@
+//! A client: draws rows, then reads or updates them in one transaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::data::{VALUES, write_text};
+use super::schema::{KEY, PRIMARY, TEXT, VALUE};
+use super::{Columns, RandomRows};
+use crate::benchmark::{Client, Outcome};
+use crate::database::{DatabaseError, Session};
+use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+
+/// What a transaction does with its rows; its position among the benchmark's transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read = 0,
+    Update = 1,
+}
+
+/// A row that a transaction will touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Touch {
+    /// The row's key.
+    pub(super) key: i64,
+    /// The number whose text is written, where a text is updated.
+    pub(super) value: i64,
+}
+
+/// One client of the benchmark.
+#[derive(Debug)]
+pub(super) struct RowsClient {
+    random: Pcg64,
+    row_count: i64,
+    columns: Columns,
+    /// The share of transactions that update.
+    updates: f64,
+    kind: Kind,
+    touched: Box<[Touch]>,
+    key: String,
+    value: String,
+    rows: Rows,
+    updated: Arc<AtomicU64>,
+}
+
+impl RowsClient {
+    pub(super) fn new(benchmark: &RandomRows, number: usize) -> Self {
+        RowsClient {
+            random: Pcg64::new(u128::from(benchmark.seed), number as u128),
+            row_count: benchmark.row_count() as i64,
+            columns: benchmark.columns,
+            updates: benchmark.updates,
+            kind: Kind::Read,
+            touched: vec![Touch { key: 0, value: 0 }; benchmark.rows_per_transaction].into(),
+            key: String::new(),
+            value: String::new(),
+            rows: Rows::new(),
+            updated: benchmark.updated.clone(),
+        }
+    }
+
+    /// The rows of the transaction drawn last.
+    #[cfg(test)]
+    pub(super) fn touched(&self) -> &[Touch] {
+        &self.touched
+    }
+
+    /// Reads or updates one row.
+    fn touch(&mut self, session: &mut dyn Session, touch: Touch) -> Result<(), DatabaseError> {
+        let key = match self.columns {
+            Columns::BigInt => Value::Int(touch.key),
+            Columns::Text => {
+                write_text(touch.key, &mut self.key);
+                Value::Text(&self.key)
+            }
+        };
+        let touched = match (self.kind, self.columns) {
+            (Kind::Read, Columns::BigInt) => {
+                session.execute(&READ_BIGINT, &[key], &mut self.rows)?;
+                self.rows.len() as u64
+            }
+            (Kind::Read, Columns::Text) => {
+                session.execute(&READ_TEXT, &[key], &mut self.rows)?;
+                self.rows.len() as u64
+            }
+            (Kind::Update, Columns::BigInt) => {
+                session.execute(&UPDATE_BIGINT, &[key], &mut self.rows)?;
+                self.rows.affected()
+            }
+            (Kind::Update, Columns::Text) => {
+                write_text(touch.value, &mut self.value);
+                session.execute(&UPDATE_TEXT, &[key, Value::Text(&self.value)], &mut self.rows)?;
+                self.rows.affected()
+            }
+        };
+        if touched == 1 {
+            return Ok(());
+        }
+        session.rollback()?;
+        let key = touch.key;
+        Err(DatabaseError::Failed(format!("{touched} rows have the key {key}; were they loaded at this scale?")))
+    }
+}
+
+impl Client for RowsClient {
+    fn draw(&mut self) -> usize {
+        self.kind = if self.random.random_bool(self.updates) { Kind::Update } else { Kind::Read };
+        for touch in &mut self.touched {
+            touch.key = self.random.random_range(1..=self.row_count);
+            // Drawn for every kind of transaction, so that the keys do not depend on the parameters.
+            touch.value = self.random.random_range(0..VALUES as i64);
+        }
+        self.kind as usize
+    }
+
+    fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
+        session.begin()?;
+        for row in 0..self.touched.len() {
+            self.touch(session, self.touched[row])?;
+        }
+        session.commit()?;
+        if self.kind == Kind::Update {
+            // Relaxed: read only after the clients have ended.
+            self.updated.fetch_add(self.touched.len() as u64, Ordering::Relaxed);
+        }
+        Ok(Outcome::Committed)
+    }
+}
+
+/// (key) → (value).
+static READ_BIGINT: Statement = Statement {
+    name: "rows_read_bigint",
+    sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
+    native: |access, parameters, rows| {
+        if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
+            rows.push(&[Value::Int(access.int(row, VALUE))]);
+        }
+        Ok(())
+    },
+};
+
+/// (key) → (value), both texts.
+static READ_TEXT: Statement = Statement {
+    name: "rows_read_text",
+    sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
+    native: |access, parameters, rows| {
+        if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
+            rows.start(1);
+            rows.append_stored(access, &TEXT, row, &[VALUE]);
+        }
+        Ok(())
+    },
+};
+
+/// (key): adds one to the value, so that the sum of all values tells how many updates there were.
+static UPDATE_BIGINT: Statement = Statement {
+    name: "rows_update_bigint",
+    sql: "UPDATE pairs SET pair_value = pair_value + 1 WHERE pair_key = $1",
+    native: |access, parameters, rows| {
+        let found = access.find(PRIMARY, parameters, Intent::Write)?;
+        update(access, found, rows, |access, row| access.set(row, VALUE, Value::Int(access.int(row, VALUE) + 1)))
+    },
+};
+
+/// (key, value): replaces the value.
+static UPDATE_TEXT: Statement = Statement {
+    name: "rows_update_text",
+    sql: "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1",
+    native: |access, parameters, rows| {
+        let found = access.find(PRIMARY, &parameters[..1], Intent::Write)?;
+        update(access, found, rows, |access, row| access.set(row, VALUE, parameters[1]))
+    },
+};
+
+fn update(
+    access: &mut dyn RowAccess,
+    found: Option<RowRef>,
+    rows: &mut Rows,
+    set: impl FnOnce(&mut dyn RowAccess, RowRef) -> Result<(), DatabaseError>,
+) -> Result<(), DatabaseError> {
+    if let Some(row) = found {
+        set(access, row)?;
+        rows.set_affected(1);
+    }
+    Ok(())
+}
+
+/// Every statement of the benchmark.
+pub(super) static STATEMENTS: [&Statement; 4] = [&READ_BIGINT, &READ_TEXT, &UPDATE_BIGINT, &UPDATE_TEXT];
+
+const _: () = assert!(KEY == 0, "the statements give the key as the primary key's only column");

@@ -1,0 +1,42 @@
+//! One table, in two types: SI 4.2 has columns of type `Long`, and strings of 50 bytes where the type matters.
+
+use crate::schema::{ColumnId, Index, Kind, Schema, Storage, Table, TableId, column};
+
+/// The table.
+pub(super) const PAIRS: TableId = 0;
+
+/// What rows are found by.
+pub(super) const PRIMARY: Index = Index { table: PAIRS, number: 0 };
+
+/// Its key: 1, 2, … to the number of rows.
+pub(super) const KEY: ColumnId = 0;
+
+/// What is read or updated.
+pub(super) const VALUE: ColumnId = 1;
+
+/// Bytes of a text key or value.
+pub(super) const TEXT_BYTES: usize = 50;
+
+/// Keys and values of 8 bytes.
+pub(super) static BIGINT: Schema = Schema {
+    name: "rows_bigint",
+    tables: &[Table {
+        name: "pairs",
+        columns: &[column("pair_key", Kind::BigInt), column("pair_value", Kind::BigInt)],
+        primary_key: &[KEY],
+        secondary: &[],
+        storage: Storage::RowsAndColumns,
+    }],
+};
+
+/// Keys and values of 50 bytes.
+pub(super) static TEXT: Schema = Schema {
+    name: "rows_text",
+    tables: &[Table {
+        name: "pairs",
+        columns: &[column("pair_key", Kind::Text(TEXT_BYTES)), column("pair_value", Kind::Text(TEXT_BYTES))],
+        primary_key: &[KEY],
+        secondary: &[],
+        storage: Storage::RowsAndColumns,
+    }],
+};
