@@ -214,9 +214,15 @@ fn check(text: &str, place: &str, expect: &str) {
 fn files_that_are_no_toml_or_have_wrong_types_are_refused() {
     check("name = \n", "1:8", "");
     check("name = \"x\"\nname = \"y\"", "2:1", "duplicate key");
+    check("name = \"x\"\n[[workload]]\nkind = tpcc", "3:8", "texts stand in quotes");
+    check("name = \"x\"\n[workload]\nkind = \"tpcc\"", "2:2", "write [[workload]], with two brackets");
+    check(&with("[[run]]\nrepeats = 2"), "4:3", "`run` is a table; write [run]");
+    check("name = \"x\"\ntarget = \"embedded:\"", "2:1", "`target` is a table; write [target]");
+    check(&with("[sweep]\ntpcc.clients = [1, 2]"), "5:1", "stands in quotes; write \"tpcc.clients\"");
+    check(&with("[[claim]]\ntext = \"t\""), "4:1", "the key `holds` is missing here");
     check("name = 5\n[[workload]]\nkind = \"tpcc\"", "1:8", "expected a string");
-    check("[[workload]]\nkind = \"tpcc\"", "1:1", "missing field `name`");
-    check(&with("[run]\nrepeats = -1"), "5:11", "expected u32");
+    check("[[workload]]\nkind = \"tpcc\"", "1:1", "the key `name` is missing here; add it");
+    check(&with("[run]\nrepeats = -1"), "5:11", "expected a whole number");
     check(&with("[run]\nsearch = \"gird\""), "5:10", "expected `grid` or `knee`");
     check(&with("[sweep]\ndop = 3"), "5:7", "a list of values, or a range");
     check("name = \"x\"\nstudy = \"XX\"\n", "2:9", "unknown variant");
@@ -338,6 +344,7 @@ fn the_quick_table_is_checked_even_when_it_is_not_used() {
         "7:1",
         "`dop` is swept; put a shorter list under [quick.sweep]",
     );
+    check(&with("[quick.set]\n\"tpcc.scale\" = 1\nscale = 2"), "5:1", "`tpcc.scale` is set twice");
     check(&with("[quick.sweep]\ndop = [1]"), "5:1", "`dop` is not swept, so there is no list to replace");
     check(&with("[quick]\nscale = 1"), "5:1", "there is no key `scale` in [quick]; it belongs into [[workload]]");
 }
