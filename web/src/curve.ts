@@ -11,7 +11,7 @@ import { axes, canvas, labelWidth, path, shape, svg, type Frame } from "./svg";
 
 export function drawCurve(chart: CurveChart, width: number, run: string, tooltip: Tooltip): Node[] {
   const points = chart.panels.flatMap((panel) => panel.series.flatMap((series) => series.points));
-  const names = new Map(chart.panels.flatMap((panel) => panel.series).map((series) => [series.name, series]));
+  const names = new Map(chart.panels.flatMap((panel) => panel.series).map((series) => [`${series.name} ${series.faint}`, series]));
   const drawn = panels(chart.panels, width, 270, (panel, panelWidth) => drawPanel(chart, panel, points, panelWidth, run, tooltip));
   return names.size > 1 ? [legend([...names.values()]), ...drawn] : drawn;
 }

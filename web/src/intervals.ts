@@ -8,18 +8,20 @@ import { panels } from "./panels";
 import { figureAxis, type Axis } from "./scale";
 import { canvas, shape, svg, type Frame } from "./svg";
 
-const ROW = 46;
+/** Height of a row, with a second line and without. */
+const ROW = { detailed: 46, plain: 36 };
 
 export function drawIntervals(chart: IntervalChart, width: number, run: string, tooltip: Tooltip): Node[] {
-  return panels(chart.panels, width, 330, (panel, panelWidth) => drawPanel(chart, panel, panelWidth, run, tooltip));
+  return panels(chart.panels, width, 250, (panel, panelWidth) => drawPanel(chart, panel, panelWidth, run, tooltip));
 }
 
 function drawPanel(chart: IntervalChart, panel: IntervalPanel, width: number, run: string, tooltip: Tooltip): SVGSVGElement {
   const all = chart.panels.flatMap((other) => other.rows);
   const longest = Math.max(...all.flatMap((row) => [row.name.length, row.detail.length * 0.9]), 4);
-  const left = Math.min(longest * 7 + 14, width * 0.38);
+  const left = Math.min(longest * 7.5 + 14, width * 0.42);
   const right = Math.max(...all.map((row) => figure(row.value, chart.unit).length)) * 7.5 + 10;
-  const frame: Frame = { width, height: panel.rows.length * ROW + 58, left, right, top: 8, bottom: 50 };
+  const tall = all.some((row) => row.detail) ? ROW.detailed : ROW.plain;
+  const frame: Frame = { width, height: panel.rows.length * tall + 58, left, right, top: 8, bottom: 50 };
   const figures = all.flatMap((row) => [row.value, ...row.samples.map(([, value]) => value)]);
   if (chart.reference) figures.push(chart.reference.value);
   const ends = all.flatMap((row) => (row.high === null ? [] : [row.high]));
@@ -27,7 +29,7 @@ function drawPanel(chart: IntervalChart, panel: IntervalPanel, width: number, ru
   const root = canvas(frame, `${chart.label}${panel.title ? `, ${panel.title}` : ""}`);
   root.append(grid(chart, frame, x));
   const marks = panel.rows.map((row, i) => {
-    const [node, mark] = drawRow(chart, row, i, frame, x, run);
+    const [node, mark] = drawRow(chart, row, frame.top + (i + 0.5) * tall, tall, frame, x, run);
     root.append(node);
     return mark;
   });
@@ -58,12 +60,12 @@ function grid(chart: IntervalChart, frame: Frame, x: Axis): SVGGElement {
 function drawRow(
   chart: IntervalChart,
   row: IntervalRow,
-  position: number,
+  middle: number,
+  tall: number,
   frame: Frame,
   x: Axis,
   run: string,
 ): [SVGGElement, Mark] {
-  const middle = frame.top + position * ROW + ROW / 2;
   const group = svg("g", { class: `series c${row.colour}` });
   const [from, to] = [x.at(chart.reference?.value ?? 0), x.at(row.value)];
   const node = svg("g", { class: "mark row" });
@@ -71,8 +73,9 @@ function drawRow(
     const [low, high] = [x.at(chart.reference.value - row.floor), x.at(chart.reference.value + row.floor)];
     node.append(svg("rect", { class: "noise", x: low, width: Math.max(1, high - low), y: middle - 16, height: 32 }));
   }
-  node.append(svg("rect", { class: "hit", x: 0, y: middle - ROW / 2 + 2, width: frame.width, height: ROW - 4, rx: 4 }));
-  if (!chart.reference) {
+  node.append(svg("rect", { class: "hit", x: 0, y: middle - tall / 2 + 2, width: frame.width, height: tall - 4, rx: 4 }));
+  // A bar's length means something only from 0.
+  if (!chart.reference && !x.isLog) {
     node.append(svg("rect", { class: "bar", x: Math.min(from, to), width: Math.abs(to - from), y: middle - 9, height: 18, rx: 1.5 }));
   }
   if (row.low !== null && row.high !== null) {

@@ -73,12 +73,13 @@ export function durationAxis(low: number, high: number, range: [number, number])
 
 /** Percentiles by their nines: as far from p90 to p99 as from p99 to p99.9. `most` is the largest quantile below 1. */
 export function nines(most: number, range: [number, number]): Axis {
-  const top = Math.max(1, -Math.log10(1 - Math.min(most, 0.999999)) + 0.15);
+  const top = Math.max(1, -Math.log10(1 - Math.min(most, 0.999999)) + 0.35);
   const scale = scaleLinear([0, top], range);
   const place = (quantile: number) => Math.min(top, -Math.log10(Math.max(1 - quantile, 1e-9)));
   const quantiles = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((q) => place(q) <= top && (q <= most || q === 0));
   const labels = quantiles.map((q) => (q === 0 ? "" : `p${Number((q * 100).toFixed(4))}`));
   const ticks = quantiles.map((value, i) => ({ at: scale(place(value)), value, label: labels[i]! }));
+  ticks.push({ at: range[1], value: 1, label: "max" });
   return { isLog: true, at: (q) => scale(place(q)), holds: (q) => q <= most, ticks: roomFor(ticks, false) };
 }
 

@@ -151,11 +151,11 @@ fn parts(page: &Page) -> Vec<(String, String, Markup)> {
     let part = |id: &str, name: &str, section: Markup| (page.id(id), name.to_owned(), section);
     let mut parts = vec![
         part("claims", "Claims", claims::section_of(page)),
-        part("throughput", "Throughput", throughput::section_of(page)),
     ];
     parts.extend(sweep::sections(page));
     parts.extend([
         part("interference", "Interference", interference::section_of(page)),
+        part("throughput", "Throughput", throughput::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),
         part("time-share", "Where time goes", time_share::section_of(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),

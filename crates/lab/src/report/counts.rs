@@ -29,7 +29,7 @@ pub(super) fn locks_and_aborts(page: &Page) -> Markup {
     section(&page.id("waits"), "Locks and aborted attempts", html! {
         (table("Counts over all repeats", &columns, html! {
             @for (estimate, results) in &rows {
-                tr { (key_cells(page, estimate)) (locks(results)) (aborted(results)) }
+                tr { (key_cells(page, estimate)) (locks(results)) (aborted(results)) (page.run_links(estimate)) }
             }
         }))
     })
@@ -83,7 +83,7 @@ pub(super) fn counters(page: &Page) -> Markup {
         p class="lead" { "User mode, threads of the workload alone, all repeats together. Misses are per 1000 instructions." }
         (table("Counters over all repeats", &columns, html! {
             @for (estimate, results) in &rows {
-                tr { (key_cells(page, estimate)) (rates(results)) }
+                tr { (key_cells(page, estimate)) (rates(results)) (page.run_links(estimate)) }
             }
         }))
     })

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::chart::{Cell, Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers, short};
 use super::layout::{interval_cell, number, ratio, section, table, text};
-use super::page::{Page, Setting, arm_colour, arm_label, beside, setting_label};
+use super::page::{Page, Setting, arm_label, beside, setting_label};
 use crate::results::{Finding, Interference};
 use crate::units::fine_percent;
 
@@ -46,7 +46,6 @@ pub(super) fn section_of(page: &Page) -> Markup {
 fn rows(page: &Page, settings: &[&Setting]) -> Markup {
     let mut panels = Vec::new();
     for workload in page.workloads() {
-        let arms = page.arms(workload);
         let mut rows = Vec::new();
         for setting in settings {
             for found in of(page, setting, workload) {
@@ -56,7 +55,7 @@ fn rows(page: &Page, settings: &[&Setting]) -> Markup {
                 rows.push(IntervalRow {
                     name: if set.is_empty() { label } else { format!("{label}, {set}") },
                     detail: words(found.finding).to_owned(),
-                    colour: arm_colour(&arms, &found.arm),
+                    colour: page.colour(&found.arm, workload),
                     floor: page.floor(workload),
                     figure,
                 });

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::chart::{Chart, DistributionPanel, DistributionSeries, figure, numbers};
-use super::layout::{figure_cell, section, table, text};
+use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, estimates_table, key_cells, keyed};
-use super::page::{Page, arm_colour, arm_label, setting_label};
+use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
 use crate::units::{duration_us, rate};
 
@@ -25,6 +25,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if drawn.is_empty() {
         return html! {};
     }
+    let is_swept = !super::sweep::axes(page).is_empty();
     let left_out = settings.len().saturating_sub(SETTINGS_MAX);
     section(&page.id("latency"), "Latency", html! {
         p class="lead" {
@@ -34,10 +35,11 @@ pub(super) fn section_of(page: &Page) -> Markup {
                 " Drawn are the first " (SETTINGS_MAX) " settings; percentiles of the other " (left_out) " are in the tables."
             }
         }
-        @for (workload, chart) in &drawn {
-            @let table = numbers(&format!("Percentiles of {workload}"), estimates_table(page, workload, None));
-            @let is_told = !super::sweep::axes(page).is_empty();
-            (figure(&page.run(), workload, "", chart, if is_told { html! {} } else { table }))
+        div class="figures" {
+            @for (workload, chart) in &drawn {
+                @let table = numbers(&format!("Percentiles of {workload}"), estimates_table(page, workload, None));
+                (figure(&page.run(), workload, "", chart, if is_swept { html! {} } else { table }))
+            }
         }
         (parts(page, "By kind of request", |estimate| &estimate.transactions))
         (parts(page, "By priority class", |estimate| &estimate.classes))
@@ -52,7 +54,7 @@ fn distribution<'a>(page: &Page, workload: &'a str) -> Option<(&'a str, Chart)> 
             let estimate = page.estimate(setting, arm, workload)?;
             let points = estimate.latency_distribution.iter().copied().filter(|(quantile, _)| quantile.is_finite());
             let points = points.collect::<Vec<_>>();
-            let colour = arm_colour(&arms, arm);
+            let colour = page.colour(arm, workload);
             (points.len() > 1).then(|| DistributionSeries { name: arm_label(arm, workload), colour, points })
         });
         let series = series.collect::<Vec<_>>();
@@ -74,9 +76,7 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
     if rows.is_empty() {
         return html! {};
     }
-    let mut columns = keyed(page, &[]);
-    columns.push(text("Which"));
-    columns.extend(["Completed", "Per second", "Mean", "p50", "p95", "p99"].map(super::layout::number));
+    let columns = keyed(page, &["Which", "Completed", "Per second", "Mean", "p50", "p95", "p99"]);
     html! {
         details {
             summary { (heading) }
@@ -84,13 +84,14 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
                 @for (estimate, name, part) in rows.iter().take(PARTS_MAX) {
                     tr {
                         (key_cells(page, estimate))
-                        td { (name) }
+                        td class="n" { (name) }
                         (count_cell(Some(part.completed)))
                         (figure_cell(Some(rate(part.throughput_per_s))))
                         (figure_cell(part.latency_us.map(|l| duration_us(l.mean))))
                         @for us in [part.latency_us.and_then(|l| l.p50), part.latency_us.and_then(|l| l.p95), part.latency_us.and_then(|l| l.p99)] {
                             (figure_cell(us.map(|us| duration_us(us as f64))))
                         }
+                        (page.run_links(estimate))
                     }
                 }
             }))

@@ -48,11 +48,12 @@ fn row(page: &Page, estimate: &Estimate) -> Markup {
     }
 }
 
-/// A column for each swept key, then the workload, then the arm.
+/// Columns that say which estimate it is, then `more` of figures, then the runs.
 pub(super) fn keyed(page: &Page, more: &[&str]) -> Vec<Column> {
     let mut columns = vec![text("Workload"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
     columns.extend(more.iter().map(|name| number(name)));
+    columns.push(text("Runs"));
     columns
 }
 

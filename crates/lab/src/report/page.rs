@@ -46,13 +46,29 @@ impl<'a> Page<'a> {
         distinct(named.chain(ran))
     }
 
-    /// The arms in which this workload has an estimate, in the order of the file.
+    /// The arms in which this workload has an estimate: alone first, then in the order of the file.
     pub(super) fn arms(&self, workload: &str) -> Vec<&'a str> {
         let results = self.results;
         let ran = results.estimates.iter().filter(|e| e.workload == workload).map(|e| e.arm.as_str());
         let ran = distinct(ran);
         let named = results.experiment.arms.iter().map(String::as_str).filter(|arm| ran.contains(arm));
-        distinct(named.chain(ran.iter().copied()))
+        let mut arms = distinct(named.chain(ran.iter().copied()));
+        arms.sort_by_key(|arm| !arm.starts_with("alone:"));
+        arms
+    }
+
+    /// Where an arm stands in the palette: alone is its grey, beside one other is that other's colour on the whole page,
+    /// all else the strongest colour.
+    pub(super) fn colour(&self, arm: &str, workload: &str) -> usize {
+        if arm.starts_with("alone:") {
+            return 0;
+        }
+        match beside(arm, workload).as_slice() {
+            [other] if self.workloads().len() > 2 => {
+                1 + self.workloads().iter().position(|name| name == other).unwrap_or(0) % 6
+            }
+            _ => 1,
+        }
     }
 
     /// Every setting that has an estimate, in the order of the axes' values.
@@ -63,7 +79,7 @@ impl<'a> Page<'a> {
                 settings.push(&estimate.setting);
             }
         }
-        settings.sort_by_key(|setting| self.position(setting));
+        settings.sort_by_cached_key(|setting| self.position(setting));
         settings
     }
 
@@ -88,7 +104,7 @@ impl<'a> Page<'a> {
     pub(super) fn estimates(&self, workload: &str) -> Vec<&'a Estimate> {
         let arms = self.arms(workload);
         let mut all = self.results.estimates.iter().filter(|e| e.workload == workload).collect::<Vec<_>>();
-        all.sort_by_key(|e| (self.position(&e.setting), arms.iter().position(|arm| *arm == e.arm)));
+        all.sort_by_cached_key(|e| (self.position(&e.setting), arms.iter().position(|arm| *arm == e.arm)));
         all
     }
 
@@ -175,15 +191,6 @@ pub(super) fn beside<'a>(arm: &'a str, workload: &str) -> Vec<&'a str> {
         return Vec::new();
     }
     members.into_iter().filter(|member| *member != workload).collect()
-}
-
-/// Where an arm stands in the palette: alone is its grey, all together its strongest colour.
-pub(super) fn arm_colour(arms: &[&str], arm: &str) -> usize {
-    let shared = arms.iter().filter(|other| !other.starts_with("alone:"));
-    match arm {
-        arm if arm.starts_with("alone:") => 0,
-        arm => 1 + shared.into_iter().position(|other| *other == arm).unwrap_or(0) % 6,
-    }
 }
 
 /// `cores 4, think exp 20ms`, without one key; empty where nothing else is swept.

@@ -11,6 +11,7 @@ use super::chart::{Chart, Reference, Unit, figure, numbers};
 use super::layout::section;
 use super::numbers::estimates_table;
 use super::page::{Page, setting_label};
+use crate::results::SweptAxis;
 
 mod measure;
 mod panels;
@@ -29,15 +30,17 @@ pub(super) struct Axis<'a> {
     pub is_numeric: bool,
 }
 
-/// The axes that have at least two values.
+/// The axes that have at least two values: numeric ones first, for they say more.
 pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
     let axes = page.results.experiment.sweep.iter().filter(|axis| axis.values.len() > 1);
-    axes.map(|axis| Axis {
+    let axis = |axis: &'a SweptAxis| Axis {
         key: &axis.key,
         values: axis.values.iter().collect(),
         is_numeric: axis.values.iter().all(Value::is_number),
-    })
-    .collect()
+    };
+    let mut axes = axes.map(axis).collect::<Vec<_>>();
+    axes.sort_by_key(|axis| !axis.is_numeric);
+    axes
 }
 
 /// A section for each axis: its id, its name, itself. Ids are positions, since a key may be anything.
@@ -82,8 +85,10 @@ fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
     let table = estimates_table(page, workload, Some(axis.key));
     html! {
         h3 { (workload) }
-        @for (title, y, unit, measures) in &figures { (drawn(page, axis, workload, (title, y, *unit), measures)) }
-        (interference(page, axis, workload))
+        div class="figures wide-figures" {
+            @for (title, y, unit, measures) in &figures { (drawn(page, axis, workload, (title, y, *unit), measures)) }
+            (interference(page, axis, workload))
+        }
         (numbers(&format!("The numbers of {workload}"), table))
     }
 }

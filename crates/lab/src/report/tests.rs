@@ -1,1 +1,298 @@
-//! To be written.
+//! The page as a parser, a reader and an attacker see it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use roxmltree::{Document, Node};
+use serde_json::Value;
+
+use super::fixture::experiments::{clients, cores, matrix, thousand};
+use super::fixture::{poor_study, study};
+use super::*;
+
+/// The page as XML, which is stricter than HTML: every tag must close in order, every attribute be quoted, every
+/// `&` and `<` be escaped. Only the declaration, the `meta` elements, which HTML forbids to close, attributes without a
+/// value, and the script, whose text HTML leaves as it is, are not XML.
+fn as_xml(html: &str) -> String {
+    let page = html.replace(SCRIPT, "").replace("<details class=\"numbers\" open>", "<details class=\"numbers\">");
+    let page = page.replace("<details open>", "<details>");
+    let body = page.strip_prefix("<!DOCTYPE html>").expect("the page declares itself");
+    let mut parts = body.split("<meta ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |page, part| page + "<meta " + &part.replacen('>', "/>", 1))
+}
+
+fn parse(xml: &str) -> Document<'_> {
+    Document::parse(xml).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All elements of these names below `node`.
+fn named<'a, 'i>(node: Node<'a, 'i>, names: &[&str]) -> Vec<Node<'a, 'i>> {
+    node.descendants().filter(|node| names.contains(&node.tag_name().name())).collect()
+}
+
+/// The element with this id.
+fn by_id<'a, 'i>(page: &'a Document<'i>, id: &str) -> Node<'a, 'i> {
+    page.descendants().find(|node| node.attribute("id") == Some(id)).unwrap_or_else(|| panic!("no {id}"))
+}
+
+fn text(node: Node) -> String {
+    let texts = node.descendants().filter(Node::is_text);
+    let texts = texts.filter(|node| node.parent().is_none_or(|parent| parent.tag_name().name() != "script"));
+    texts.filter_map(|node| node.text()).collect::<Vec<_>>().join(" ")
+}
+
+/// What a reader can see, scripts and styles not.
+fn visible(page: &Document) -> String {
+    named(page.root(), &["header", "nav", "main", "footer"]).into_iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+/// The charts' data, in the order of the page.
+fn charts(page: &Document) -> Vec<Value> {
+    let scripts = named(page.root(), &["script"]).into_iter().filter(|node| node.attribute("class") == Some("chart"));
+    scripts.map(|node| serde_json::from_str(node.text().expect("a chart has data")).expect("which is JSON")).collect()
+}
+
+fn empty() -> Results {
+    let mut empty = study();
+    empty.points.clear();
+    empty.estimates.clear();
+    empty.advice.clear();
+    empty.interference.clear();
+    empty.noise_floor.clear();
+    empty.experiment.workloads.clear();
+    empty
+}
+
+fn documents() -> Vec<Results> {
+    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4)]
+}
+
+/// Every page on its own, and all of them on one.
+fn pages() -> Vec<String> {
+    let mut pages = documents().iter().map(render).collect::<Vec<_>>();
+    pages.push(render_all(&documents()));
+    pages
+}
+
+#[test]
+fn the_page_is_well_formed() {
+    for html in pages() {
+        let xml = as_xml(&html);
+        let page = parse(&xml);
+        assert_eq!(named(page.root(), &["h1"]).len(), 1);
+        for section in named(page.root(), &["section"]) {
+            assert_eq!(named(section, &["h2"]).len(), 1, "every section has its heading");
+        }
+        let mut ids = page.descendants().filter_map(|node| node.attribute("id")).collect::<Vec<_>>();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "an id names one thing");
+        for table in named(page.root(), &["table"]) {
+            let width = |row: Node| {
+                let cells = row.children().map(|cell| cell.attribute("colspan").map_or(1, |n| n.parse::<usize>().unwrap()));
+                cells.sum::<usize>()
+            };
+            let rows = named(table, &["tr"]);
+            assert!(rows.iter().all(|row| width(*row) == width(rows[0])), "ragged: {}", text(table));
+        }
+    }
+    assert!(Document::parse("<p><b>x</p></b>").is_err(), "the parser does complain");
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    const LOADERS: [&str; 8] = ["link", "img", "iframe", "object", "use", "image", "base", "embed"];
+    for html in pages() {
+        let xml = as_xml(&html);
+        let page = parse(&xml);
+        assert!(named(page.root(), &LOADERS).is_empty());
+        assert!(page.descendants().all(|node| !node.has_attribute("src") && !node.has_attribute("style")));
+        for target in page.descendants().filter_map(|node| node.attribute("href")) {
+            by_id(&page, target.strip_prefix('#').unwrap_or_else(|| panic!("{target} leaves the page")));
+        }
+    }
+    assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    assert!(!["fetch(", "XMLHttpRequest", "import(", "eval("].iter().any(|word| SCRIPT.contains(word)));
+}
+
+#[test]
+fn no_word_of_a_program_is_visible() {
+    for html in pages() {
+        let xml = as_xml(&html);
+        let text = visible(&parse(&xml));
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        let leaks = ["NaN", "inf", "null", "None", "Some", "undefined"];
+        let leaked = words.filter(|word| leaks.contains(word)).collect::<Vec<_>>();
+        assert!(leaked.is_empty(), "{leaked:?}");
+    }
+}
+
+#[test]
+fn everything_that_was_written_down_is_told() {
+    for results in documents() {
+        let xml = as_xml(&render(&results));
+        let page = parse(&xml);
+        let text = visible(&page);
+        let claims = results.claims.iter().flat_map(|claim| [Some(&claim.text), claim.value.as_ref(), claim.why_not.as_ref()]);
+        let sentences = results.warnings.iter().chain(&results.advice).chain(&results.experiment.text);
+        for sentence in sentences.chain(claims.flatten()) {
+            assert!(text.contains(sentence.as_str()), "{sentence}");
+        }
+        for (name, setting) in &results.experiment.settings {
+            assert!(text.contains(name.as_str()), "{name}");
+            assert!(text.contains(&crate::units::value(setting)), "{name} {setting}");
+        }
+        for point in &results.points {
+            assert!(point.why_invalid.as_ref().is_none_or(|why| text.contains(why.as_str())));
+        }
+        for why in results.knees.iter().flat_map(|knee| &knee.levels).filter_map(|level| level.why_not.as_ref()) {
+            assert!(text.contains(why.as_str()) || visible_in_charts(&page, why), "{why}");
+        }
+    }
+}
+
+fn visible_in_charts(page: &Document, words: &str) -> bool {
+    charts(page).iter().any(|chart| chart.to_string().contains(words))
+}
+
+#[test]
+fn every_estimate_leads_to_its_runs() {
+    for results in documents() {
+        let xml = as_xml(&render(&results));
+        let page = parse(&xml);
+        let links = named(page.root(), &["table"]).into_iter().flat_map(|table| named(table, &["a"]));
+        let links = links.filter_map(|link| link.attribute("href")).collect::<Vec<_>>();
+        for estimate in &results.estimates {
+            for run in estimate.runs.iter().chain(&estimate.left_out) {
+                assert!(links.contains(&format!("#run-{run}").as_str()), "{run}");
+                by_id(&page, &format!("run-{run}"));
+            }
+        }
+        for chart in charts(&page) {
+            let mut samples = Vec::new();
+            collect(&chart, "samples", &mut samples);
+            for sample in samples.iter().filter_map(|sample| sample.as_array()).flatten() {
+                assert!(sample[0].as_u64().is_some_and(|run| (run as usize) < results.points.len()));
+            }
+        }
+    }
+}
+
+fn collect<'a>(value: &'a Value, key: &str, out: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(fields) => {
+            out.extend(fields.get(key));
+            fields.values().for_each(|field| collect(field, key, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, key, out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let html = render(&poor_study()).replace(SCRIPT, "");
+    let count = |what: &str| html.matches(what).count();
+    assert_eq!(count("<script"), count("</script"));
+    let xml = as_xml(&format!("{html}{SCRIPT}"));
+    let page = parse(&xml);
+    let scripts = named(page.root(), &["script"]);
+    let (data, code): (Vec<_>, Vec<_>) = scripts.into_iter().partition(|node| node.attribute("type").is_some());
+    assert!(data.iter().all(|node| node.attribute("type") == Some("application/json")));
+    assert_eq!(code.len(), 1, "no script but ours");
+    assert_eq!(count("<img"), 0);
+    assert_eq!(count("<i>"), 0);
+    assert!(visible(&page).contains("re</script><b>ports</b> & \"co\" 'x'"));
+    assert!(visible(&page).contains("<img src=x onerror=alert(1)>"));
+    assert!(charts(&page).iter().any(|chart| chart.to_string().contains("re</script><b>ports</b>")), "escapes are undone");
+}
+
+#[test]
+fn only_our_script_may_run() {
+    let html = render(&study());
+    let policy = html.split("content=\"").find(|part| part.starts_with("default-src")).expect("there is a policy");
+    assert!(policy.starts_with("default-src 'none';"));
+    assert!(policy.contains(&format!("script-src 'sha256-{}'", SCRIPT_SHA256.trim())));
+    assert!(!SCRIPT.to_lowercase().contains("</script") && !SCRIPT.contains("<!--"));
+}
+
+#[test]
+fn every_chart_has_words_and_numbers_beside_it() {
+    for results in [study(), cores(), clients(), matrix(4)] {
+        let xml = as_xml(&render(&results));
+        let page = parse(&xml);
+        assert!(!charts(&page).is_empty());
+        for chart in charts(&page) {
+            assert!(chart["label"].as_str().is_some_and(|label| label.len() > 10));
+        }
+        for section in named(page.root(), &["section"]) {
+            if !named(section, &["figure"]).is_empty() {
+                assert!(!named(section, &["table"]).is_empty(), "{}", text(section));
+            }
+        }
+    }
+    let xml = as_xml(&render(&study()));
+    let throughput = text(by_id(&parse(&xml), "throughput"));
+    for figure in ["3.17 k/s", "1.31 k/s"] {
+        assert!(throughput.contains(figure), "{figure} in {throughput}");
+    }
+}
+
+#[test]
+fn sections_are_there_only_with_something_to_show() {
+    let ids = |results: &Results| {
+        let xml = as_xml(&render(results));
+        let page = parse(&xml);
+        named(page.root(), &["section"]).iter().filter_map(|s| s.attribute("id").map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&empty()), ["warnings", "settings", "machine"]);
+    let swept = ids(&cores());
+    assert!(swept.contains(&"sweep-0".to_owned()) && swept.contains(&"claims".to_owned()));
+    assert!(!swept.contains(&"throughput".to_owned()), "the axis tells it");
+    assert!(ids(&clients()).contains(&"sweep-1".to_owned()));
+}
+
+#[test]
+fn large_runs_stay_small() {
+    let ten = render(&matrix(10));
+    let xml = as_xml(&ten);
+    assert!(charts(&parse(&xml)).iter().any(|chart| chart["kind"] == "matrix" && chart["cells"].as_array().unwrap().len() == 90));
+    let results = thousand();
+    assert!(results.points.len() > 1000);
+    let html = render(&results);
+    assert!(html.len() < 4 << 20, "{} bytes", html.len());
+    parse(&as_xml(&html));
+}
+
+/// Charts that the tests of the script draw. Written anew with `BLESS=1`.
+#[test]
+fn charts_of_the_web() {
+    let mut out = BTreeMap::new();
+    let mut keep = |name: &str, results: &Results, kind: &str, label: &str| {
+        let xml = as_xml(&render(results));
+        let found = charts(&parse(&xml)).into_iter();
+        let found = found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
+        out.insert(name.to_owned(), found.unwrap_or_else(|| panic!("no {kind} of {label}")));
+    };
+    keep("cores throughput", &cores(), "curve", "Throughput of shop over");
+    keep("cores latency", &cores(), "curve", "Latency of reports");
+    keep("cores interference", &cores(), "curve", "over its throughput alone");
+    keep("clients throughput", &clients(), "curve", "Throughput of shop over clients");
+    keep("lock policies", &clients(), "intervals", "Latency of shop over lock_policy");
+    keep("study throughput", &study(), "intervals", "Throughput of shop");
+    keep("study interference", &study(), "intervals", "over throughput alone");
+    keep("study latency", &study(), "distribution", "Latency of shop");
+    keep("study shares", &study(), "shares", "Parts");
+    keep("poor shares", &poor_study(), "shares", "Parts");
+    keep("pairs", &matrix(4), "matrix", "beside");
+    let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
+    let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/test/charts.json");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, &json).expect("the fixture can be written");
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(kept == json, "{} is out of date: run BLESS=1 cargo test -p plimsoll-lab charts_of_the_web", file.display());
+}

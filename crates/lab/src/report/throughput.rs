@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{Chart, Figure, IntervalPanel, IntervalRow, Unit, figure, numbers};
 use super::layout::{of, section};
 use super::numbers::estimates_table;
-use super::page::{Page, arm_colour, arm_label};
+use super::page::{Page, arm_label};
 
 /// The section; nothing where an axis tells more.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -17,12 +17,11 @@ pub(super) fn section_of(page: &Page) -> Markup {
             "Completed requests per second: mean over repeats with its 95 % interval; small dots are the repeats, crosses \
              those far from the others."
         }
-        @for workload in page.workloads() { (of_workload(page, workload)) }
+        div class="figures" { @for workload in page.workloads() { (of_workload(page, workload)) } }
     })
 }
 
 fn of_workload(page: &Page, workload: &str) -> Markup {
-    let arms = page.arms(workload);
     let estimates = page.estimates(workload);
     let rows = estimates.iter().filter_map(|estimate| {
         let runs = page.samples(estimate, |result| Some(result.throughput_per_s));
@@ -30,7 +29,7 @@ fn of_workload(page: &Page, workload: &str) -> Markup {
         Some(IntervalRow {
             name: arm_label(&estimate.arm, workload),
             detail: of(estimate.runs.len(), all, "run"),
-            colour: arm_colour(&arms, &estimate.arm),
+            colour: page.colour(&estimate.arm, workload),
             floor: None,
             figure: Figure::new(estimate.throughput_per_s, runs)?,
         })

@@ -65,6 +65,7 @@ fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
             tr {
                 (key_cells(page, estimate))
                 @for part in parts(share) { (figure_cell(part.map(percent))) }
+                (page.run_links(estimate))
             }
         }
     })

@@ -6,7 +6,7 @@ use super::measure::Measure;
 use super::{Axis, PANELS_MAX, facets};
 use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, IntervalPanel, IntervalRow, Series, short};
 use crate::report::layout::range;
-use crate::report::page::{Page, Setting, arm_colour, arm_label};
+use crate::report::page::{Page, Setting, arm_label};
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
 use crate::units::{list, rate, significant, value};
 
@@ -67,7 +67,7 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
 
 /// One measure takes the arm's colour, several take one each.
 fn colour(page: &Page, workload: &str, place: &Place, measures: &[Measure], position: usize) -> usize {
-    if measures.len() == 1 { arm_colour(&page.arms(workload), place.arm) } else { 2 - position.min(1) + position.saturating_sub(1) * 2 }
+    if measures.len() == 1 { page.colour(place.arm, workload) } else { 2 - position.min(1) + position.saturating_sub(1) * 2 }
 }
 
 fn line(page: &Page, axis: &Axis, workload: &str, place: &Place, (measure, colour): (&Measure, usize)) -> Series {
@@ -85,7 +85,8 @@ fn line(page: &Page, axis: &Axis, workload: &str, place: &Place, (measure, colou
 fn alone(page: &Page, axis: &Axis, workload: &str, place: &Place) -> Option<Series> {
     let arm = page.arms(workload).into_iter().find(|arm| arm.starts_with("alone:"))?;
     let place = Place { arm, ..place.clone() };
-    Some(Series { faint: true, ..line(page, axis, workload, &place, (&Measure::Throughput, 0)) })
+    let name = "alone, to compare".to_owned();
+    Some(Series { name, faint: true, ..line(page, axis, workload, &place, (&Measure::Throughput, 0)) })
 }
 
 /// Puts the fits, their flags and their parameters into a panel of throughput.
@@ -217,7 +218,7 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
         };
         let mut points = axis.values.iter().filter_map(point).collect::<Vec<_>>();
         points.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let colour = arm_colour(&page.arms(workload), place.arm);
+        let colour = page.colour(place.arm, workload);
         let name = arm_label(place.arm, workload);
         let series = Series { name, colour, faint: false, points, fit: Vec::new(), fit_name: String::new() };
         CurvePanel { row: place.row, title: place.title, note: String::new(), series: vec![series], flags: vec![] }
