@@ -12,6 +12,9 @@ const WARNINGS_OPEN: usize = 3;
 /// Ratios that the verdict names.
 const RATIOS_MAX: usize = 4;
 
+/// Workloads that are described one by one.
+const NAMES_MAX: usize = 4;
+
 /// What a document is called.
 pub(super) fn title(results: &Results) -> String {
     match (&results.experiment.title, results.experiment.workloads.as_slice()) {
@@ -43,8 +46,13 @@ pub(super) fn header(page: &Page, is_only: bool) -> Markup {
 
 /// `oltp (tpcc, 100 clients) and olap (tpch, 1 client)`.
 fn who(results: &Results) -> String {
+    let names = &results.experiment.workloads;
+    if names.len() > NAMES_MAX {
+        let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+        return format!("{} workloads: {}", names.len(), list(&names));
+    }
     let mut told: Vec<String> = Vec::new();
-    for name in &results.experiment.workloads {
+    for name in names {
         let ran = results.points.iter().flat_map(|point| &point.workloads).filter(|w| w.name == *name);
         let ran = ran.collect::<Vec<_>>();
         let Some(first) = ran.first() else {

@@ -16,6 +16,9 @@ use crate::results::SweptAxis;
 mod measure;
 mod panels;
 
+/// From so many panels on, all figures but throughput are folded.
+const PANELS_OPEN: usize = 12;
+
 /// Panels of one figure; a page with more would be read by nobody, and the tables have all.
 pub(super) const PANELS_MAX: usize = 30;
 
@@ -96,21 +99,27 @@ fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
 fn drawn(page: &Page, axis: &Axis, workload: &str, what: (&str, &str, Unit), measures: &[Measure]) -> Markup {
     let (title, y, unit) = what;
     let label = format!("{title} of {workload} over {}", axis.key);
-    let (chart, left_out) = if axis.is_numeric {
+    let (chart, left_out, panels) = if axis.is_numeric {
         let (panels, left_out) = panels::curves(page, axis, workload, measures);
         if panels.iter().all(|panel| panel.series.iter().all(|series| series.points.is_empty())) {
             return html! {};
         }
         let (x, y) = (axis.key.to_owned(), y.to_owned());
-        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out)
+        let count = panels.len();
+        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out, count)
     } else {
         let (panels, left_out) = panels::rows(page, axis, workload, measures);
         if panels.is_empty() {
             return html! {};
         }
-        (Chart::Intervals { label, x: y.to_owned(), unit, reference: None, panels }, left_out)
+        let count = panels.len();
+        (Chart::Intervals { label, x: y.to_owned(), unit, reference: None, panels }, left_out, count)
     };
-    figure(&page.run(), title, &left_out_note(left_out), &chart, html! {})
+    let drawn = figure(&page.run(), title, &left_out_note(left_out), &chart, html! {});
+    if panels <= PANELS_OPEN || unit == Unit::Rate && measures.len() == 1 {
+        return drawn;
+    }
+    html! { details { summary { (title) ", " (panels) " panels" } (drawn) } }
 }
 
 /// Throughput beside others over throughput alone, along a numeric axis.

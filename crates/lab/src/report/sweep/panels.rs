@@ -144,9 +144,9 @@ pub(in crate::report) fn level_words(level: &KneeLevel, key: &str) -> String {
     let share = level.share * 100.0;
     match (level.allocation, level.low, level.high) {
         (Some(at), Some(low), Some(high)) if low < high => {
-            format!("{share:.0} % of full throughput at {key} {} ({} to {})", plain(at), plain(low), plain(high))
+            format!("{share:.0} % of full throughput at {key} = {} ({} to {})", plain(at), plain(low), plain(high))
         }
-        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} {}", plain(at)),
+        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} = {}", plain(at)),
         (None, ..) => {
             let why = level.why_not.as_deref().map_or_else(String::new, |why| format!(": {why}"));
             format!("{share:.0} % not determined{why}")
