@@ -1,4 +1,4 @@
-//! Experiment files: what a person types, and how it becomes a [`Plan`] that can be run.
+//! Experiment files: what a person types, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
 //!
 //! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the benchmarks and the target there are
 //! and fills in every default. Both refuse with all the faults they can see at once, each with its place in the file
@@ -23,7 +23,6 @@ mod workloads;
 pub use problem::ExperimentError;
 pub use resolve::resolve;
 
-use crate::plan::Plan;
 use problem::{Problem, Source};
 use typed::TypedExperiment;
 

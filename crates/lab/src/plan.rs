@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_model::knee::SHARES;
+use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
 use serde::Serialize;
 use serde_json::Value;
@@ -179,21 +181,33 @@ impl Plan {
     }
 
     /// How many runs it takes: arms of all settings once in each block, and, where there are several settings, those of
-    /// the first once more in each block (A/A). Where only a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
+    /// the first once more in each block (A/A). Where a knee is searched, at most so many. [`usize::MAX`] if more than can
+    /// be counted.
     pub fn run_count(&self) -> usize {
-        let settings = match self.run.search {
-            Search::Grid => self.setting_count().unwrap_or(usize::MAX),
-            Search::Knee => {
-                let visited = self.axes.iter().map(|axis| match axis.numbers() {
-                    Some(_) => visited_by_bisection(axis.values.len()),
-                    None => axis.values.len(),
-                });
-                visited.fold(1, usize::saturating_mul)
-            }
-        };
+        if self.run.search == Search::Knee {
+            return self.run_count_of_search();
+        }
+        let settings = self.setting_count().unwrap_or(usize::MAX);
         // A single setting has only its repeats to show the noise.
         let twice = usize::from(settings > 1);
         settings.saturating_add(twice).saturating_mul(self.arms.len()).saturating_mul(self.run.repeats as usize)
+    }
+
+    /// The budgets of all searches: one along the numeric axis for each workload of each arm, at every value of the others.
+    fn run_count_of_search(&self) -> usize {
+        let repeats = self.run.repeats as usize;
+        let (mut others, mut budget, mut grid) = (1_usize, repeats, repeats);
+        for axis in &self.axes {
+            match axis.numbers() {
+                Some(numbers) => {
+                    grid = numbers.len().saturating_mul(repeats);
+                    budget = KneeSearch::new(numbers, repeats, SHARES.to_vec(), None, self.run.seed).budget();
+                }
+                None => others = others.saturating_mul(axis.values.len()),
+            }
+        }
+        let of_arm = |arm: &Arm| budget.saturating_mul(arm.members.len()).min(grid);
+        others.saturating_mul(self.arms.iter().map(of_arm).fold(0, usize::saturating_add))
     }
 
     /// How long warm-ups and windows take together; loading comes on top. Where warm-up lasts until throughput is steady,
@@ -203,11 +217,6 @@ impl Plan {
         let runs = u32::try_from(self.run_count()).unwrap_or(u32::MAX);
         warmup.saturating_add(self.run.measure).saturating_mul(runs)
     }
-}
-
-/// How many of so many values a bisection looks at: both ends, then one of each half that is left.
-fn visited_by_bisection(count: usize) -> usize {
-    count.min(2 + count.next_power_of_two().ilog2() as usize)
 }
 
 /// The digits of a setting's number, one position per axis, where the last axis changes fastest.

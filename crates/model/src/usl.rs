@@ -215,7 +215,7 @@ impl Curve {
         };
         let Some(own) = own else { return Vec::new() };
         // What all runs of a block share moves gamma alone.
-        let shared = noise.map_or(0.0, |n| (n.run.relative.powi(2) - n.within_block.relative.powi(2)).max(0.0));
+        let shared = noise.map_or(0.0, Noise::shared_variance);
         let blocks = self.repeats.iter().copied().fold(1.0, f64::max);
         let shared_freedom = (blocks - 1.0).max(1.0);
         let mut random = Pcg64::seed_from_u64(seed);

@@ -1,5 +1,7 @@
 //! Binds the names in a claim to an experiment, and tells numbers from conditions.
 
+use plimsoll_model::knee::SHARES;
+
 use super::ClaimError;
 use super::figures::{Metric, Part, TimePart};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
@@ -172,10 +174,10 @@ impl Binder<'_> {
         if selection.pins[position] != Pin::Each {
             return error(span, format!("the knee lies along `{}`; do not select a value of it", axis.key));
         }
-        if !(share > 0.0 && share < 1.0) {
-            return error(span, format!("the share of a knee is between 0 and 1, as 0.95 or 95%; this is {share}"));
+        match SHARES.into_iter().find(|known| (known - share).abs() < 1e-9) {
+            Some(share) => Ok(Figure::Knee(position, share)),
+            None => error(span, format!("knees are looked for at the shares {}; this is {share}", choices(SHARES))),
         }
-        Ok(Figure::Knee(position, share))
     }
 }
 

@@ -9,8 +9,8 @@ pub trait Figures {
     /// The figure of a cell.
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String>;
 
-    /// The smallest sufficient value of an axis: the one at which throughput reaches `share` (0 to 1, both excluded) of
-    /// throughput at the full allocation.
+    /// The smallest sufficient value of an axis: the one at which throughput reaches `share` of throughput at the
+    /// full allocation. The share is one of [`SHARES`](plimsoll_model::knee::SHARES).
     ///
     /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` tells the arm, the workload and the values of
     /// all other axes; its setting is the one with the first value of `axis`.

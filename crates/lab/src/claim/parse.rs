@@ -63,6 +63,18 @@ fn is_narrow(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
+/// A number as it is written here and in TOML: between digits may stand `_`.
+pub(super) fn number_of(text: &str) -> Option<f64> {
+    let is_apart = |at: usize| {
+        let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+        is_digit(at.checked_sub(1)) && is_digit(Some(at + 1))
+    };
+    if !text.match_indices('_').all(|(at, _)| is_apart(at)) {
+        return None;
+    }
+    text.replace('_', "").parse().ok()
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -253,9 +265,9 @@ impl<'a> Parser<'a> {
         Ok(self.expression(begin, form))
     }
 
-    /// The characters of a number that come next: `12`, `0.95`, `1e-6`.
+    /// The characters of a number that come next: `12`, `0.95`, `1e-6`, `100_000`.
     fn digits(&self) -> &'a str {
-        let mantissa = self.run(|character| character.is_ascii_digit() || character == '.').len();
+        let mantissa = self.run(|character| character.is_ascii_digit() || matches!(character, '.' | '_')).len();
         let rest = &self.rest()[mantissa..];
         let sign = rest.starts_with("e-").then_some(2).or(rest.starts_with('e').then_some(1)).unwrap_or(0);
         let exponent = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
@@ -267,7 +279,7 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Parsed<f64> {
         self.skip_space();
         let digits = self.digits();
-        let Some(number) = digits.parse::<f64>().ok().filter(|number| number.is_finite()) else {
+        let Some(number) = number_of(digits).filter(|number| number.is_finite()) else {
             return Err(self.expected("a number, as 0.95 or 5ms"));
         };
         self.at += digits.len();

@@ -8,6 +8,7 @@ use super::ClaimError;
 use super::bind::{Names, Variable, error};
 use super::figures::Part;
 use super::formula::Pin;
+use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, Place};
 use crate::units;
@@ -270,8 +271,13 @@ fn meanings(names: &Names<'_>, text: &str) -> Vec<Meaning> {
     found.extend(arm(names, text).map(Meaning::Arm));
     found.extend(workload(names, text).map(Meaning::Workload));
     found.extend(text.parse().ok().map(Meaning::Class));
-    let is_transaction = names.transactions.iter().any(|list| list.contains(&text));
-    found.extend(is_transaction.then(|| Meaning::Transaction(text.to_owned())));
+    let mut with_transaction =
+        names.plan.base.workloads.iter().zip(names.transactions).filter(|(_, list)| list.contains(&text)).peekable();
+    if with_transaction.peek().is_some() {
+        // A workload that has nothing but one transaction of its own name is that transaction.
+        let is_workload = with_transaction.all(|(workload, list)| workload.name == text && list.len() == 1);
+        found.extend((!is_workload).then(|| Meaning::Transaction(text.to_owned())));
+    }
     found
 }
 
@@ -362,8 +368,9 @@ fn workload(names: &Names<'_>, text: &str) -> Option<usize> {
 
 /// Whether a text means a swept value: numbers by what they are worth, everything else by its letters.
 fn is_value(value: &Value, text: &str) -> bool {
-    match value.as_f64() {
-        Some(number) => text.parse() == Ok(number),
-        None => units::value(value) == text || value.to_string() == text,
+    match value {
+        Value::Number(number) => number_of(text) == number.as_f64(),
+        Value::Bool(flag) => text.parse() == Ok(*flag),
+        _ => units::value(value) == text,
     }
 }

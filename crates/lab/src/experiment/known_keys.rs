@@ -68,16 +68,16 @@ impl<'a> Walk<'a> {
         if NOT_YET.contains(&key) {
             return format!("`{key}` is not available in this version; leave it out");
         }
+        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters);
+        if path == "[workload]" && parameters.any(|parameter| parameter.name == key) {
+            return format!("there is no key `{key}` {place}; it is a parameter: write parameters = {{ {key} = … }}");
+        }
         if let Some(near) = nearest(key, known.clone()) {
             return format!("there is no key `{key}` {place} (did you mean `{near}`?)");
         }
         let homes: Vec<String> = self.homes(key);
         if !homes.is_empty() {
             return format!("there is no key `{key}` {place}; it belongs {}", homes.join(" or "));
-        }
-        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters);
-        if path == "[workload]" && parameters.any(|parameter| parameter.name == key) {
-            return format!("there is no key `{key}` {place}; it is a parameter: write parameters = {{ {key} = … }}");
         }
         format!("there is no key `{key}` {place}; there are {}", choices(known))
     }

@@ -23,8 +23,8 @@ pub enum Finding {
 pub struct Comparison {
     /// Ratio of means, setting over base; `None` if one of them has no run, or the base completed nothing.
     pub ratio: Option<Interval>,
-    /// The least relative difference that counts here: the noise floor for as many runs as these two have. `None` where no
-    /// spread is known.
+    /// The least difference, relative to the larger, that counts here: the noise floor for as many runs as these two have.
+    /// `None` where no spread is known.
     pub floor: Option<f64>,
     /// Whether blocks were compared with themselves, so that drift of the machine cancels.
     pub paired: bool,
@@ -77,14 +77,18 @@ pub fn compare_settings(samples: &Samples, setting: usize, base: usize, noise: O
 /// Two settings of two separate experiments, `setting` of `samples` over `base` of `base_samples`. Each brings its own
 /// noise, [`Noise::of`] all its settings.
 ///
-/// The variance of the ratio is the sum of both, with Satterthwaite's degrees of freedom.
+/// The variance of the ratio is the sum of both, with Satterthwaite's degrees of freedom. Two experiments are further apart in
+/// time than two blocks of one, so each moves as a whole by at least as much as its blocks do: the variance that blocks share
+/// counts in full, beside its part in the mean. Where the machine drifts, only large differences between experiments can be told
+/// from that; put what is to be compared into one experiment instead.
 pub fn compare_runs(
     (samples, setting, noise): (&Samples, usize, Option<&Noise>),
     (base_samples, base, base_noise): (&Samples, usize, Option<&Noise>),
 ) -> Comparison {
     let ratio = ratio(samples.mean(setting), base_samples.mean(base));
     let part = |noise: Option<&Noise>, repeats: usize| {
-        noise.map(|noise| (noise.run.relative.powi(2) / repeats as f64, noise.run.degrees_of_freedom))
+        let variance = |noise: &Noise| noise.run.relative.powi(2) / repeats as f64 + noise.shared_variance();
+        noise.map(|noise| (variance(noise), noise.run.degrees_of_freedom))
     };
     let parts = (part(noise, samples.repeats(setting)), part(base_noise, base_samples.repeats(base)));
     let deviation = match parts {

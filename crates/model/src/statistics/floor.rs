@@ -8,7 +8,8 @@ use super::samples::Samples;
 /// one afternoon show.
 pub(super) const FLOOR_CONFIDENCE: f64 = 0.99;
 
-/// The noise of one workload's figure over the settings of an experiment. All figures are relative, so that 0.05 is 5 %.
+/// The noise of one workload's figure over the settings of an experiment. All figures are relative, so that 0.05 is 5 %;
+/// differences are relative to the larger of two means, so that they are below 1 however little is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NoiseFloor {
     /// The least relative difference between the means of two settings of this experiment that is not taken for noise (at
@@ -41,17 +42,17 @@ pub fn noise_floor(samples: &Samples, noise: Option<&Noise>, pairs: &[(usize, us
     }
 }
 
-/// The relative difference between the means of two series of the same setting (A/A): the larger over the smaller, less 1.
-/// `None` if one has no run or completed nothing.
+/// The difference between the means of two series of the same setting (A/A), relative to the larger. `None` if one has no run
+/// or neither completed anything.
 pub fn repeated_setting(samples: &Samples, first: usize, again: usize) -> Option<f64> {
     let (first, again) = (samples.mean(first)?, samples.mean(again)?);
-    let ratio = first.max(again) / first.min(again);
-    ratio.is_finite().then_some(ratio - 1.0)
+    let larger = first.max(again);
+    (larger > 0.0).then(|| 1.0 - first.min(again) / larger)
 }
 
-/// A distance in logarithms as a relative difference of the larger from the smaller.
+/// A distance in logarithms as a difference relative to the larger.
 pub(super) fn difference(logarithm: f64) -> f64 {
-    logarithm.exp_m1()
+    -(-logarithm).exp_m1()
 }
 
 #[cfg(test)]
@@ -69,7 +70,7 @@ mod tests {
         // Student's t of 99 % with four to six degrees of freedom is 4.6 to 3.7.
         let scale = deviation * (2.0_f64 / 3.0).sqrt();
         assert!((3.0..6.0).contains(&(floor.floor.unwrap() / scale)), "{floor:?}");
-        assert!((floor.repeated_setting.unwrap() - 0.02 / 3.0).abs() < 1e-9, "{floor:?}");
+        assert!((floor.repeated_setting.unwrap() - 2.0 / 302.0).abs() < 1e-9, "{floor:?}");
     }
 
     #[test]
@@ -77,6 +78,7 @@ mod tests {
         let samples = Samples::complete(&[vec![98.0], vec![51.0]]);
         let floor = noise_floor(&samples, None, &[]);
         assert_eq!(floor, NoiseFloor { floor: None, deviation: None, degrees_of_freedom: 0, repeated_setting: None });
-        assert_eq!(repeated_setting(&Samples::complete(&[vec![0.0], vec![1.0]]), 0, 1), None);
+        assert_eq!(repeated_setting(&Samples::complete(&[vec![0.0], vec![0.0]]), 0, 1), None);
+        assert_eq!(repeated_setting(&Samples::complete(&[vec![0.0], vec![1.0]]), 0, 1), Some(1.0));
     }
 }

@@ -62,6 +62,11 @@ impl Noise {
         };
         Some(Self { run, within_block })
     }
+
+    /// The variance that runs of a block share, relative to the square of the mean: 0 where no drift was seen.
+    pub(crate) fn shared_variance(&self) -> f64 {
+        (self.run.relative.powi(2) - self.within_block.relative.powi(2)).max(0.0)
+    }
 }
 
 /// The upper 80 % confidence limit of a variance over its estimate: degrees of freedom over the 20 % quantile of chi-square
@@ -149,6 +154,8 @@ impl Residuals {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn noise(rows: &[&[f64]]) -> Option<Noise> {
@@ -181,6 +188,27 @@ mod tests {
         let noise = Noise::of(&Samples::new(rows)).unwrap();
         assert!(noise.within_block.relative < 0.004, "{noise:?}");
         assert!(noise.run.relative > 0.06, "{noise:?}");
+    }
+
+    proptest! {
+        /// Noise is relative: neither the unit of a setting nor the order of settings and blocks changes it.
+        #[test]
+        fn units_and_order_do_not_matter(
+            rows in prop::collection::vec(prop::collection::vec(50.0..150.0_f64, 4), 1..6),
+            unit in 0.001..1_000.0_f64,
+        ) {
+            let mut changed = rows.clone();
+            changed.reverse();
+            changed[0].iter_mut().for_each(|value| *value *= unit);
+            changed.iter_mut().for_each(|row| row.reverse());
+            let (noise, changed) = (Noise::of(&Samples::complete(&rows)), Noise::of(&Samples::complete(&changed)));
+            let (noise, changed) = (noise.unwrap(), changed.unwrap());
+            for (a, b) in [(noise.run, changed.run), (noise.within_block, changed.within_block)] {
+                prop_assert!((a.relative - b.relative).abs() < 1e-9, "{a:?} {b:?}");
+                prop_assert!((a.degrees_of_freedom - b.degrees_of_freedom).abs() < 1e-6, "{a:?} {b:?}");
+                prop_assert!(a.degrees_of_freedom >= 1.0);
+            }
+        }
     }
 
     #[test]

@@ -198,16 +198,41 @@ fn false_alarms_are_rare() {
     }
 }
 
+/// Two experiments on a machine that moves between them as it does between blocks.
+#[test]
+fn drift_between_experiments_is_no_difference() {
+    let (_, base) = worlds().swap_remove(0);
+    for (repeats, drift) in [(2, 0.01), (3, 0.01), (3, 0.03), (5, 0.03)] {
+        let world = World { settings: 8, repeats, drift, ..base };
+        let mut same = Tally::default();
+        for seed in 0..200 {
+            let mut random = Pcg64::seed_from_u64(seed);
+            let (first, again) = (world.run(2 * seed), world.run(2 * seed + 1));
+            let moved = (1.0 + drift * normal(&mut random)) / (1.0 + drift * normal(&mut random));
+            let again =
+                (0..8).map(|setting| again.runs(setting).map(|run| run.1 * moved).collect()).collect::<Vec<_>>();
+            let again = Samples::complete(&again);
+            let (noise, noise_again) = (Noise::of(&first), Noise::of(&again));
+            for setting in 0..8 {
+                let of = (&again, setting, noise_again.as_ref());
+                let finding = compare_runs(of, (&first, setting, noise.as_ref())).finding;
+                same.add(finding == Finding::NoDifference);
+            }
+        }
+        assert!(same.share() >= 0.95, "{repeats} repeats, drift {drift}: {:.3}", same.share());
+    }
+}
+
 /// Lest everything be called equal: a tenth more is seen at 2 % noise, in two runs and within one, with drift and without.
 #[test]
 fn differences_are_seen() {
     let (_, base) = worlds().swap_remove(0);
-    let world = World { settings: 6, repeats: 3, noise: 0.02, ..base };
+    let world = World { settings: 12, repeats: 3, noise: 0.02, ..base };
     let (mut apart, mut within) = (Tally::default(), Tally::default());
     for seed in 0..200 {
         let (first, again) = (world.run(2 * seed), world.run(2 * seed + 1));
         let more = |setting: usize| again.runs(setting).map(|run| run.1 * 1.1).collect();
-        let more = Samples::complete(&(0..6).map(more).collect::<Vec<_>>());
+        let more = Samples::complete(&(0..12).map(more).collect::<Vec<_>>());
         let (noise, noise_more) = (Noise::of(&first), Noise::of(&more));
         let finding = compare_runs((&more, 0, noise_more.as_ref()), (&first, 0, noise.as_ref())).finding;
         apart.add(finding == Finding::Faster);
@@ -219,7 +244,7 @@ fn differences_are_seen() {
             let factor = if setting == 0 { 1.0 } else { 0.9 } / World::truth(setting);
             drifting.runs(setting).map(|run| run.1 * factor).collect()
         };
-        let scaled = Samples::complete(&(0..6).map(scaled).collect::<Vec<_>>());
+        let scaled = Samples::complete(&(0..12).map(scaled).collect::<Vec<_>>());
         let noise = Noise::of(&scaled);
         within.add(compare_settings(&scaled, 3, 0, noise.as_ref()).finding == Finding::Slower);
     }
