@@ -59,7 +59,8 @@ fn who(results: &Results) -> String {
             told.push(name.clone());
             continue;
         };
-        let (least, most) = ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
+        let (least, most) =
+            ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
         let clients = match (least, most) {
             (1, 1) => "1 client".to_owned(),
             (least, most) if least == most => format!("{most} clients"),
@@ -108,7 +109,7 @@ pub(super) fn verdict(page: &Page) -> Vec<(&'static str, String)> {
         let class = if bad > 0 { "bad" } else { "good" };
         out.push((class, format!("{good} of {} checks of the data passed", checks.len())));
     }
-    if results.interference.len() <= RATIOS_MAX {
+    if results.experiment.sweep.is_empty() && results.interference.len() <= RATIOS_MAX {
         for found in results.interference.iter().filter(|found| found.ratio.value.is_finite()) {
             let class = if found.finding == Finding::Slower { "bad" } else { "" };
             let arm = arm_label(&found.arm, &found.workload);

@@ -48,6 +48,9 @@ pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
 
 /// A section for each axis: its id, its name, itself. Ids are positions, since a key may be anything.
 pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
+    if page.results.estimates.is_empty() {
+        return Vec::new();
+    }
     let axes = axes(page);
     let section_of = |(position, axis): (usize, &Axis)| {
         let (id, name) = (page.id(&format!("sweep-{position}")), format!("Over {}", axis.key));
@@ -62,13 +65,22 @@ pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
 }
 
 fn lead(page: &Page, axis: &Axis) -> String {
-    let repeats = "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far \
-                   from the others.";
-    let others = page.keys().iter().any(|key| *key != axis.key && page.results.experiment.sweep.len() > 1);
-    let fitted = "A dashed line is a fit, a flag the least allocation that is sufficient for that share of full throughput, \
-                  its foot the 95 % interval.";
-    let facets = if others { " A panel is one value of what else was swept; all panels of a figure share their scales." } else { "" };
-    if axis.is_numeric { format!("{repeats} {fitted}{facets}") } else { format!("{repeats}{facets}") }
+    let results = page.results;
+    let mut lead =
+        "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far from \
+                    the others."
+            .to_owned();
+    if results.knees.iter().any(|knee| knee.axis == axis.key) {
+        lead += " A flag is the least allocation that is sufficient for that share of full throughput, its foot the 95 % \
+                 interval, a dashed line the monotone fit.";
+    }
+    if results.scalability.iter().any(|law| law.axis == axis.key && !law.fit.is_empty()) {
+        lead += " A dashed line is the universal scalability law fitted to the points.";
+    }
+    if results.experiment.sweep.len() > 1 {
+        lead += " A panel is one value of what else was swept; all panels of a figure share their scales.";
+    }
+    lead
 }
 
 fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
