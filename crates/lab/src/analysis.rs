@@ -17,9 +17,9 @@ use crate::claim::Evaluation;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{ClaimResult, Interval, Results};
+use crate::results::{ClaimResult, Experiment, Interval, Results};
 use crate::summary::Summary;
-use cells::Cells;
+use cells::{Cells, SettingValues};
 use figures::RunFigures;
 use noise::WorkloadNoise;
 
@@ -37,9 +37,32 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let noise_floor = noises.iter().map(|noise| (noise.workload().to_owned(), noise.floor())).collect();
     (results.estimates, results.interference, results.noise_floor) = (estimates, interference, noise_floor);
     (results.knees, results.scalability) = (knees, scalability);
+    let rank = Rank::of(&results.experiment);
+    results.estimates.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
+    results.interference.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
+    results.knees.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
+    results.scalability.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     let summary = Summary::of(results);
     let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0;
     results.advice = if is_compared { summary.advice() } else { Vec::new() };
+}
+
+/// The order of the experiment file, where runs come in random order: workloads, then arms, then settings.
+struct Rank<'a>(&'a Experiment);
+
+impl<'a> Rank<'a> {
+    fn of(experiment: &'a Experiment) -> Self {
+        Rank(experiment)
+    }
+
+    fn of_cell(&self, setting: &SettingValues, arm: &str, workload: &str) -> (usize, usize, Vec<usize>) {
+        let place = |names: &[String], name: &str| names.iter().position(|one| one == name).unwrap_or(names.len());
+        let values = self.0.sweep.iter().map(|axis| {
+            let value = setting.get(&axis.key);
+            axis.values.iter().position(|one| Some(one) == value).unwrap_or(axis.values.len())
+        });
+        (place(&self.0.workloads, workload), place(&self.0.arms, arm), values.collect())
+    }
 }
 
 /// How often the repeats of each cell are drawn anew to see whether a claim rests on luck.

@@ -57,6 +57,24 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     settings
 }
 
+/// Each warning once, of those that differ in their numbers the first, with how many more there are.
+fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
+    let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
+    for warning in warnings {
+        let form: String = warning.split(|c: char| c.is_ascii_digit() || c == '.').filter(|part| !part.is_empty()).collect();
+        match groups.iter_mut().find(|(known, ..)| *known == form) {
+            Some((_, all, _)) => drop(all.insert(warning)),
+            None => groups.push((form, BTreeSet::from([warning.clone()]), warning)),
+        }
+    }
+    let told = |(_, all, first): (String, BTreeSet<String>, String)| match all.len() - 1 {
+        0 => first,
+        1 => format!("{first} (and once more with other numbers)"),
+        more => format!("{first} (and {more} times more with other numbers)"),
+    };
+    groups.into_iter().map(told).collect()
+}
+
 fn swept(axis: &Axis) -> SweptAxis {
     let role = match &axis.place {
         Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
@@ -75,11 +93,9 @@ pub fn document(
     records: &[RunRecord],
     warnings: Vec<String>,
 ) -> Results {
-    let mut told = BTreeSet::new();
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
     let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
-    let warnings = warnings.into_iter().chain(of_runs).chain(no_method);
-    let warnings = warnings.filter(|warning| told.insert(warning.clone())).collect();
+    let warnings = grouped(warnings.into_iter().chain(of_runs).chain(no_method));
     let mut results = Results {
         format: FORMAT,
         plimsoll: provenance.version,

@@ -110,6 +110,7 @@ impl Workload<'_> {
             compare::Verdict::NotMeasured(_) | compare::Verdict::IdleAlone => "not measured",
             compare::Verdict::Stopped => "stopped",
             compare::Verdict::NoDifference(_) => "no difference seen",
+            compare::Verdict::Unclear => "not determined",
             compare::Verdict::Slower => "slower",
             compare::Verdict::Faster => "faster",
         }

@@ -21,7 +21,7 @@ const MEASURE: Duration = Duration::from_secs(10);
 /// What a quick run has at most where `[quick]` says nothing.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
-const QUICK_REPEATS: u32 = 2;
+const QUICK_REPEATS: u32 = 3;
 
 /// How runs are run. `quick` is given where the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {

@@ -27,9 +27,10 @@ pub(super) fn record(
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
     if let Some(cores) = reading.device.busy_cores_others.filter(|cores| *cores > OTHERS_CORES_MAX) {
-        let run = super::run_name(setting, arm, id.repeat);
+        // Without the setting, so that a long sweep on a busy machine says it once for each arm.
+        let (arm, repeat) = (&arm.name, id.repeat);
         warnings.push(format!(
-            "{run}: others on this machine, or its host, kept {cores:.1} cores busy; measure on a quiet one"
+            "{arm}, repeat {repeat}: others on this machine, or its host, kept {cores:.1} cores busy; measure on a quiet one"
         ));
     }
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {

@@ -47,6 +47,7 @@ fn harm(workload: &Workload, verdict: Verdict) -> f64 {
         Verdict::Stopped => 3.0,
         Verdict::Slower => 2.0 - workload.interference.map_or(0.0, |i| i.value),
         Verdict::NoDifference(_) if !is_unharmed(workload, verdict) => 0.9,
+        Verdict::Unclear => 0.85,
         Verdict::NotMeasured(_) | Verdict::IdleAlone => 0.8,
         Verdict::NoDifference(_) => 0.5,
         Verdict::Faster => 0.0,
@@ -109,6 +110,10 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
         }
         Verdict::Faster => format!(
             "{beside}{name} runs at {ratio:.2} of its speed alone{}: sharing rarely speeds work up, so ask what else changed between its runs.",
+            spread(workload)
+        ),
+        Verdict::Unclear => format!(
+            "{name} ran at {ratio:.2} of its speed alone{}, but so much could be noise: repeat more often, or measure on a quieter machine.",
             spread(workload)
         ),
         Verdict::NoDifference(_) => match Tail::of(workload).filter(Tail::grew) {

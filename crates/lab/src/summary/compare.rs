@@ -7,6 +7,9 @@ use crate::results::Latency;
 /// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
 pub(super) const UNREPEATED_NOISE: f64 = 0.1;
 
+/// A difference that a reader would act on. To call it "no difference" because noise is larger still would mislead.
+const MATTERS: f64 = 0.15;
+
 /// How much a high percentile must grow to be worth a sentence where throughput did not change.
 const LATENCY_GROWTH: f64 = 1.5;
 
@@ -21,6 +24,8 @@ pub(super) enum Verdict {
     Stopped,
     /// A difference, if there is one, cannot be told from chance.
     NoDifference(Blur),
+    /// The figures differ by more than would matter, but so much could be noise.
+    Unclear,
     /// Less throughput together.
     Slower,
     /// More throughput together.
@@ -53,11 +58,12 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
         return Verdict::Stopped;
     }
     let difference = (1.0 - interference.value).abs();
+    let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
     let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
     match workload.noise_floor {
-        Some(floor) if difference <= floor => return Verdict::NoDifference(Blur::NoiseFloor(floor)),
-        Some(_) if contains_one => return Verdict::NoDifference(Blur::Interval),
+        Some(floor) if difference <= floor => return may_be_noise(Blur::NoiseFloor(floor)),
+        Some(_) if contains_one => return may_be_noise(Blur::Interval),
         None if difference <= UNREPEATED_NOISE => return Verdict::NoDifference(Blur::OneRepeat),
         _ => {}
     }
