@@ -25,6 +25,8 @@ pub(super) fn section_of(page: &Page) -> Markup {
     }
     let settings = page.settings().into_iter().filter(|s| found.iter().any(|i| i.setting == **s)).collect::<Vec<_>>();
     let matrices = settings.iter().filter_map(|setting| Some((*setting, matrix(page, setting)?))).collect::<Vec<_>>();
+    // Along a numeric axis the curves have told it.
+    let is_drawn = super::sweep::axes(page).iter().any(|axis| axis.is_numeric);
     section(
         &page.id("interference"),
         "Interference",
@@ -33,7 +35,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
                 "Throughput beside others over throughput alone: 1 is undisturbed, 0.5 is half the speed. Differences within the \
                  noise floor are told as no difference seen."
             }
-            @if found.len() <= ROWS_MAX { (rows(page, &settings)) }
+            @if found.len() <= ROWS_MAX && !is_drawn { (rows(page, &settings)) }
             @for (setting, chart) in matrices.iter().take(MATRICES_MAX) {
                 @let name = setting_label(setting, &page.keys(), None);
                 @let title = if name.is_empty() { "Who suffers beside whom".to_owned() } else { name };
