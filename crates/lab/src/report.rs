@@ -110,7 +110,7 @@ fn several(title: &str, pages: &[Page]) -> Markup {
                     li {
                         a href={ "#" (id) } { (title) }
                         p { (page.results.experiment.name) ", " (page.results.started.replace('T', " ").replace('Z', " UTC")) }
-                        ul class="verdict" { @for (class, words) in header::verdict(page) { li class=(class) { (words) } } }
+                        (header::verdict_list(page))
                     }
                 }
             }

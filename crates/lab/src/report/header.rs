@@ -39,7 +39,7 @@ pub(super) fn header(page: &Page, is_only: bool) -> Markup {
             }
             @if is_only { h1 { (title(results)) } } @else { h2 { (title(results)) } }
             p class="meta" { (who(results)) ". " (place_and_time(results)) }
-            ul class="verdict" { @for (class, words) in verdict(page) { li class=(class) { (words) } } }
+            (verdict_list(page))
         }
     }
 }
@@ -88,8 +88,17 @@ fn place_and_time(results: &Results) -> Markup {
     }
 }
 
+/// The verdict as a list; nothing where nothing was judged.
+pub(super) fn verdict_list(page: &Page) -> Markup {
+    let verdict = verdict(page);
+    if verdict.is_empty() {
+        return html! {};
+    }
+    html! { ul class="verdict" { @for (class, words) in verdict { li class=(class) { (words) } } } }
+}
+
 /// What came out, in a few words each, with the class that colours them.
-pub(super) fn verdict(page: &Page) -> Vec<(&'static str, String)> {
+fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     let results = page.results;
     let mut out = Vec::new();
     let count = |holds| results.claims.iter().filter(|claim| claim.holds == holds).count();
