@@ -132,8 +132,8 @@ function intervalBar(point: CurvePoint, px: number, y: Axis): SVGElement[] {
 }
 
 function dots(point: CurvePoint, px: number, y: Axis): SVGElement[] {
-  return point.samples.map(([, value, outlier], i) => {
-    const cx = px + 7 + (i % 3) * 2;
+  return point.samples.map(([, value, outlier]) => {
+    const cx = px + 8;
     const cy = y.at(value);
     if (!outlier) return svg("circle", { class: "dot", cx, cy, r: 2 });
     return svg("path", { class: "outlier", d: `M${cx - 3},${cy - 3}l6,6m0,-6l-6,6` });

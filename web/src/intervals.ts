@@ -21,7 +21,7 @@ function drawPanel(chart: IntervalChart, panel: IntervalPanel, width: number, ru
   const left = Math.min(longest * 7.5 + 14, width * 0.42);
   const right = Math.max(...all.map((row) => figure(row.value, chart.unit).length)) * 7.5 + 10;
   const tall = all.some((row) => row.detail) ? ROW.detailed : ROW.plain;
-  const frame: Frame = { width, height: panel.rows.length * tall + 58, left, right, top: 8, bottom: 50 };
+  const frame: Frame = { width, height: panel.rows.length * tall + 52, left, right, top: 8, bottom: 44 };
   const figures = all.flatMap((row) => [row.value, ...row.samples.map(([, value]) => value)]);
   if (chart.reference) figures.push(chart.reference.value);
   const ends = all.flatMap((row) => (row.high === null ? [] : [row.high]));

@@ -24,7 +24,7 @@ export function strength(ratio: number): number {
 export function drawMatrix(chart: MatrixChart, width: number, tooltip: Tooltip): Node[] {
   const longest = Math.max(...chart.rows.map((name) => name.length), 4);
   const left = Math.min(longest * 7 + 12, width * 0.3);
-  const side = Math.max(34, Math.min(88, (width - left - 4) / chart.columns.length));
+  const side = Math.max(44, Math.min(88, (width - left - 4) / chart.columns.length));
   const tall = Math.max(30, Math.min(46, side * 0.7));
   const isSteep = Math.max(...chart.columns.map((name) => name.length)) * 6.8 > side - 4;
   const top = isSteep ? Math.min(110, Math.max(...chart.columns.map((name) => Math.min(name.length, 14))) * 5.2 + 34) : 44;
@@ -85,7 +85,7 @@ function drawCell(chart: MatrixChart, cell: Cell, x: number, y: number, side: nu
   box.style.setProperty("--level", `${Math.round(12 + Math.abs(level) * 58)}%`);
   const centre = { x: x + side / 2, y: y + tall / 2 + 4, "text-anchor": "middle" };
   const sign = cell.finding === "no_difference" ? "≈ " : cell.finding === "not_determined" ? "? " : "";
-  node.append(box, svg("text", centre, `${side < 44 ? sign.trim() : sign}${cell.value.toFixed(2)}`));
+  node.append(box, svg("text", centre, `${side < 56 ? "" : sign}${cell.value.toFixed(2)}`));
   const title = `${chart.rows[cell.row]} beside ${chart.columns[cell.column]}: ${cell.value.toFixed(2)} of its throughput alone`;
   const lines = [WORDS[cell.finding], interval(cell.low, cell.high, "ratio")];
   return { x: x + side / 2, y: y + tall / 2, node, title, lines, target: "" };

@@ -12,6 +12,9 @@ import { html } from "./svg";
 /** Width of a column of A4 in CSS pixels, less the margins. */
 const PAPER = 690;
 
+/** Milliseconds of drawing after which the reader may scroll. */
+const BUDGET = 40;
+
 /** The elements of a chart that is `width` pixels wide. `run` begins the id of a run's row. */
 export function draw(chart: Chart, width: number, run: string, tooltip: Tooltip): Node[] {
   switch (chart.kind) {
@@ -67,22 +70,32 @@ function reveal(): void {
   target.scrollIntoView({ block: "center" });
 }
 
-/** Wakes the page. */
+/** The plot of the figure around this data. */
+function plot(data: Element): Plot {
+  const run = data.closest("figure")?.dataset.run ?? "run-";
+  return new Plot(JSON.parse(data.textContent ?? "") as Chart, run, data);
+}
+
+/** Wakes the page. The first charts are drawn at once, the others in turns, so that a large page can be read meanwhile. */
 export function start(): void {
-  const plots: Plot[] = [];
-  for (const data of document.querySelectorAll('script[type="application/json"].chart')) {
-    const figure = data.closest("figure");
-    plots.push(new Plot(JSON.parse(data.textContent ?? "") as Chart, figure?.dataset.run ?? "run-", data));
-  }
-  // Without scripts the numbers stand open, since nothing draws them.
+  // Without scripts the numbers stand open, since nothing draws them. Folded first, for widths are asked for below.
   for (const details of document.querySelectorAll<HTMLDetailsElement>("details.numbers")) details.open = false;
+  const plots: Plot[] = [];
+  const waiting = [...document.querySelectorAll('script[type="application/json"].chart')];
+  const some = () => {
+    const begun = performance.now();
+    while (waiting.length > 0 && performance.now() - begun < BUDGET) plots.push(plot(waiting.shift()!));
+    if (waiting.length > 0) setTimeout(some);
+  };
+  some();
   addEventListener("hashchange", reveal);
   reveal();
   let closed: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open])")];
     for (const details of closed) details.open = true;
-    for (const plot of plots) plot.fit(PAPER);
+    plots.push(...waiting.splice(0).map(plot));
+    for (const each of plots) each.fit(PAPER);
   });
   addEventListener("afterprint", () => {
     for (const details of closed) details.open = false;

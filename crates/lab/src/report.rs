@@ -110,7 +110,7 @@ fn several(title: &str, pages: &[Page]) -> Markup {
                     li {
                         a href={ "#" (id) } { (title) }
                         p { (page.results.experiment.name) ", " (page.results.started.replace('T', " ").replace('Z', " UTC")) }
-                        ul class="verdict" { @for (class, words) in header::verdict(page) { li class=(class) { (words) } } }
+                        (header::verdict_list(page))
                     }
                 }
             }
@@ -149,9 +149,7 @@ fn sections(page: &Page) -> Vec<(String, String)> {
 
 fn parts(page: &Page) -> Vec<(String, String, Markup)> {
     let part = |id: &str, name: &str, section: Markup| (page.id(id), name.to_owned(), section);
-    let mut parts = vec![
-        part("claims", "Claims", claims::section_of(page)),
-    ];
+    let mut parts = vec![part("claims", "Claims", claims::section_of(page))];
     parts.extend(sweep::sections(page));
     parts.extend([
         part("interference", "Interference", interference::section_of(page)),

@@ -29,15 +29,6 @@ pub(crate) fn duration_us(us: f64) -> String {
     }
 }
 
-/// Two durations with their unit told once if it is the same: `2.37–2.45 ms`.
-pub(crate) fn range_us(low: f64, high: f64) -> String {
-    let (low, high) = (duration_us(low), duration_us(high));
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
-        _ => format!("{low}–{high}"),
-    }
-}
-
 /// Seconds as `48.0 s` or `12 min 5 s`.
 pub(crate) fn seconds(s: f64) -> String {
     if !s.is_finite() || s < 119.5 {
@@ -136,8 +127,6 @@ mod tests {
         check(duration_us(999.7), "1.00 ms");
         check(duration_us(12_345.0), "12.3 ms");
         check(duration_us(4_560_000.0), "4.56 s");
-        check(range_us(2_370.0, 2_450.0), "2.37–2.45 ms");
-        check(range_us(970.0, 2_450.0), "970 µs–2.45 ms");
         check(seconds(48.0), "48.0 s");
         check(seconds(725.2), "12 min 5 s");
         check(seconds(7260.0), "2 h 1 min");

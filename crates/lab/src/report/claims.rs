@@ -15,13 +15,17 @@ pub(super) fn section_of(page: &Page) -> Markup {
     }
     let columns =
         [text("Claim"), text("Holds"), text("Measured"), text("Published"), text("Confidence"), text("What must hold")];
-    section(&page.id("claims"), "Claims", html! {
-        p class="lead" {
-            "Each claim is an expression over the means. Confidence is the share of resampled experiments, with repeats drawn \
-             anew, in which it comes out as here: near 100 % it is clear, near 50 % it is within the noise."
-        }
-        (table("Claims and whether they hold", &columns, html! { @for claim in claims { (row(claim)) } }))
-    })
+    section(
+        &page.id("claims"),
+        "Claims",
+        html! {
+            p class="lead" {
+                "Each claim is an expression over the means. Confidence is the share of resampled experiments, with repeats drawn \
+                 anew, in which it comes out as here: near 100 % it is clear, near 50 % it is within the noise."
+            }
+            (table("Claims and whether they hold", &columns, html! { @for claim in claims { (row(claim)) } }))
+        },
+    )
 }
 
 fn row(claim: &ClaimResult) -> Markup {

@@ -26,13 +26,17 @@ pub(super) fn locks_and_aborts(page: &Page) -> Markup {
             "Given up",
         ],
     );
-    section(&page.id("waits"), "Locks and aborted attempts", html! {
-        (table("Counts over all repeats", &columns, html! {
-            @for (estimate, results) in &rows {
-                tr { (key_cells(page, estimate)) (locks(results)) (aborted(results)) (page.run_links(estimate)) }
-            }
-        }))
-    })
+    section(
+        &page.id("waits"),
+        "Locks and aborted attempts",
+        html! {
+            (table("Counts over all repeats", &columns, html! {
+                @for (estimate, results) in &rows {
+                    tr { (key_cells(page, estimate)) (locks(results)) (aborted(results)) (page.run_links(estimate)) }
+                }
+            }))
+        },
+    )
 }
 
 fn all<'a>(page: &Page<'a>, is_told: fn(&WorkloadResult) -> bool) -> Vec<(&'a Estimate, Vec<&'a WorkloadResult>)> {
@@ -79,14 +83,18 @@ pub(super) fn counters(page: &Page) -> Markup {
             "Counted",
         ],
     );
-    section(&page.id("counters"), "Hardware counters", html! {
-        p class="lead" { "User mode, threads of the workload alone, all repeats together. Misses are per 1000 instructions." }
-        (table("Counters over all repeats", &columns, html! {
-            @for (estimate, results) in &rows {
-                tr { (key_cells(page, estimate)) (rates(results)) (page.run_links(estimate)) }
-            }
-        }))
-    })
+    section(
+        &page.id("counters"),
+        "Hardware counters",
+        html! {
+            p class="lead" { "User mode, threads of the workload alone, all repeats together. Misses are per 1000 instructions." }
+            (table("Counters over all repeats", &columns, html! {
+                @for (estimate, results) in &rows {
+                    tr { (key_cells(page, estimate)) (rates(results)) (page.run_links(estimate)) }
+                }
+            }))
+        },
+    )
 }
 
 fn rates(results: &[&WorkloadResult]) -> Markup {
@@ -95,7 +103,8 @@ fn rates(results: &[&WorkloadResult]) -> Markup {
         let sum = counted.iter().map(event).sum::<Option<u64>>()?;
         (sum > 0 || !counted.is_empty()).then_some(sum as f64)
     };
-    let over = |part: Option<f64>, whole: Option<f64>| part.zip(whole.filter(|w| *w > 0.0)).map(|(part, whole)| part / whole);
+    let over =
+        |part: Option<f64>, whole: Option<f64>| part.zip(whole.filter(|w| *w > 0.0)).map(|(part, whole)| part / whole);
     let instructions = sum(|c| c.instructions);
     let per_thousand = |event| figure_cell(over(sum(event), instructions).map(|r| significant(r * 1000.0)));
     let completed = results.iter().map(|result| result.completed).sum::<u64>() as f64;

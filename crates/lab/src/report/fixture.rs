@@ -138,10 +138,8 @@ pub(crate) fn poor_study() -> Results {
 
 /// The document around `points`, with what follows from them filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
-    let summary = Summary::of(&points);
-    let advice = summary.advice();
     let estimates = derive::estimates(&points);
-    Results {
+    let mut results = Results {
         format: FORMAT,
         machine_fingerprint: "41c64a8e".to_string(),
         scalability: Vec::new(),
@@ -165,12 +163,14 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         noise_floor: derive::noise(&estimates),
         interference: derive::interference(&estimates),
         estimates,
-        advice,
+        advice: Vec::new(),
         knees: Vec::new(),
         claims: Vec::new(),
         checks: None,
         warnings,
-    }
+    };
+    results.advice = Summary::of(&results).advice();
+    results
 }
 
 fn settings() -> BTreeMap<String, serde_json::Value> {

@@ -12,6 +12,9 @@ const WARNINGS_OPEN: usize = 3;
 /// Ratios that the verdict names.
 const RATIOS_MAX: usize = 4;
 
+/// Workloads that are described one by one.
+const NAMES_MAX: usize = 4;
+
 /// What a document is called.
 pub(super) fn title(results: &Results) -> String {
     match (&results.experiment.title, results.experiment.workloads.as_slice()) {
@@ -36,22 +39,28 @@ pub(super) fn header(page: &Page, is_only: bool) -> Markup {
             }
             @if is_only { h1 { (title(results)) } } @else { h2 { (title(results)) } }
             p class="meta" { (who(results)) ". " (place_and_time(results)) }
-            ul class="verdict" { @for (class, words) in verdict(page) { li class=(class) { (words) } } }
+            (verdict_list(page))
         }
     }
 }
 
 /// `oltp (tpcc, 100 clients) and olap (tpch, 1 client)`.
 fn who(results: &Results) -> String {
+    let names = &results.experiment.workloads;
+    if names.len() > NAMES_MAX {
+        let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+        return format!("{} workloads: {}", names.len(), list(&names));
+    }
     let mut told: Vec<String> = Vec::new();
-    for name in &results.experiment.workloads {
+    for name in names {
         let ran = results.points.iter().flat_map(|point| &point.workloads).filter(|w| w.name == *name);
         let ran = ran.collect::<Vec<_>>();
         let Some(first) = ran.first() else {
             told.push(name.clone());
             continue;
         };
-        let (least, most) = ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
+        let (least, most) =
+            ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
         let clients = match (least, most) {
             (1, 1) => "1 client".to_owned(),
             (least, most) if least == most => format!("{most} clients"),
@@ -79,8 +88,17 @@ fn place_and_time(results: &Results) -> Markup {
     }
 }
 
+/// The verdict as a list; nothing where nothing was judged.
+pub(super) fn verdict_list(page: &Page) -> Markup {
+    let verdict = verdict(page);
+    if verdict.is_empty() {
+        return html! {};
+    }
+    html! { ul class="verdict" { @for (class, words) in verdict { li class=(class) { (words) } } } }
+}
+
 /// What came out, in a few words each, with the class that colours them.
-pub(super) fn verdict(page: &Page) -> Vec<(&'static str, String)> {
+fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     let results = page.results;
     let mut out = Vec::new();
     let count = |holds| results.claims.iter().filter(|claim| claim.holds == holds).count();
@@ -100,7 +118,7 @@ pub(super) fn verdict(page: &Page) -> Vec<(&'static str, String)> {
         let class = if bad > 0 { "bad" } else { "good" };
         out.push((class, format!("{good} of {} checks of the data passed", checks.len())));
     }
-    if results.interference.len() <= RATIOS_MAX {
+    if results.experiment.sweep.is_empty() && results.interference.len() <= RATIOS_MAX {
         for found in results.interference.iter().filter(|found| found.ratio.value.is_finite()) {
             let class = if found.finding == Finding::Slower { "bad" } else { "" };
             let arm = arm_label(&found.arm, &found.workload);

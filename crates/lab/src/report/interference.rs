@@ -25,22 +25,28 @@ pub(super) fn section_of(page: &Page) -> Markup {
     }
     let settings = page.settings().into_iter().filter(|s| found.iter().any(|i| i.setting == **s)).collect::<Vec<_>>();
     let matrices = settings.iter().filter_map(|setting| Some((*setting, matrix(page, setting)?))).collect::<Vec<_>>();
-    section(&page.id("interference"), "Interference", html! {
-        p class="lead" {
-            "Throughput beside others over throughput alone: 1 is undisturbed, 0.5 is half the speed. Differences within the \
-             noise floor are told as no difference seen."
-        }
-        @if found.len() <= ROWS_MAX { (rows(page, &settings)) }
-        @for (setting, chart) in matrices.iter().take(MATRICES_MAX) {
-            @let name = setting_label(setting, &page.keys(), None);
-            @let title = if name.is_empty() { "Who suffers beside whom".to_owned() } else { name };
-            (figure(&page.run(), &title, "A row is who suffers, a column beside whom.", chart, html! {}))
-        }
-        @if matrices.len() > MATRICES_MAX {
-            p class="note" { (matrices.len() - MATRICES_MAX) " more matrices are in the table only." }
-        }
-        (numbers("The numbers of interference", numbers_table(page)))
-    })
+    // Along a numeric axis the curves have told it.
+    let is_drawn = super::sweep::axes(page).iter().any(|axis| axis.is_numeric);
+    section(
+        &page.id("interference"),
+        "Interference",
+        html! {
+            p class="lead" {
+                "Throughput beside others over throughput alone: 1 is undisturbed, 0.5 is half the speed. Differences within the \
+                 noise floor are told as no difference seen."
+            }
+            @if found.len() <= ROWS_MAX && !is_drawn { (rows(page, &settings)) }
+            @for (setting, chart) in matrices.iter().take(MATRICES_MAX) {
+                @let name = setting_label(setting, &page.keys(), None);
+                @let title = if name.is_empty() { "Who suffers beside whom".to_owned() } else { name };
+                (figure(&page.run(), &title, "A row is who suffers, a column beside whom.", chart, html! {}))
+            }
+            @if matrices.len() > MATRICES_MAX {
+                p class="note" { (matrices.len() - MATRICES_MAX) " more matrices are in the table only." }
+            }
+            (numbers("The numbers of interference", numbers_table(page)))
+        },
+    )
 }
 
 fn rows(page: &Page, settings: &[&Setting]) -> Markup {
@@ -111,21 +117,31 @@ fn matrix(page: &Page, setting: &Setting) -> Option<Chart> {
 fn numbers_table(page: &Page) -> Markup {
     let mut columns = vec![text("Workload"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
-    columns.extend([number("Of alone"), text("Finding"), number("Noise floor"), text("Runs beside"), text("Runs alone")]);
-    table("Throughput over throughput alone, with 95 % intervals", &columns, html! {
-        @for found in &page.results.interference {
-            tr {
-                th scope="row" { (found.workload) }
-                td { (arm_label(&found.arm, &found.workload)) }
-                (page.setting_cells(&found.setting))
-                (interval_cell(Some(found.ratio), ratio))
-                td { (words(found.finding)) }
-                td class="n" { (page.floor(&found.workload).map_or_else(|| "unknown".to_owned(), fine_percent)) }
-                (runs(page, found, &found.arm))
-                (runs(page, found, &format!("alone:{}", found.workload)))
+    columns.extend([
+        number("Of alone"),
+        text("Finding"),
+        number("Noise floor"),
+        text("Runs beside"),
+        text("Runs alone"),
+    ]);
+    table(
+        "Throughput over throughput alone, with 95 % intervals",
+        &columns,
+        html! {
+            @for found in &page.results.interference {
+                tr {
+                    th scope="row" { (found.workload) }
+                    td { (arm_label(&found.arm, &found.workload)) }
+                    (page.setting_cells(&found.setting))
+                    (interval_cell(Some(found.ratio), ratio))
+                    td { (words(found.finding)) }
+                    td class="n" { (page.floor(&found.workload).map_or_else(|| "unknown".to_owned(), fine_percent)) }
+                    (runs(page, found, &found.arm))
+                    (runs(page, found, &format!("alone:{}", found.workload)))
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 fn runs(page: &Page, found: &Interference, arm: &str) -> Markup {

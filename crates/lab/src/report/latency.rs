@@ -27,23 +27,27 @@ pub(super) fn section_of(page: &Page) -> Markup {
     }
     let is_swept = !super::sweep::axes(page).is_empty();
     let left_out = settings.len().saturating_sub(SETTINGS_MAX);
-    section(&page.id("latency"), "Latency", html! {
-        p class="lead" {
-            "From the intended start of a request to its end, over the requests of all repeats. A step to the right is ten \
-             times fewer requests, a step up a longer time on a logarithmic scale."
-            @if left_out > 0 {
-                " Drawn are the first " (SETTINGS_MAX) " settings; percentiles of the other " (left_out) " are in the tables."
+    section(
+        &page.id("latency"),
+        "Latency",
+        html! {
+            p class="lead" {
+                "From the intended start of a request to its end, over the requests of all repeats. A step to the right is ten \
+                 times fewer requests, a step up a longer time on a logarithmic scale."
+                @if left_out > 0 {
+                    " Drawn are the first " (SETTINGS_MAX) " settings; percentiles of the other " (left_out) " are in the tables."
+                }
             }
-        }
-        div class="figures" {
-            @for (workload, chart) in &drawn {
-                @let table = numbers(&format!("Percentiles of {workload}"), estimates_table(page, workload, None));
-                (figure(&page.run(), workload, "", chart, if is_swept { html! {} } else { table }))
+            div class="figures" {
+                @for (workload, chart) in &drawn {
+                    @let table = numbers(&format!("Percentiles of {workload}"), estimates_table(page, workload, None));
+                    (figure(&page.run(), workload, "", chart, if is_swept { html! {} } else { table }))
+                }
             }
-        }
-        (parts(page, "By kind of request", |estimate| &estimate.transactions))
-        (parts(page, "By priority class", |estimate| &estimate.classes))
-    })
+            (parts(page, "By kind of request", |estimate| &estimate.transactions))
+            (parts(page, "By priority class", |estimate| &estimate.classes))
+        },
+    )
 }
 
 fn distribution<'a>(page: &Page, workload: &'a str) -> Option<(&'a str, Chart)> {

@@ -82,3 +82,24 @@ pub(super) fn of(count: usize, all: usize, noun: &str) -> String {
     let plural = if all == 1 { "" } else { "s" };
     if count == all { format!("{all} {noun}{plural}") } else { format!("{count} of {all} {noun}{plural}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{duration_us, rate};
+
+    #[test]
+    fn a_range_tells_its_unit_once() {
+        assert_eq!(range(2_370.0, 2_450.0, duration_us), "2.37–2.45 ms");
+        assert_eq!(range(970.0, 2_450.0, duration_us), "970 µs–2.45 ms");
+        assert_eq!(range(1.0, 2.0, rate), "1.00–2.00 /s");
+        assert_eq!(range(0.5, 0.75, ratio), "0.50–0.75");
+    }
+
+    #[test]
+    fn counts_read_well() {
+        assert_eq!(of(1, 1, "run"), "1 run");
+        assert_eq!(of(3, 3, "run"), "3 runs");
+        assert_eq!(of(2, 3, "run"), "2 of 3 runs");
+    }
+}

@@ -19,24 +19,28 @@ pub(super) fn section_of(page: &Page) -> Markup {
         number("Degrees of freedom"),
         number("Same setting run twice"),
     ];
-    section(&page.id("noise"), "Noise floor", html! {
-        p class="lead" {
-            "Two settings whose mean throughputs differ by less than the noise floor cannot be told apart. It follows from how \
-             repeats of the same setting differ; the last column is what running one setting twice in each block showed."
-        }
-        (table("Relative differences of throughput", &columns, html! {
-            @for (workload, noise) in noise {
-                tr {
-                    th scope="row" { (workload) }
-                    (figure_cell(noise.floor.map(fine_percent)))
-                    (figure_cell(noise.deviation.map(fine_percent)))
-                    td class="n" { (noise.degrees_of_freedom) }
-                    (figure_cell(noise.repeated_setting.map(fine_percent)))
-                }
+    section(
+        &page.id("noise"),
+        "Noise floor",
+        html! {
+            p class="lead" {
+                "Two settings whose mean throughputs differ by less than the noise floor cannot be told apart. It follows from how \
+                 repeats of the same setting differ; the last column is what running one setting twice in each block showed."
             }
-        }))
-        @if noise.values().any(|noise| noise.floor.is_none()) {
-            p class="note" { "A dash is what fewer than two repeats cannot tell." }
-        }
-    })
+            (table("Relative differences of throughput", &columns, html! {
+                @for (workload, noise) in noise {
+                    tr {
+                        th scope="row" { (workload) }
+                        (figure_cell(noise.floor.map(fine_percent)))
+                        (figure_cell(noise.deviation.map(fine_percent)))
+                        td class="n" { (noise.degrees_of_freedom) }
+                        (figure_cell(noise.repeated_setting.map(fine_percent)))
+                    }
+                }
+            }))
+            @if noise.values().any(|noise| noise.floor.is_none()) {
+                p class="note" { "A dash is what fewer than two repeats cannot tell." }
+            }
+        },
+    )
 }

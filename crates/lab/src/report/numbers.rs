@@ -23,7 +23,8 @@ pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -
     columns.push(text("Arm"));
     columns.extend(["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"].map(number));
     columns.extend([number("n"), text("Runs")]);
-    let caption = "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats";
+    let caption =
+        "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats";
     table(caption, &columns, html! { @for estimate in estimates { (row(page, estimate)) } })
 }
 

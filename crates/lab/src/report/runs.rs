@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, section, table, text};
+use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
 use super::page::{Page, Setting};
 use crate::results::{Point, WorkloadResult};
@@ -14,22 +14,26 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if points.is_empty() {
         return html! {};
     }
-    section(&page.id("runs"), "Every run", html! {
-        p class="lead" {
-            "In the order they ran; the number of a run is its position in " code { "points" } " of results.json. Figures \
-             elsewhere on this page link here."
-        }
-        details {
-            summary { "All " (points.len()) " runs" }
-            (table("Every run, as measured", &columns(page), html! {
-                @for (run, point) in points.iter().enumerate() { (rows(page, run, point)) }
-            }))
-        }
-        details {
-            summary { "What the devices did in each run" }
-            (devices(page))
-        }
-    })
+    section(
+        &page.id("runs"),
+        "Every run",
+        html! {
+            p class="lead" {
+                "In the order they ran; the number of a run is its position in " code { "points" } " of results.json. Figures \
+                 elsewhere on this page link here."
+            }
+            details {
+                summary { "The figures of " (of(points.len(), points.len(), "run")) }
+                (table("Every run, as measured", &columns(page), html! {
+                    @for (run, point) in points.iter().enumerate() { (rows(page, run, point)) }
+                }))
+            }
+            details {
+                summary { "What the devices did in each run" }
+                (devices(page))
+            }
+        },
+    )
 }
 
 fn columns(page: &Page) -> Vec<super::layout::Column> {
@@ -105,19 +109,23 @@ fn devices(page: &Page) -> Markup {
         ["Cores busy", "Cores busy with others", "Disk busy", "Disk read", "Disk write", "Memory read"].map(number),
     );
     let megabytes = |mb_s: Option<f64>| figure_cell(mb_s.map(|mb_s| format!("{} MB/s", significant(mb_s))));
-    table("What the devices did in each window", &columns, html! {
-        @for (run, point) in page.results.points.iter().enumerate() {
-            @let device = &point.device;
-            tr class=[(!point.valid).then_some("invalid")] {
-                th scope="row" class="n" { (run) }
-                td { (point.arm) }
-                (figure_cell(device.cpu_busy.map(percent)))
-                (figure_cell(device.busy_cores_others.map(significant)))
-                (figure_cell(device.io_busy.map(percent)))
-                (megabytes(device.read_mb_s))
-                (megabytes(device.write_mb_s))
-                (figure_cell(device.dram_read_gb_s.map(|gb_s| format!("{} GB/s", significant(gb_s)))))
+    table(
+        "What the devices did in each window",
+        &columns,
+        html! {
+            @for (run, point) in page.results.points.iter().enumerate() {
+                @let device = &point.device;
+                tr class=[(!point.valid).then_some("invalid")] {
+                    th scope="row" class="n" { (run) }
+                    td { (point.arm) }
+                    (figure_cell(device.cpu_busy.map(percent)))
+                    (figure_cell(device.busy_cores_others.map(significant)))
+                    (figure_cell(device.io_busy.map(percent)))
+                    (megabytes(device.read_mb_s))
+                    (megabytes(device.write_mb_s))
+                    (figure_cell(device.dram_read_gb_s.map(|gb_s| format!("{} GB/s", significant(gb_s)))))
+                }
             }
-        }
-    })
+        },
+    )
 }

@@ -11,33 +11,41 @@ use crate::units::{bytes, value};
 pub(super) fn checks(page: &Page) -> Markup {
     let Some(checks) = page.results.checks.as_ref().filter(|checks| !checks.is_empty()) else { return html! {} };
     let columns = [text("What must hold"), text("Holds"), text("Found")];
-    section(&page.id("checks"), "Checks of the data", html! {
-        (table("What was checked after the runs", &columns, html! {
-            @for check in checks {
-                tr { td class="words" { (check.what) } td { (mark(check.holds)) } td class="words" { (check.found) } }
-            }
-        }))
-    })
+    section(
+        &page.id("checks"),
+        "Checks of the data",
+        html! {
+            (table("What was checked after the runs", &columns, html! {
+                @for check in checks {
+                    tr { td class="words" { (check.what) } td { (mark(check.holds)) } td class="words" { (check.found) } }
+                }
+            }))
+        },
+    )
 }
 
 /// The experiment file and every setting.
 pub(super) fn settings(page: &Page) -> Markup {
     let experiment = &page.results.experiment;
-    section(&page.id("settings"), "Experiment", html! {
-        p class="lead" { "Runs with the hash " code { (experiment.settings_hash) } " measured the same thing." }
-        @if let Some(typed) = &experiment.text {
-            h3 { "As typed" }
-            pre tabindex="0" { code { (typed) } }
-        }
-        details open[experiment.text.is_none()] {
-            summary { "Every setting, defaults included" }
-            (table("Settings", &[text("Setting"), text("Value")], html! {
-                @for (name, setting) in &experiment.settings {
-                    tr { th scope="row" { code { (name) } } td class="words" { (value(setting)) } }
-                }
-            }))
-        }
-    })
+    section(
+        &page.id("settings"),
+        "Experiment",
+        html! {
+            p class="lead" { "Runs with the hash " code { (experiment.settings_hash) } " measured the same thing." }
+            @if let Some(typed) = &experiment.text {
+                h3 { "As typed" }
+                pre tabindex="0" { code { (typed) } }
+            }
+            details open[experiment.text.is_none()] {
+                summary { "Every setting, defaults included" }
+                (table("Settings", &[text("Setting"), text("Value")], html! {
+                    @for (name, setting) in &experiment.settings {
+                        tr { th scope="row" { code { (name) } } td class="words" { (value(setting)) } }
+                    }
+                }))
+            }
+        },
+    )
 }
 
 /// The machine.
@@ -59,11 +67,15 @@ pub(super) fn machine(page: &Page) -> Markup {
         ("Virtualised", machine.virtualised.clone().unwrap_or_else(|| "no sign of it".to_owned())),
         ("Fingerprint", page.results.machine_fingerprint.clone()),
     ];
-    section(&page.id("machine"), "Machine", html! {
-        dl class="facts" { @for (name, fact) in facts { dt { (name) } dd { (fact) } } }
-        (caches(page))
-        (capabilities(page))
-    })
+    section(
+        &page.id("machine"),
+        "Machine",
+        html! {
+            dl class="facts" { @for (name, fact) in facts { dt { (name) } dd { (fact) } } }
+            (caches(page))
+            (capabilities(page))
+        },
+    )
 }
 
 fn caches(page: &Page) -> Markup {
@@ -71,20 +83,30 @@ fn caches(page: &Page) -> Markup {
     if caches.is_empty() {
         return html! {};
     }
-    let columns =
-        [text("Cache"), text("Kind"), number("Size"), number("Ways"), number("Cores that share it"), number("How many")];
-    table("Caches of core 0", &columns, html! {
-        @for cache in caches {
-            tr {
-                th scope="row" { "L" (cache.level) }
-                td { (cache.kind) }
-                (figure_cell(Some(bytes(cache.size_bytes))))
-                (figure_cell(cache.ways.map(|ways| ways.to_string())))
-                (figure_cell(Some(cache.shared_by.to_string())))
-                (figure_cell(Some(cache.count.to_string())))
+    let columns = [
+        text("Cache"),
+        text("Kind"),
+        number("Size"),
+        number("Ways"),
+        number("Cores that share it"),
+        number("How many"),
+    ];
+    table(
+        "Caches of core 0",
+        &columns,
+        html! {
+            @for cache in caches {
+                tr {
+                    th scope="row" { "L" (cache.level) }
+                    td { (cache.kind) }
+                    (figure_cell(Some(bytes(cache.size_bytes))))
+                    (figure_cell(cache.ways.map(|ways| ways.to_string())))
+                    (figure_cell(Some(cache.shared_by.to_string())))
+                    (figure_cell(Some(cache.count.to_string())))
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 fn capabilities(page: &Page) -> Markup {
@@ -93,14 +115,18 @@ fn capabilities(page: &Page) -> Markup {
         return html! {};
     }
     let columns = [text("Capability"), text("Here"), text("How, or why not"), text("Remedy")];
-    table("What this host can measure and limit", &columns, html! {
-        @for capability in capabilities {
-            tr {
-                th scope="row" { (capability.name) }
-                td { (if capability.available { "yes" } else { "no" }) }
-                td class="words" { (capability.reason) }
-                td class="words" { (capability.remedy.as_deref().unwrap_or("")) }
+    table(
+        "What this host can measure and limit",
+        &columns,
+        html! {
+            @for capability in capabilities {
+                tr {
+                    th scope="row" { (capability.name) }
+                    td { (if capability.available { "yes" } else { "no" }) }
+                    td class="words" { (capability.reason) }
+                    td class="words" { (capability.remedy.as_deref().unwrap_or("")) }
+                }
             }
-        }
-    })
+        },
+    )
 }

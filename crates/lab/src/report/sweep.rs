@@ -16,6 +16,9 @@ use crate::results::SweptAxis;
 mod measure;
 mod panels;
 
+/// From so many panels on, all figures but throughput are folded.
+const PANELS_OPEN: usize = 12;
+
 /// Panels of one figure; a page with more would be read by nobody, and the tables have all.
 pub(super) const PANELS_MAX: usize = 30;
 
@@ -45,6 +48,9 @@ pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
 
 /// A section for each axis: its id, its name, itself. Ids are positions, since a key may be anything.
 pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
+    if page.results.estimates.is_empty() {
+        return Vec::new();
+    }
     let axes = axes(page);
     let section_of = |(position, axis): (usize, &Axis)| {
         let (id, name) = (page.id(&format!("sweep-{position}")), format!("Over {}", axis.key));
@@ -59,13 +65,22 @@ pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
 }
 
 fn lead(page: &Page, axis: &Axis) -> String {
-    let repeats = "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far \
-                   from the others.";
-    let others = page.keys().iter().any(|key| *key != axis.key && page.results.experiment.sweep.len() > 1);
-    let fitted = "A dashed line is a fit, a flag the least allocation that is sufficient for that share of full throughput, \
-                  its foot the 95 % interval.";
-    let facets = if others { " A panel is one value of what else was swept; all panels of a figure share their scales." } else { "" };
-    if axis.is_numeric { format!("{repeats} {fitted}{facets}") } else { format!("{repeats}{facets}") }
+    let results = page.results;
+    let mut lead =
+        "Points are means over repeats with their 95 % intervals; small dots are the repeats, crosses those far from \
+                    the others."
+            .to_owned();
+    if results.knees.iter().any(|knee| knee.axis == axis.key) {
+        lead += " A flag is the least allocation that is sufficient for that share of full throughput, its foot the 95 % \
+                 interval, a dashed line the monotone fit.";
+    }
+    if results.scalability.iter().any(|law| law.axis == axis.key && !law.fit.is_empty()) {
+        lead += " A dashed line is the universal scalability law fitted to the points.";
+    }
+    if results.experiment.sweep.len() > 1 {
+        lead += " A panel is one value of what else was swept; all panels of a figure share their scales.";
+    }
+    lead
 }
 
 fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
@@ -96,21 +111,27 @@ fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
 fn drawn(page: &Page, axis: &Axis, workload: &str, what: (&str, &str, Unit), measures: &[Measure]) -> Markup {
     let (title, y, unit) = what;
     let label = format!("{title} of {workload} over {}", axis.key);
-    let (chart, left_out) = if axis.is_numeric {
+    let (chart, left_out, panels) = if axis.is_numeric {
         let (panels, left_out) = panels::curves(page, axis, workload, measures);
         if panels.iter().all(|panel| panel.series.iter().all(|series| series.points.is_empty())) {
             return html! {};
         }
         let (x, y) = (axis.key.to_owned(), y.to_owned());
-        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out)
+        let count = panels.len();
+        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out, count)
     } else {
         let (panels, left_out) = panels::rows(page, axis, workload, measures);
         if panels.is_empty() {
             return html! {};
         }
-        (Chart::Intervals { label, x: y.to_owned(), unit, reference: None, panels }, left_out)
+        let count = panels.len();
+        (Chart::Intervals { label, x: y.to_owned(), unit, reference: None, panels }, left_out, count)
     };
-    figure(&page.run(), title, &left_out_note(left_out), &chart, html! {})
+    let drawn = figure(&page.run(), title, &left_out_note(left_out), &chart, html! {});
+    if panels <= PANELS_OPEN || unit == Unit::Rate && measures.len() == 1 {
+        return drawn;
+    }
+    html! { details { summary { (title) ", " (panels) " panels" } (drawn) } }
 }
 
 /// Throughput beside others over throughput alone, along a numeric axis.

@@ -91,7 +91,8 @@ fn the_page_is_well_formed() {
         assert_eq!(ids.len(), count, "an id names one thing");
         for table in named(page.root(), &["table"]) {
             let width = |row: Node| {
-                let cells = row.children().map(|cell| cell.attribute("colspan").map_or(1, |n| n.parse::<usize>().unwrap()));
+                let cells =
+                    row.children().map(|cell| cell.attribute("colspan").map_or(1, |n| n.parse::<usize>().unwrap()));
                 cells.sum::<usize>()
             };
             let rows = named(table, &["tr"]);
@@ -135,7 +136,8 @@ fn everything_that_was_written_down_is_told() {
         let xml = as_xml(&render(&results));
         let page = parse(&xml);
         let text = visible(&page);
-        let claims = results.claims.iter().flat_map(|claim| [Some(&claim.text), claim.value.as_ref(), claim.why_not.as_ref()]);
+        let claims =
+            results.claims.iter().flat_map(|claim| [Some(&claim.text), claim.value.as_ref(), claim.why_not.as_ref()]);
         let sentences = results.warnings.iter().chain(&results.advice).chain(&results.experiment.text);
         for sentence in sentences.chain(claims.flatten()) {
             assert!(text.contains(sentence.as_str()), "{sentence}");
@@ -206,7 +208,10 @@ fn hostile_text_stays_text() {
     assert_eq!(count("<i>"), 0);
     assert!(visible(&page).contains("re</script><b>ports</b> & \"co\" 'x'"));
     assert!(visible(&page).contains("<img src=x onerror=alert(1)>"));
-    assert!(charts(&page).iter().any(|chart| chart.to_string().contains("re</script><b>ports</b>")), "escapes are undone");
+    assert!(
+        charts(&page).iter().any(|chart| chart.to_string().contains("re</script><b>ports</b>")),
+        "escapes are undone"
+    );
 }
 
 #[test]
@@ -258,7 +263,11 @@ fn sections_are_there_only_with_something_to_show() {
 fn large_runs_stay_small() {
     let ten = render(&matrix(10));
     let xml = as_xml(&ten);
-    assert!(charts(&parse(&xml)).iter().any(|chart| chart["kind"] == "matrix" && chart["cells"].as_array().unwrap().len() == 90));
+    assert!(
+        charts(&parse(&xml))
+            .iter()
+            .any(|chart| chart["kind"] == "matrix" && chart["cells"].as_array().unwrap().len() == 90)
+    );
     let results = thousand();
     assert!(results.points.len() > 1000);
     let html = render(&results);
@@ -273,7 +282,8 @@ fn charts_of_the_web() {
     let mut keep = |name: &str, results: &Results, kind: &str, label: &str| {
         let xml = as_xml(&render(results));
         let found = charts(&parse(&xml)).into_iter();
-        let found = found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
+        let found =
+            found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
         out.insert(name.to_owned(), found.unwrap_or_else(|| panic!("no {kind} of {label}")));
     };
     keep("cores throughput", &cores(), "curve", "Throughput of shop over");
@@ -294,5 +304,9 @@ fn charts_of_the_web() {
         std::fs::write(&file, &json).expect("the fixture can be written");
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == json, "{} is out of date: run BLESS=1 cargo test -p plimsoll-lab charts_of_the_web", file.display());
+    assert!(
+        kept == json,
+        "{} is out of date: run BLESS=1 cargo test -p plimsoll-lab charts_of_the_web",
+        file.display()
+    );
 }

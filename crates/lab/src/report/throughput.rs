@@ -12,13 +12,17 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if !super::sweep::axes(page).is_empty() || page.results.estimates.is_empty() {
         return html! {};
     }
-    section(&page.id("throughput"), "Throughput", html! {
-        p class="lead" {
-            "Completed requests per second: mean over repeats with its 95 % interval; small dots are the repeats, crosses \
-             those far from the others."
-        }
-        div class="figures" { @for workload in page.workloads() { (of_workload(page, workload)) } }
-    })
+    section(
+        &page.id("throughput"),
+        "Throughput",
+        html! {
+            p class="lead" {
+                "Completed requests per second: mean over repeats with its 95 % interval; small dots are the repeats, crosses \
+                 those far from the others."
+            }
+            div class="figures" { @for workload in page.workloads() { (of_workload(page, workload)) } }
+        },
+    )
 }
 
 fn of_workload(page: &Page, workload: &str) -> Markup {

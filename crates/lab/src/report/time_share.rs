@@ -37,11 +37,15 @@ pub(super) fn section_of(page: &Page) -> Markup {
     };
     let left_out = shares.len().saturating_sub(BARS_MAX);
     let note = if left_out > 0 { format!("{left_out} more bars are in the table only") } else { String::new() };
-    section(&page.id("time-share"), "Where time goes", html! {
-        p class="lead" { "Parts of response time, mean over repeats. What could not be measured is within the last part." }
-        (figure(&page.run(), "Parts of response time", &note, &chart, numbers("The numbers of time shares", numbers_table(page, &shares))))
-        dl class="terms" { @for (name, meaning) in PARTS { dt { (name) } dd { (meaning) } } }
-    })
+    section(
+        &page.id("time-share"),
+        "Where time goes",
+        html! {
+            p class="lead" { "Parts of response time, mean over repeats. What could not be measured is within the last part." }
+            (figure(&page.run(), "Parts of response time", &note, &chart, numbers("The numbers of time shares", numbers_table(page, &shares))))
+            dl class="terms" { @for (name, meaning) in PARTS { dt { (name) } dd { (meaning) } } }
+        },
+    )
 }
 
 fn parts(share: &TimeShare) -> [Option<f64>; 5] {
@@ -60,13 +64,17 @@ fn bar(page: &Page, estimate: &Estimate, share: &TimeShare) -> ShareBar {
 
 fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
     let columns = keyed(page, &PARTS.map(|(name, _)| name));
-    table("Parts of response time, mean over repeats", &columns, html! {
-        @for (estimate, share) in shares {
-            tr {
-                (key_cells(page, estimate))
-                @for part in parts(share) { (figure_cell(part.map(percent))) }
-                (page.run_links(estimate))
+    table(
+        "Parts of response time, mean over repeats",
+        &columns,
+        html! {
+            @for (estimate, share) in shares {
+                tr {
+                    (key_cells(page, estimate))
+                    @for part in parts(share) { (figure_cell(part.map(percent))) }
+                    (page.run_links(estimate))
+                }
             }
-        }
-    })
+        },
+    )
 }

@@ -56,7 +56,13 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
             let colour = colour(page, workload, &place, measures, position);
             series.push(line(page, axis, workload, &place, (measure, colour)));
         }
-        let mut panel = CurvePanel { row: place.row.clone(), title: place.title.clone(), note: String::new(), series, flags: vec![] };
+        let mut panel = CurvePanel {
+            row: place.row.clone(),
+            title: place.title.clone(),
+            note: String::new(),
+            series,
+            flags: vec![],
+        };
         if is_throughput {
             fitted(page, axis, workload, &place, &mut panel);
         }
@@ -67,7 +73,11 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
 
 /// One measure takes the arm's colour, several take one each.
 fn colour(page: &Page, workload: &str, place: &Place, measures: &[Measure], position: usize) -> usize {
-    if measures.len() == 1 { page.colour(place.arm, workload) } else { 2 - position.min(1) + position.saturating_sub(1) * 2 }
+    if measures.len() == 1 {
+        page.colour(place.arm, workload)
+    } else {
+        2 - position.min(1) + position.saturating_sub(1) * 2
+    }
 }
 
 fn line(page: &Page, axis: &Axis, workload: &str, place: &Place, (measure, colour): (&Measure, usize)) -> Series {
@@ -144,9 +154,9 @@ pub(in crate::report) fn level_words(level: &KneeLevel, key: &str) -> String {
     let share = level.share * 100.0;
     match (level.allocation, level.low, level.high) {
         (Some(at), Some(low), Some(high)) if low < high => {
-            format!("{share:.0} % of full throughput at {key} {} ({} to {})", plain(at), plain(low), plain(high))
+            format!("{share:.0} % of full throughput at {key} = {} ({} to {})", plain(at), plain(low), plain(high))
         }
-        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} {}", plain(at)),
+        (Some(at), ..) => format!("{share:.0} % of full throughput at {key} = {}", plain(at)),
         (None, ..) => {
             let why = level.why_not.as_deref().map_or_else(String::new, |why| format!(": {why}"));
             format!("{share:.0} % not determined{why}")
@@ -195,7 +205,13 @@ pub(super) fn rows(page: &Page, axis: &Axis, workload: &str, measures: &[Measure
                 let estimate = page.estimate(&with(&place.rest, axis, set), place.arm, workload);
                 let figure = estimate.and_then(|estimate| measure.of(page, estimate));
                 let colour = colour(page, workload, &place, measures, position);
-                let row = |figure| IntervalRow { name: value(set), detail: measure.name().to_owned(), colour, floor: None, figure };
+                let row = |figure| IntervalRow {
+                    name: value(set),
+                    detail: measure.name().to_owned(),
+                    colour,
+                    floor: None,
+                    figure,
+                };
                 rows.extend(figure.map(row));
             }
         }
@@ -210,9 +226,11 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
     let panels = places.into_iter().filter(|place| !place.arm.starts_with("alone:")).map(|place| {
         let point = |set: &&Value| {
             let setting = with(&place.rest, axis, set);
-            let found = page.results.interference.iter().find(|i| {
-                i.arm == place.arm && i.workload == workload && i.setting == setting
-            })?;
+            let found = page
+                .results
+                .interference
+                .iter()
+                .find(|i| i.arm == place.arm && i.workload == workload && i.setting == setting)?;
             let figure = Figure::new(found.ratio, Vec::new())?;
             Some(CurvePoint { at: set.as_f64()?, figure })
         };
