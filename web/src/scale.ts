@@ -23,15 +23,19 @@ export interface Axis {
 /** About as wide as a character of a label is at the size the style sheet gives it. */
 const CHARACTER = 6.4;
 
-/** Whether values ask for a logarithmic axis: they span more than twentyfold, and their steps are more even in ratio. */
+/**
+ * Whether values ask for a logarithmic axis: they span more than twentyfold and their steps are more even in ratio, or
+ * they are powers, as 1, 2, 4, 8.
+ */
 export function isGeometric(values: number[]): boolean {
   const sorted = [...new Set(values)].sort((a, b) => a - b);
   const [low, high] = [sorted[0], sorted[sorted.length - 1]];
-  if (low === undefined || high === undefined || low <= 0 || high / low <= 20) return false;
+  if (low === undefined || high === undefined || low <= 0 || high / low < 8) return false;
   const unevenness = (place: (value: number) => number) => {
     const steps = sorted.slice(1).map((value, i) => place(value) - place(sorted[i]!));
     return Math.max(...steps) / (steps.reduce((a, b) => a + b, 0) / steps.length);
   };
+  if (high / low <= 20) return sorted.length > 3 && unevenness(Math.log) < 1.01;
   return unevenness(Math.log) <= unevenness((value) => value);
 }
 

@@ -4,7 +4,9 @@ import { durationAxis, figureAxis, isGeometric, nines, sweptAxis } from "../src/
 test("an axis is logarithmic where values span more than twentyfold by ratios", () => {
   expect(isGeometric([1, 2, 4, 8, 16, 32, 64])).toBe(true);
   expect(isGeometric([1, 10, 100])).toBe(true);
-  expect(isGeometric([1, 2, 4, 8, 16])).toBe(false);
+  expect(isGeometric([1, 2, 4, 8, 16])).toBe(true);
+  expect(isGeometric([1, 2, 4])).toBe(false);
+  expect(isGeometric([1, 2, 4, 8, 12, 16])).toBe(false);
   expect(isGeometric([1, 20, 40, 60, 80, 100])).toBe(false);
   expect(isGeometric([0, 1, 10, 100])).toBe(false);
   expect(isGeometric([5])).toBe(false);

@@ -150,11 +150,17 @@ fn an_experiment_goes_from_its_file_to_its_results() {
     let told = said(&output);
     let before = told.lines().next().unwrap();
     assert!(before.starts_with("mixed: 18 runs, about 2 s"), "{told}");
-    assert!(told.contains("\nloading writes\n") && told.contains("\nrun 18 of 18: "), "{told}");
+    assert!(told.contains("\nloading reads\n") && told.contains("\nrun 18 of 18: "), "{told}");
     assert!(!told.contains('\r') && !told.contains('\u{1b}'), "lines, no bar: {told:?}");
     assert_eq!(names(&folder.path().join("out")), FILES);
     let written: Value = serde_json::from_slice(&fs::read(folder.path().join("out/results.json")).unwrap()).unwrap();
     assert_eq!(written, results, "what is printed is what is written");
+
+    let compared = printed(&run(&["compare", "out", "out"], folder.path()));
+    assert!(compared.lines().all(|line| line.chars().count() <= 80), "{compared}");
+    for point in ["reads in together, reads.clients=1\n", "reads in together, reads.clients=2\n"] {
+        assert!(compared.contains(point), "each point by its whole name: {compared}");
+    }
 }
 
 #[test]
@@ -210,7 +216,7 @@ fn a_killed_experiment_goes_on_where_it_was() {
     assert_eq!(runs(&resumed), all_runs());
     assert_eq!(resumed["claims"][0]["holds"], true);
     let warnings = resumed["warnings"].to_string();
-    assert!(warnings.contains("was torn (23 bytes)") && warnings.contains("resumed after"), "{warnings}");
+    assert!(warnings.contains("was torn (22 bytes)") && warnings.contains("resumed after"), "{warnings}");
     assert_eq!(names(&folder.path().join("out")), FILES);
 
     let text = fs::read_to_string(&journal).unwrap();
