@@ -45,12 +45,16 @@ impl Experiment {
 /// Reads an experiment file. Its name is told in errors.
 pub fn parse(text: &str, file_name: &str) -> Result<Experiment, ExperimentError> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
-    let mut problems = known_keys::unknown_keys(text).map_err(|problem| source.error(vec![problem]))?;
+    let mut problems = known_keys::wrong_keys(text).map_err(|problem| source.error(vec![problem]))?;
     match toml::from_str(text) {
         Ok(typed) if problems.is_empty() => Ok(Experiment { source, typed }),
         Ok(_) => Err(source.error(problems)),
         Err(error) => {
-            problems.push(Problem::of_toml(&error));
+            let problem = Problem::of_toml(&error);
+            // A key in the wrong place is told once.
+            if problems.iter().all(|told| told.span.start > problem.span.end || problem.span.start > told.span.end) {
+                problems.push(problem);
+            }
             Err(source.error(problems))
         }
     }

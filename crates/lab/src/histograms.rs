@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn the_log_is_one_that_others_read() {
         let mut log = Vec::new();
-        let runs = [LoggedRun { at_s: 0.5, window_s: 2.0, workloads: &[workload()] }; 2];
+        let workloads = [workload()];
+        let runs = [LoggedRun { at_s: 0.5, window_s: 2.0, workloads: &workloads }; 2];
         write_log(&mut log, &runs).expect("memory takes it");
         let entries = IntervalLogIterator::new(&log).map(|entry| entry.expect("it parses"));
         let histograms = entries.filter_map(|entry| match entry {

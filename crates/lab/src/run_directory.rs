@@ -5,7 +5,7 @@
 //! they are whole and on disk: a folder with a `results.json` is complete.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use plimsoll_machine::MachineFacts;
@@ -95,6 +95,16 @@ pub enum RunDirectoryError {
     },
 }
 
+impl RunDirectoryError {
+    /// Whether there was no room to write, so that another folder on the same disk would be no better.
+    pub fn is_lack_of_room(&self) -> bool {
+        let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self else {
+            return false;
+        };
+        matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    }
+}
+
 impl RunDirectory {
     /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
     pub fn create(
@@ -105,7 +115,7 @@ impl RunDirectory {
     ) -> Result<Self, RunDirectoryError> {
         let is_empty = match fs::read_dir(place) {
             Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(RunDirectoryError::Io { place: place.to_owned(), error }),
         };
         if !is_empty {
@@ -130,6 +140,10 @@ impl RunDirectory {
         let experiment = place.join(EXPERIMENT);
         let text = fs::read_to_string(&experiment);
         let text = text.map_err(|error| RunDirectoryError::Io { place: experiment, error })?;
+        // What a later version has made of it must not be written over.
+        if let Err(error @ RunDirectoryError::Newer { .. }) = read_results(place) {
+            return Err(error);
+        }
         let Found { journal, header, records, torn } = Journal::open(&place.join(JOURNAL))?;
         let mut warnings = Vec::new();
         if torn > 0 {
@@ -137,6 +151,11 @@ impl RunDirectory {
         }
         let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true };
         Ok(Begun { directory, header, text, records, warnings })
+    }
+
+    /// Whether a finished run is kept in it.
+    pub fn has_runs(&self) -> bool {
+        self.is_worth_keeping
     }
 
     /// The folder.
@@ -210,7 +229,7 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     let file = place.join(RESULTS);
     let text = match fs::read(&file) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(RunDirectoryError::NotARun { place: place.to_owned(), missing: RESULTS });
         }
         Err(error) => return Err(RunDirectoryError::Io { place: file, error }),

@@ -109,6 +109,7 @@ mod tests {
             lock_wait: lock_wait_ms.map(Duration::from_millis),
             lock_waits: 0,
             clamped: 0,
+            samples: Vec::new(),
         }
     }
 

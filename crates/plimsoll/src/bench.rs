@@ -20,6 +20,7 @@ use crate::check::{exit_code, print_lines};
 use crate::experiment::run_failure;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::study::target_options;
@@ -55,10 +56,10 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     }
     progress.clear();
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&results).map_err(Failure::world)?);
+        print_json(&results)?;
     } else {
-        print!("{}", table::render(&results, &table::Options::default()));
-        print_lines(results.checks.as_deref().unwrap_or_default());
+        print(&table::render(&results, &table::Options::default()))?;
+        print_lines(results.checks.as_deref().unwrap_or_default())?;
     }
     Ok(exit_code(results.checks.as_deref().unwrap_or_default()))
 }

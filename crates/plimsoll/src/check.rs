@@ -9,6 +9,7 @@ use crate::arguments::CheckOptions;
 use crate::failure::{CHECK_FAILED, Failure};
 use crate::interrupt;
 use crate::loading::{load, parse_target};
+use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// Loads a workload's data and checks it.
@@ -29,9 +30,9 @@ pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
             "passed": !lines.iter().any(has_failed),
             "checks": lines,
         });
-        println!("{}", serde_json::to_string_pretty(&document).map_err(Failure::world)?);
+        print_json(&document)?;
     } else {
-        print_lines(&lines);
+        print_lines(&lines)?;
     }
     Ok(exit_code(&lines))
 }
@@ -46,22 +47,23 @@ fn has_failed(line: &CheckLine) -> bool {
 }
 
 /// A line a check, then how many hold.
-pub fn print_lines(lines: &[CheckLine]) {
+pub fn print_lines(lines: &[CheckLine]) -> Result<(), Failure> {
     if lines.is_empty() {
-        return;
+        return Ok(());
     }
-    println!();
+    let mut text = String::from("\n");
     for line in lines {
         let verdict = match line.holds {
             Some(true) => "ok",
             Some(false) => "FAILED",
             None => "not judged",
         };
-        println!("{verdict:<10}  {}", line.what);
+        text += &format!("{verdict:<10}  {}\n", line.what);
         if line.holds != Some(true) {
-            println!("            {}", line.found);
+            text += &format!("            {}\n", line.found);
         }
     }
     let count = |holds| lines.iter().filter(|line| line.holds == holds).count();
-    println!("{} hold, {} failed, {} not judged", count(Some(true)), count(Some(false)), count(None));
+    text += &format!("{} hold, {} failed, {} not judged\n", count(Some(true)), count(Some(false)), count(None));
+    print(&text)
 }

@@ -8,6 +8,7 @@ use plimsoll_lab::table::comparison;
 
 use crate::arguments::CompareOptions;
 use crate::failure::Failure;
+use crate::output::{print, print_json};
 
 /// Compares and prints.
 pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {
@@ -15,9 +16,9 @@ pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let other = read_results(&options.run).map_err(Failure::input)?;
     let compared = compare(&base, &other, options.anyway).map_err(Failure::input)?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&compared).map_err(Failure::world)?);
+        print_json(&compared)?;
     } else {
-        print!("{}", comparison::render(&compared));
+        print(&comparison::render(&compared))?;
     }
     Ok(ExitCode::SUCCESS)
 }

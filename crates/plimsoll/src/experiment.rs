@@ -51,7 +51,7 @@ impl Experiment<'_> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
         let header = self.header(&beginning.provenance(), &machine);
-        let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(Failure::input)?;
+        let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         self.run(directory, beginning, machine, Vec::new(), Vec::new())
     }
 
@@ -120,7 +120,8 @@ impl Experiment<'_> {
         };
         progress.clear();
         let place = directory.place().to_owned();
-        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, Some(&place)))?;
+        let kept = directory.has_runs().then_some(place.as_path());
+        let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, kept))?;
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
@@ -134,7 +135,7 @@ impl Experiment<'_> {
         }
         let settings = settings(self.plan, &TARGETS);
         let results = document(self.plan, settings, beginning.provenance(), machine, &records, warnings);
-        let files = directory.finish(&results, &records).map_err(|error| finish_failure(error, &place))?;
+        let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
         Ok(Ended { results, files, stopped })
     }
 }
@@ -142,21 +143,25 @@ impl Experiment<'_> {
 /// What an earlier run has left.
 pub use plimsoll_lab::run_directory::Begun as Found;
 
-/// Whose fault it is that an experiment cannot go on. What was measured is kept in the run directory, if there is one.
+/// Whose fault it is that an experiment cannot go on. `place` is the run directory, if it keeps what was
+/// measured before.
 pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
     let is_input = matches!(&error, RunError::Run { error: DriveError::Options { .. }, .. });
-    let error = anyhow::Error::from(error);
-    match place.filter(|place| place.exists()) {
-        _ if is_input => Failure::Input(error),
-        Some(place) => Failure::World(error.context(resume_hint(place))),
-        None => Failure::World(error),
+    match place {
+        _ if is_input => Failure::input(error),
+        Some(place) => resumable(&error.into(), place),
+        None => Failure::world(error),
     }
 }
 
-fn finish_failure(error: RunDirectoryError, place: &Path) -> Failure {
-    Failure::World(anyhow::Error::from(error).context(resume_hint(place)))
+/// A folder that cannot be had is the wrong one; a full disk is not the caller's fault.
+fn begin_failure(error: RunDirectoryError) -> Failure {
+    if error.is_lack_of_room() { Failure::world(error) } else { Failure::input(error) }
 }
 
-fn resume_hint(place: &Path) -> String {
-    format!("what was measured is kept; when this is mended, go on with: plimsoll run --resume {}", place.display())
+fn resumable(error: &anyhow::Error, place: &Path) -> Failure {
+    Failure::World(anyhow::anyhow!(
+        "{error:#}\nwhat was measured is kept; when this is mended, go on with: plimsoll run --resume {}",
+        place.display()
+    ))
 }

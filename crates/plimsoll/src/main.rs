@@ -13,6 +13,7 @@ mod failure;
 mod interrupt;
 mod loading;
 mod machine;
+mod output;
 mod progress;
 mod provenance;
 mod report;

@@ -8,6 +8,7 @@ use plimsoll_lab::run_directory::{read_results, rewrite_report};
 
 use crate::arguments::ReportOptions;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Writes it.
 pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
@@ -23,6 +24,6 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
             out.clone()
         }
     };
-    println!("{}", place.display());
+    print(&format!("{}\n", place.display()))?;
     Ok(ExitCode::SUCCESS)
 }

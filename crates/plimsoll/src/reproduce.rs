@@ -12,6 +12,7 @@ use crate::arguments::ReproduceOptions;
 use crate::exhibits::{EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
+use crate::output::{print, print_json};
 use crate::run::say_how_long;
 use crate::study::default_place;
 use crate::targets::TARGETS;
@@ -41,9 +42,9 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
         }
     }
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&exhibits).map_err(Failure::world)?);
+        print_json(&exhibits)?;
     } else {
-        print!("{}", reproduction::render(&exhibits));
+        print(&reproduction::render(&exhibits))?;
     }
     Ok(match () {
         () if stopped => ExitCode::from(INTERRUPTED),
@@ -67,7 +68,8 @@ fn plans(options: &ReproduceOptions) -> Result<Vec<(&'static Source, Plan)>, Fai
     }
     if wanted.is_empty() {
         let word = options.study.as_deref().unwrap_or_default();
-        let names = EXHIBITS.iter().map(|source| source.file).collect::<Vec<_>>().join(", ");
+        let names = EXHIBITS.iter().filter_map(|source| Path::new(source.file).file_stem()?.to_str());
+        let names = names.collect::<Vec<_>>().join(", ");
         return Err(Failure::Input(anyhow::anyhow!(
             "there is no experiment of `{word}`; name a study (SR, SI, MW, GA, NO) or one of {names}"
         )));

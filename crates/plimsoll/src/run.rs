@@ -13,6 +13,7 @@ use plimsoll_lab::table;
 use crate::arguments::RunOptions;
 use crate::experiment::{Ended, Experiment};
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
+use crate::output::{print, print_json};
 use crate::study::default_place;
 use crate::targets::TARGETS;
 
@@ -76,10 +77,10 @@ fn told_length(length: Duration) -> String {
 pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     let files: Vec<_> = ended.files.iter().map(|file| file.display().to_string()).collect();
     if json {
-        println!("{}", serde_json::to_string_pretty(&ended.results).map_err(Failure::world)?);
+        print_json(&ended.results)?;
         eprintln!("written: {}", files.join(", "));
     } else {
-        print!("{}", table::render(&ended.results, &table::Options { files, colour: false }));
+        print(&table::render(&ended.results, &table::Options { files, colour: false }))?;
     }
     Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
 }

@@ -1,8 +1,9 @@
-//! Finds keys that mean nothing, by the schema of experiment files.
+//! Finds keys that mean nothing, and tables and lists in each other's place, by the schema of experiment files.
 
 use plimsoll_workload::registry::{BENCHMARKS, nearest};
 use serde_json::Value;
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::problem::Problem;
 use super::schema::schema;
@@ -11,8 +12,8 @@ use crate::wording::choices;
 /// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
 const NOT_YET: [&str; 2] = ["round_trip", "mpl"];
 
-/// Every unknown key of a file; an error if the file is no TOML.
-pub(super) fn unknown_keys(text: &str) -> Result<Vec<Problem>, Problem> {
+/// Every unknown or misplaced key of a file; an error if the file is no TOML.
+pub(super) fn wrong_keys(text: &str) -> Result<Vec<Problem>, Problem> {
     let table = DeTable::parse(text).map_err(|error| Problem::of_toml(&error))?;
     let root = schema();
     let mut walk = Walk { root: &root, problems: Vec::new() };
@@ -27,10 +28,12 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn table(&mut self, table: &DeTable<'_>, schema: &'a Value, path: &str) {
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return self.free_table(table);
+        };
         for (key, value) in table {
             match properties.get(key.get_ref().as_ref()) {
-                Some(schema) => self.value(value.get_ref(), self.resolved(schema), &join(path, key.get_ref())),
+                Some(schema) => self.value(key, value.get_ref(), self.resolved(schema), path),
                 None => {
                     let message = self.message(key.get_ref(), properties.keys().map(String::as_str), path);
                     self.problems.push(Problem::new(key.span(), message));
@@ -39,28 +42,42 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn value(&mut self, value: &DeValue<'_>, schema: &'a Value, path: &str) {
-        match (value, schema.get("items")) {
-            (DeValue::Table(table), _) => self.table(table, schema, path),
-            (DeValue::Array(items), Some(schema)) => {
-                let schema = self.resolved(schema);
-                items.iter().for_each(|item| self.value(item.get_ref(), schema, &format!("[{path}]")));
+    fn value(&mut self, key: &Spanned<DeString<'_>>, value: &DeValue<'_>, schema: &'a Value, path: &str) {
+        let path = join(path, key.get_ref());
+        let wrong = |message: String| Problem::new(key.span(), message);
+        match (value, schema["type"].as_str()) {
+            (DeValue::Table(table), Some("object")) => self.table(table, schema, &path),
+            (_, Some("object")) => self.problems.push(wrong(format!("`{path}` is a table; write [{path}]"))),
+            (DeValue::Array(items), Some("array")) => {
+                let schema = self.resolved(&schema["items"]);
+                for item in items {
+                    if let DeValue::Table(table) = item.get_ref() {
+                        self.table(table, schema, &format!("[{path}]"));
+                    }
+                }
+            }
+            (DeValue::Table(_), Some("array")) => {
+                self.problems.push(wrong(format!("there can be several: write [[{path}]], with two brackets")));
             }
             _ => {}
         }
     }
 
-    /// A schema with its reference followed; of an optional value, the schema of the value.
-    fn resolved(&self, schema: &'a Value) -> &'a Value {
-        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            return self.root.pointer(reference.trim_start_matches('#')).unwrap_or(schema);
-        }
-        match schema.get("anyOf").and_then(Value::as_array) {
-            Some(alternatives) if alternatives.iter().any(|one| one["type"] == "null") => {
-                self.resolved(&alternatives[0])
+    /// A table whose keys are names and whose values are no tables.
+    fn free_table(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            if let DeValue::Table(inner) = value.get_ref() {
+                let within = inner.keys().next().map_or("…", |within| within.get_ref());
+                let message = format!("a key with a dot stands in quotes; write \"{}.{within}\"", key.get_ref());
+                self.problems.push(Problem::new(key.span(), message));
             }
-            _ => schema,
         }
+    }
+
+    /// A schema with its reference followed.
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        reference.and_then(|reference| self.root.pointer(reference.trim_start_matches('#'))).unwrap_or(schema)
     }
 
     fn message<'b>(&self, key: &str, known: impl Iterator<Item = &'b str> + Clone, path: &str) -> String {

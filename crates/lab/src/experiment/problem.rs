@@ -51,7 +51,16 @@ impl Problem {
 
     /// What the reader of TOML found.
     pub(super) fn of_toml(error: &toml::de::Error) -> Self {
-        Problem::new(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "))
+        let found = error.message().trim().replace('\n', ", ");
+        let message = match found.strip_prefix("missing field ") {
+            Some(key) => format!("the key {key} is missing here; add it"),
+            None if found.starts_with("invalid boolean") => "this is no value; texts stand in quotes".to_owned(),
+            // The names of Rust's types mean nothing to whoever writes the file.
+            None => found
+                .replace("expected u32", "expected a whole number")
+                .replace("expected u64", "expected a whole number"),
+        };
+        Problem::new(error.span().unwrap_or(0..0), message)
     }
 }
 

@@ -164,6 +164,7 @@ impl Resolver<'_> {
 
     /// Puts what `[quick.set]` says into the base setting.
     fn set_quick(&self, base: &mut Setting, axes: &[PlacedAxis], keys: &SweepKeys<'_>, problems: &mut Problems) {
+        let mut seen: Vec<Place> = Vec::new();
         for (key, value) in &self.typed.quick.set {
             let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why)))
             else {
@@ -173,7 +174,11 @@ impl Resolver<'_> {
                 problems.add(key.span(), format!("`{}` is swept; put a shorter list under [quick.sweep]", key.value()));
                 continue;
             }
+            if seen.contains(&place) {
+                problems.add(key.span(), format!("`{}` is set twice; leave one of them out", key.value()));
+            }
             let set = base.apply(&place, &value.value().json());
+            seen.push(place);
             problems.note(set.map_err(|why| Problem::new(value.span(), why)));
         }
     }

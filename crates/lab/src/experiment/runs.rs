@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use plimsoll_workload::driver::WarmUp;
+
 use super::duration::{duration, warmup};
 use super::problem::{Problem, Problems};
 use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch};
 use crate::plan::{Reload, RunPlan, Search};
-use plimsoll_workload::driver::WarmUp;
 
 /// The seed that is used without one.
 const SEED: u64 = 7;

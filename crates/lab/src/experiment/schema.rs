@@ -6,7 +6,35 @@ use super::typed::TypedExperiment;
 
 /// The schema. `docs/experiment.schema.json` is a copy for editors.
 pub fn schema() -> Value {
-    schemars::schema_for!(TypedExperiment).to_value()
+    let mut schema = schemars::schema_for!(TypedExperiment).to_value();
+    drop_null(&mut schema);
+    schema
+}
+
+/// Takes null out of what a schema allows: TOML has none, what is not wanted is left out.
+fn drop_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(drop_null),
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = &types[..] {
+                    let only = only.clone();
+                    fields.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if let [Value::Object(only)] = &choices[..] {
+                    let only = only.clone();
+                    fields.remove("anyOf");
+                    fields.extend(only);
+                }
+            }
+            fields.values_mut().for_each(drop_null);
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -40,5 +68,6 @@ mod tests {
             }
         }
         assert_eq!(schema["additionalProperties"], false);
+        assert!(!schema.to_string().contains("null"), "TOML has no null");
     }
 }

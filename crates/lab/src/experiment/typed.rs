@@ -144,7 +144,7 @@ pub enum TypedSearch {
     Knee,
 }
 
-/// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 2
+/// What `--quick` changes. Whatever is not told here keeps to the rule: warm-up at most 1 s, windows at most 2 s, at most 3
 /// repeats.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]

@@ -5,11 +5,14 @@ use crate::compare::{ComparedPoint, Comparison};
 use crate::results::{Finding, Interval};
 use crate::units::MISSING;
 
+/// Columns for what is compared. The rest of a line of 80 is numbers.
+const WIDTH: usize = 32;
+
 /// The whole text, ending in a line break.
 pub fn render(comparison: &Comparison) -> String {
     let mut out = Vec::new();
-    out.push(format!("{:<34}{:>7}{:>15}  {:<18}{:>6}", "", "ratio", "95 %", "", "latency"));
-    out.extend(comparison.points.iter().map(line));
+    out.push(format!("{:<WIDTH$}{:>6}{:>15}  {:<18}{:>7}", "", "ratio", "95 %", "", "latency"));
+    out.extend(comparison.points.iter().flat_map(lines));
     let count = |finding| comparison.points.iter().filter(|point| point.finding == finding).count();
     out.push(String::new());
     out.push(format!(
@@ -30,12 +33,12 @@ pub fn render(comparison: &Comparison) -> String {
     out.join("\n")
 }
 
-fn line(point: &ComparedPoint) -> String {
-    let what = match sweep::setting(&point.setting, 20) {
+/// One line, or two where it takes more room to say what is compared.
+fn lines(point: &ComparedPoint) -> Vec<String> {
+    let what = match sweep::setting(&point.setting, 2 * WIDTH) {
         at if at.is_empty() => format!("{} in {}", point.workload, point.arm),
         at => format!("{} in {}, {at}", point.workload, point.arm),
     };
-    let what: String = what.chars().take(33).collect();
     let value = |ratio: Option<Interval>| ratio.map_or_else(|| MISSING.to_owned(), |ratio| format!("{:.2}", ratio.value));
     let range = point.throughput.and_then(|ratio| ratio.low.zip(ratio.high));
     let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"));
@@ -45,5 +48,9 @@ fn line(point: &ComparedPoint) -> String {
         Finding::NoDifference => "no difference seen",
         Finding::NotDetermined => "not determined",
     };
-    format!("{what:<34}{:>7}{range:>15}  {finding:<18}{:>6}", value(point.throughput), value(point.mean_latency))
+    let mut lines = if what.chars().count() < WIDTH { Vec::new() } else { wrap(&what, "", "  ") };
+    let what = if lines.is_empty() { what.as_str() } else { "" };
+    let (throughput, latency) = (value(point.throughput), value(point.mean_latency));
+    lines.push(format!("{what:<WIDTH$}{throughput:>6}{range:>15}  {finding:<18}{latency:>7}"));
+    lines
 }

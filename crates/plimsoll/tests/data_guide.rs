@@ -1,0 +1,46 @@
+//! What `docs/data.md` tells its readers about a run's files, held against a run.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/program.rs"]
+mod program;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use program::{assert_ended, json, names, run};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The python of the environment that `docs/python-environment` makes.
+fn python() -> PathBuf {
+    let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
+    PathBuf::from(env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")))
+}
+
+/// The experiment that the guide's blocks are about.
+fn experiment(guide: &str) -> &str {
+    guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the guide begins with an experiment")
+}
+
+#[test]
+fn the_guide_to_the_data_works() {
+    let python = python();
+    let guide = root().join("docs/data.md");
+    let text = fs::read_to_string(&guide).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("readers.toml"), experiment(&text)).unwrap();
+    json(&run(&["run", "readers.toml", "--quick", "--out", "out", "--json"], folder.path()));
+
+    let out = folder.path().join("out");
+    for name in names(&out) {
+        assert!(text.contains(&format!("\n| `{name}` | ")), "the guide does not say what {name} is");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data_guide.py");
+    let output = Command::new(python).args([&script, &guide, &out]).arg("reads.clients").output().unwrap();
+    assert_ended(&output, 0);
+}
