@@ -40,7 +40,10 @@ pub(super) fn side_by_side(pages: &[Page]) -> Markup {
     let heading = |(position, page): (usize, &Page)| {
         number(&format!("{}: {}, {}", position + 1, page.results.experiment.name, header::time(&page.results.started)))
     };
-    columns.extend(pages.iter().enumerate().map(heading));
+    // A document that has nothing in common with another has no column.
+    let takes_part = (0..pages.len()).filter(|&page| rows.iter().any(|(_, found)| found[page].is_some()));
+    let takes_part = takes_part.collect::<Vec<_>>();
+    columns.extend(takes_part.iter().map(|&page| heading((page, &pages[page]))));
     let is_one_machine =
         pages.windows(2).all(|two| two[0].results.machine_fingerprint == two[1].results.machine_fingerprint);
     let body = html! {
@@ -57,7 +60,7 @@ pub(super) fn side_by_side(pages: &[Page]) -> Markup {
                     th scope="row" { (first.workload) }
                     td { (arm_label(&first.arm, &first.workload)) }
                     td { (setting_label(&first.setting, &first.setting.keys().map(String::as_str).collect::<Vec<_>>(), None)) }
-                    @for estimate in found { (interval_cell(estimate.map(|e| e.throughput_per_s), rate)) }
+                    @for &page in &takes_part { (interval_cell(found[page].map(|e| e.throughput_per_s), rate)) }
                 }
             }
         }))
