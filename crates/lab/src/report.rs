@@ -124,7 +124,7 @@ fn several(title: &str, pages: &[Page]) -> Markup {
 }
 
 fn no_script() -> Markup {
-    html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold every number." } } }
+    html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold the numbers." } } }
 }
 
 /// Every section that has something to show, in order.
