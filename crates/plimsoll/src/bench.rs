@@ -75,6 +75,10 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         seed: options.seed,
         ..ClientOptions::default()
     };
+    // Looked at before anything is loaded.
+    if let Some(fault) = clients.fault() {
+        return Err(Failure::Input(anyhow::anyhow!(fault)));
+    }
     let name = benchmark.name().to_owned();
     let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
     let workload = PlannedWorkload { name: name.clone(), kind: name, scale, parameters: BTreeMap::new(), clients };

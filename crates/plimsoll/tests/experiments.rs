@@ -57,8 +57,15 @@ repeats = 2
 "#;
 
 /// Every file of a finished run.
-const FILES: [&str; 7] =
-    ["experiment.toml", "journal.jsonl", "machine.json", "report.html", "requests.hdr", "results.json", "samples.parquet"];
+const FILES: [&str; 7] = [
+    "experiment.toml",
+    "journal.jsonl",
+    "machine.json",
+    "report.html",
+    "requests.hdr",
+    "results.json",
+    "samples.parquet",
+];
 
 /// A folder with an experiment file in it.
 fn folder(text: &str) -> tempfile::TempDir {
@@ -88,7 +95,8 @@ fn all_runs() -> BTreeMap<String, usize> {
     let settings = [(1, false), (1, true), (2, false)];
     let arms = ["alone:reads", "alone:writes", "together"];
     let runs = settings.iter().flat_map(|(clients, is_again)| {
-        arms.iter().flat_map(move |arm| (1..=2).map(move |repeat| (format!("{clients} \"{arm}\" {repeat} {is_again}"), 1)))
+        arms.iter()
+            .flat_map(move |arm| (1..=2).map(move |repeat| (format!("{clients} \"{arm}\" {repeat} {is_again}"), 1)))
     });
     runs.collect()
 }
@@ -119,7 +127,8 @@ fn unexplained(results: &Value) -> Vec<String> {
     let is_told = |gap: &String| {
         // A valid point has no reason not to be; a kind of transaction that did not run has no latency.
         let by_nature = gap.ends_with(".why_invalid") || gap.contains(".transactions.") && gap.ends_with(".latency_us");
-        let warned = |word: &str| items(&results["warnings"]).iter().any(|warning| warning.as_str().unwrap().contains(word));
+        let warned =
+            |word: &str| items(&results["warnings"]).iter().any(|warning| warning.as_str().unwrap().contains(word));
         by_nature || reasons.iter().any(|(end, word)| gap.ends_with(end) && warned(word))
     };
     gaps.retain(|gap| !is_told(gap));
@@ -267,7 +276,8 @@ fn what_was_changed_is_not_gone_on_with() {
     let out = folder.path().join("out");
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     let (experiment, journal, results) = (read("experiment.toml"), read("journal.jsonl"), read("results.json"));
-    let torn: Vec<&str> = journal.lines().enumerate().map(|(at, line)| if at == 1 { &line[..99] } else { line }).collect();
+    let torn: Vec<&str> =
+        journal.lines().enumerate().map(|(at, line)| if at == 1 { &line[..99] } else { line }).collect();
     let changes = [
         ("experiment.toml", experiment.replace("100ms", "110ms"), "its experiment.toml was changed"),
         ("experiment.toml", experiment.replace("kind", "kin"), "out/experiment.toml:4:1"),
@@ -300,8 +310,16 @@ fn bad_input_is_refused_before_anything_runs() {
     let before = names(folder.path());
     for (text, arguments, expect) in [
         (MIXED.replace("[[claim]]", "[[claim]"), "", "experiment.toml:24:9: unclosed array table, expected `]`"),
-        (MIXED.replace("measure", "mesure"), "", "experiment.toml:21:1: there is no key `mesure` in [run] (did you mean `measure`?)"),
-        (MIXED.replace("\"reads.clients\"", "cores"), "", "experiment.toml:17:1: no control for `cores` in this version; what can be swept"),
+        (
+            MIXED.replace("measure", "mesure"),
+            "",
+            "experiment.toml:21:1: there is no key `mesure` in [run] (did you mean `measure`?)",
+        ),
+        (
+            MIXED.replace("\"reads.clients\"", "cores"),
+            "",
+            "experiment.toml:17:1: no control for `cores` in this version; what can be swept",
+        ),
         (MIXED.replace("together)", "toghether)"), "", "experiment.toml:26:28: `toghether`"),
         (MIXED.replace("repeats = 2", "repeats = 0"), "", "experiment.toml:22:11: 0 repeats run nothing; write 1 or"),
         (many, "", "3000030 runs, about 4 days without loading; if that is what you want, say --yes"),
@@ -365,7 +383,11 @@ fn a_full_disk_is_told_and_costs_no_run_that_was_measured() {
     let output = with_small_files(160, "run --resume out", folder.path()).output().unwrap();
     assert_ended(&output, 3);
     assert!(said(&output).contains("plimsoll run --resume out"), "{}", said(&output));
-    assert!(names(&place).iter().all(|name| !name.contains("partial") && name != "results.json"), "{:?}", names(&place));
+    assert!(
+        names(&place).iter().all(|name| !name.contains("partial") && name != "results.json"),
+        "{:?}",
+        names(&place)
+    );
     let resumed = json(&run(&["run", "--resume", "out", "--json"], folder.path()));
     assert_eq!(runs(&resumed), all_runs());
 }
