@@ -57,6 +57,20 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     settings
 }
 
+/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
+const OTHERS_CORES_MAX: f64 = 0.1;
+
+/// That others used the machine while runs were measured, if they did.
+fn others_busy(records: &[RunRecord]) -> Option<String> {
+    let busy = records.iter().filter_map(|record| record.point.device.busy_cores_others);
+    let busy: Vec<f64> = busy.filter(|cores| *cores > OTHERS_CORES_MAX).collect();
+    let most = busy.iter().copied().reduce(f64::max)?;
+    let (count, all) = (busy.len(), records.len());
+    Some(format!(
+        "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
+    ))
+}
+
 /// Each warning once, of those that differ in their numbers the first, with how many more there are.
 fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
@@ -95,7 +109,8 @@ pub fn document(
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
     let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
-    let warnings = grouped(warnings.into_iter().chain(of_runs).chain(no_method));
+    let warnings = warnings.into_iter().chain(others_busy(records));
+    let warnings = grouped(warnings.chain(of_runs).chain(no_method));
     let mut results = Results {
         format: FORMAT,
         plimsoll: provenance.version,
