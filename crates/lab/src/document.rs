@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
 use crate::plan::{Axis, Place, Plan};
-use plimsoll_workload::driver::WarmUp;
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
+use plimsoll_workload::driver::WarmUp;
 
 /// Where and when something was measured, by what.
 #[derive(Debug, Clone)]
@@ -30,10 +30,13 @@ pub struct Provenance {
 pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let mut settings = targets.settings(&plan.url, &plan.base.options);
     let mut set = |name: String, value: Value| settings.insert(name, value);
-    set("run.warmup".to_owned(), match plan.run.warmup {
-        WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
-        WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
-    });
+    set(
+        "run.warmup".to_owned(),
+        match plan.run.warmup {
+            WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
+            WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
+        },
+    );
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
     set("run.repeats".to_owned(), plan.run.repeats.into());
     set("run.seed".to_owned(), plan.run.seed.into());
@@ -75,7 +78,8 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
 fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
     for warning in warnings {
-        let form: String = warning.split(|c: char| c.is_ascii_digit() || c == '.').filter(|part| !part.is_empty()).collect();
+        let form: String =
+            warning.split(|c: char| c.is_ascii_digit() || c == '.').filter(|part| !part.is_empty()).collect();
         match groups.iter_mut().find(|(known, ..)| *known == form) {
             Some((_, all, _)) => drop(all.insert(warning)),
             None => groups.push((form, BTreeSet::from([warning.clone()]), warning)),

@@ -98,7 +98,8 @@ pub enum RunDirectoryError {
 impl RunDirectoryError {
     /// Whether there was no room to write, so that another folder on the same disk would be no better.
     pub fn is_lack_of_room(&self) -> bool {
-        let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self else {
+        let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self
+        else {
             return false;
         };
         matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
@@ -186,7 +187,6 @@ impl RunDirectory {
         let names = ["report.html", RESULTS, "samples.parquet", "requests.hdr", MACHINE];
         Ok(names.iter().map(|name| self.place.join(name)).collect())
     }
-
 }
 
 /// Writes a file of a run's folder beside its place and gives it its name when it is on disk.

@@ -92,11 +92,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         study: None,
         text: None,
         url: options.target.target.clone(),
-        base: Setting {
-            swept: BTreeMap::new(),
-            options: target_options(&options.target)?,
-            workloads: vec![workload],
-        },
+        base: Setting { swept: BTreeMap::new(), options: target_options(&options.target)?, workloads: vec![workload] },
         axes: Vec::new(),
         arms: vec![arm],
         run: RunPlan {

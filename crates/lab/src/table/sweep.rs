@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::units::MISSING;
 use crate::results::{Estimate, Finding, Interference, Interval, Knee, KneeLevel, Results, Scalability};
+use crate::units::MISSING;
 use crate::units::{duration_us, rate, significant};
 
 /// Throughput and tail latency of each workload, then interference, knees and scalability.
