@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::statistics::{Noise, Samples, compare_runs};
+use plimsoll_model::statistics::{Finding as Shown, Noise, Samples, compare_runs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -156,7 +156,12 @@ impl<'a, 'b> Pairs<'a, 'b> {
                 runs: other.runs.clone(),
                 throughput: throughput.ratio.map(Into::into),
                 finding: match throughput.ratio {
-                    Some(ratio) if one_request(base_cells, base, ratio.value) || one_request(cells, other, ratio.value) => {
+                    // Of what is not determined, not even that it is equal.
+                    Some(ratio)
+                        if throughput.finding != Shown::NotDetermined
+                            && (one_request(base_cells, base, ratio.value)
+                                || one_request(cells, other, ratio.value)) =>
+                    {
                         Finding::NoDifference
                     }
                     _ => throughput.finding.into(),

@@ -132,3 +132,6 @@ pub fn document(
     results.claims = analysis::judge(plan, &results, records);
     results
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,8 @@ impl Study<'_> {
         let mut text = String::from(
             "name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n\n[target]\n",
         );
-        let quoted = |value: &str| serde_json::Value::from(value).to_string();
+        // JSON's text in quotes is TOML's, but for a character that only TOML wants escaped.
+        let quoted = |value: &str| serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007f");
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
         line(format!("url = {}", quoted(self.url)));
         if !self.options.is_empty() {

@@ -153,7 +153,7 @@ fn other_workloads_and_machines_are_refused_unless_asked_for() {
     };
     check("scale = 0.1", "scale = 0.2", "olap.scale: 0.1 -> 0.2");
     check("clients = 4", "clients = 5", "oltp.clients: 4 -> 5");
-    check("clients = 4", "clients = 4\nthink = \"10ms\"", "oltp.think: ");
+    check("clients = 4", "clients = 4\nthink = \"exp 10ms\"", "oltp.think: ");
     check("kind = \"tpcc\"", "kind = \"rows\"", "oltp.kind: \"tpcc\" -> \"rows\"");
     check("repeats = 3", "repeats = 3\nmeasure = \"5s\"", "run.measure_s: 10.0 -> 5.0");
     check("repeats = 3", "repeats = 3\nwarmup = \"5s\"", "run.warmup: ");
