@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::statistics::{Noise, Samples, compare_runs};
+use plimsoll_model::statistics::{Finding as Shown, Noise, Samples, compare_runs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -131,11 +131,12 @@ impl<'a, 'b> Pairs<'a, 'b> {
             .collect();
         let samples = |of: &dyn Fn(usize, &WorkloadResult) -> Option<f64>| {
             let row = |cells: &Cells<'a>, cell: &Cell<'a>, row: usize| {
-                results(cells, cell).iter().map(|result| of(row, result)).collect::<Vec<_>>()
+                let runs = cell.runs.iter().map(|run| (cells.block(*run), of(row, cells.result(cell, *run))));
+                runs.collect::<Vec<_>>()
             };
             let base = pairs.iter().enumerate().map(|(number, (base, _))| row(base_cells, base, number));
             let other = pairs.iter().enumerate().map(|(number, (_, other))| row(cells, other, number));
-            [Samples::new(rectangle(base.collect())), Samples::new(rectangle(other.collect()))]
+            [in_blocks(base.collect()), in_blocks(other.collect())]
         };
         let speed = samples(&|row, result| Some(speed(result, costs[row].as_ref())));
         let latency = samples(&|_, result| result.latency_us.map(|latency| latency.mean));
@@ -157,8 +158,16 @@ impl<'a, 'b> Pairs<'a, 'b> {
                 runs: other.runs.clone(),
                 throughput: throughput.ratio.map(Into::into),
                 finding: match throughput.ratio {
+<<<<<<< HEAD
                     Some(ratio)
                         if one_request(base_cells, base, ratio.value) || one_request(cells, other, ratio.value) =>
+=======
+                    // Of what is not determined, not even that it is equal.
+                    Some(ratio)
+                        if throughput.finding != Shown::NotDetermined
+                            && (one_request(base_cells, base, ratio.value)
+                                || one_request(cells, other, ratio.value)) =>
+>>>>>>> labtests
                     {
                         Finding::NoDifference
                     }
@@ -182,11 +191,15 @@ fn results<'a>(cells: &Cells<'a>, cell: &Cell<'a>) -> Vec<&'a WorkloadResult> {
     cell.runs.iter().map(|run| cells.result(cell, *run)).collect()
 }
 
-/// Rows of one length: settings may have lost runs.
-fn rectangle(mut rows: Vec<Vec<Option<f64>>>) -> Vec<Vec<Option<f64>>> {
-    let length = rows.iter().map(Vec::len).max().unwrap_or(0);
-    rows.iter_mut().for_each(|row| row.resize(length, None));
-    rows
+/// Figures of runs, row by row, each with the block in which it ran; a row may lack some.
+fn in_blocks(rows: Vec<Vec<(usize, Option<f64>)>>) -> Samples {
+    let blocks = rows.iter().flatten().map(|(block, _)| block + 1).max().unwrap_or(0);
+    let row = |runs: Vec<(usize, Option<f64>)>| {
+        let mut row = vec![None; blocks];
+        runs.into_iter().for_each(|(block, figure)| row[block] = figure);
+        row
+    };
+    Samples::new(rows.into_iter().map(row).collect())
 }
 
 /// Less latency is faster.

@@ -53,7 +53,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
             set(format!("{}.{name}", workload.name), value.clone());
         }
         let clients = serde_json::to_value(&workload.clients).expect("plain data");
-        for (name, value) in clients.as_object().into_iter().flatten() {
+        // The seed of its clients is that of the run.
+        for (name, value) in clients.as_object().into_iter().flatten().filter(|(name, _)| *name != "seed") {
             set(format!("{}.{name}", workload.name), value.clone());
         }
     }
@@ -150,3 +151,6 @@ pub fn document(
     results.claims = analysis::judge(plan, &results, records);
     results
 }
+
+#[cfg(test)]
+mod tests;

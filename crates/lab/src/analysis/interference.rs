@@ -21,6 +21,7 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>) -> Vec<Interferen
             workload: cell.workload.to_owned(),
             ratio: ratio.into(),
             finding: match comparison.finding {
+                Shown::NotDetermined => Finding::NotDetermined,
                 _ if is_one_request(cells, cell, own[base], ratio.value) => Finding::NoDifference,
                 shown => shown.into(),
             },

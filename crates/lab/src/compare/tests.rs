@@ -1,1 +1,217 @@
-//! Tests.
+//! Runs put against runs of targets whose response is known.
+
+use super::*;
+use crate::analysis::made_up::{Noise, measure, plan, results};
+use crate::plan::Plan;
+use crate::results::Results;
+
+const RUN: &str = r#"
+name = "run"
+[target]
+options = { memory = 4 }
+[[workload]]
+name = "oltp"
+kind = "tpcc"
+clients = 4
+[[workload]]
+name = "olap"
+kind = "tpch"
+scale = 0.1
+[sweep]
+dop = "1..8"
+[run]
+repeats = 3
+"#;
+
+/// Throughput by setting and workload, times what the runs of this DOP are changed by, times noise.
+fn measured(plan: &Plan, seed: u64, deviation: f64, change: impl Fn(u64) -> f64) -> Results {
+    let mut noise = Noise::new(seed, deviation);
+    let records = measure(plan, |_, setting, workload| {
+        let dop = setting.swept["dop"].as_u64().expect("a number");
+        let truth = if workload == "oltp" { 5_000.0 } else { 30.0 * dop as f64 };
+        truth * change(dop) * noise.factor()
+    });
+    results(plan, &records)
+}
+
+fn run(text: &str, seed: u64) -> Results {
+    measured(&plan(text), seed, 0.02, |_| 1.0)
+}
+
+#[test]
+fn a_rerun_is_no_difference() {
+    let plan = plan(RUN);
+    for deviation in [0.05, 0.10] {
+        let (mut same, mut same_latency, mut count) = (0, 0, 0);
+        for trial in 0..20 {
+            let [base, other] = [2 * trial, 2 * trial + 1].map(|seed| measured(&plan, seed, deviation, |_| 1.0));
+            let comparison = compare(&base, &other, false).expect("they can be compared");
+            assert_eq!((comparison.points.len(), comparison.unmatched), (32, 0));
+            assert_eq!(comparison.differences, [""; 0]);
+            for point in &comparison.points {
+                same += usize::from(point.finding == Finding::NoDifference);
+                same_latency += usize::from(point.latency_finding == Finding::NoDifference);
+                count += 1;
+            }
+        }
+        let least = count * 95 / 100;
+        assert!(same >= least, "noise {deviation}: {same} of {count} points show no difference of throughput");
+        assert!(same_latency >= least, "noise {deviation}: {same_latency} of {count} show none of latency");
+    }
+}
+
+#[test]
+fn what_changed_is_found_where_it_changed() {
+    let plan = plan(RUN);
+    let (mut found, mut wrong, mut covered, mut changed) = (0, 0, 0, 0);
+    for trial in 0..20 {
+        let base = measured(&plan, 1_000 + trial, 0.05, |_| 1.0);
+        let other = measured(&plan, 2_000 + trial, 0.05, |dop| if dop <= 4 { 0.7 } else { 1.0 });
+        for point in compare(&base, &other, false).expect("they can be compared").points {
+            let ratio = point.throughput.expect("both ran");
+            if point.setting["dop"].as_u64() <= Some(4) {
+                changed += 1;
+                found += usize::from((point.finding, point.latency_finding) == (Finding::Slower, Finding::Slower));
+                covered += usize::from(ratio.low <= Some(0.7) && Some(0.7) <= ratio.high);
+                assert!(point.mean_latency.expect("both ran").value > 1.2);
+            } else {
+                wrong += usize::from(point.finding != Finding::NoDifference);
+            }
+        }
+    }
+    assert_eq!(changed, 320);
+    assert!(found >= 288, "{found} of {changed} changes were found");
+    assert!(covered >= 288, "{covered} of {changed} intervals cover the change");
+    assert!(wrong <= 16, "{wrong} of 320 differences were seen where there were none");
+}
+
+#[test]
+fn the_inverse_comparison_is_the_inverse() {
+    let plan = plan(RUN);
+    let base = measured(&plan, 1, 0.03, |_| 1.0);
+    let other = measured(&plan, 2, 0.03, |_| 1.5);
+    let (there, back) = (compare(&base, &other, false), compare(&other, &base, false));
+    for (there, back) in there.expect("compared").points.iter().zip(&back.expect("compared").points) {
+        assert_eq!((&there.setting, &there.arm, &there.workload), (&back.setting, &back.arm, &back.workload));
+        assert_eq!((there.finding, back.finding), (Finding::Faster, Finding::Slower));
+        assert_eq!((there.latency_finding, back.latency_finding), (Finding::Faster, Finding::Slower));
+        assert_eq!((&there.base_runs, &there.runs), (&back.runs, &back.base_runs));
+        let product = there.throughput.expect("both ran").value * back.throughput.expect("both ran").value;
+        // Queries are weighed with what they cost in the base, which is another run each time.
+        assert!((product - 1.0).abs() < 0.01, "{product}");
+    }
+}
+
+#[test]
+fn every_point_names_its_runs() {
+    let (base, other) = (run(RUN, 1), run(&RUN.replace("repeats = 3", "repeats = 5"), 2));
+    for point in compare(&base, &other, false).expect("they can be compared").points {
+        assert_eq!((point.base_runs.len(), point.runs.len()), (3, 5));
+        for (results, runs) in [(&base, &point.base_runs), (&other, &point.runs)] {
+            for run in runs {
+                let of_run = &results.points[*run];
+                assert!(of_run.setting == point.setting && of_run.arm == point.arm && !of_run.is_again);
+            }
+        }
+        if point.workload == "oltp" {
+            let mean = |results: &Results, runs: &[usize]| {
+                let of_run = |run: &usize| results.points[*run].workloads[0].throughput_per_s;
+                runs.iter().map(of_run).sum::<f64>() / runs.len() as f64
+            };
+            let ratio = mean(&other, &point.runs) / mean(&base, &point.base_runs);
+            assert!((point.throughput.expect("both ran").value - ratio).abs() < 1e-9);
+        }
+    }
+}
+
+#[test]
+fn target_options_repeats_and_swept_values_may_differ() {
+    let check = |from: &str, to: &str, differs: &[&str], points: usize, unmatched: usize| {
+        let comparison = compare(&run(RUN, 1), &run(&RUN.replace(from, to), 2), false);
+        let comparison = comparison.unwrap_or_else(|error| panic!("{to}: {error}"));
+        assert_eq!(comparison.differences, differs, "{to}");
+        assert_eq!((comparison.points.len(), comparison.unmatched), (points, unmatched), "{to}");
+    };
+    check("memory = 4", "memory = 8", &["target.memory: \"4\" -> \"8\""], 32, 0);
+    check("{ memory = 4 }", "{}", &["target.memory: \"4\" -> nothing"], 32, 0);
+    check("repeats = 3", "repeats = 2", &["run.repeats: 3 -> 2"], 32, 0);
+    check("repeats = 3", "repeats = 3\nseed = 8", &["run.seed: 7 -> 8"], 32, 0);
+    // Five of eight values in common, and four workloads in three arms at each: three left there, one here.
+    check("\"1..8\"", "[4, 5, 6, 7, 8, 9]", &["sweep.dop: [1,2,3,4,5,6,7,8] -> [4,5,6,7,8,9]"], 20, 16);
+}
+
+#[test]
+fn other_workloads_and_machines_are_refused_unless_asked_for() {
+    let base = run(RUN, 1);
+    let check = |from: &str, to: &str, expect: &str| {
+        let other = run(&RUN.replace(from, to), 2);
+        let error = compare(&base, &other, false).expect_err(to);
+        assert!(matches!(&error, CompareError::Workloads(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(expect) && text.contains("--anyway"), "{text}");
+        assert!(!compare(&base, &other, true).expect("asked for").points.is_empty());
+    };
+    check("scale = 0.1", "scale = 0.2", "olap.scale: 0.1 -> 0.2");
+    check("clients = 4", "clients = 5", "oltp.clients: 4 -> 5");
+    check("clients = 4", "clients = 4\nthink = \"exp 10ms\"", "oltp.think: ");
+    check("kind = \"tpcc\"", "kind = \"rows\"", "oltp.kind: \"tpcc\" -> \"rows\"");
+    check("repeats = 3", "repeats = 3\nmeasure = \"5s\"", "run.measure_s: 10.0 -> 5.0");
+    check("repeats = 3", "repeats = 3\nwarmup = \"5s\"", "run.warmup: ");
+    check("repeats = 3", "repeats = 3\nreload = \"never\"", "run.reload: \"when-grown\" -> \"never\"");
+
+    let mut elsewhere = run(RUN, 2);
+    elsewhere.machine.cpu_model = "a faster one".to_owned();
+    elsewhere.machine_fingerprint = "other".to_owned();
+    let error = compare(&base, &elsewhere, false).expect_err("another machine").to_string();
+    assert!(error.contains("a faster one, other") && error.contains(&base.machine.cpu_model), "{error}");
+    assert_eq!(compare(&base, &elsewhere, true).expect("asked for").points.len(), 32);
+}
+
+#[test]
+fn nothing_in_common_is_an_error() {
+    let other = run(&RUN.replace("\"1..8\"", "[9, 10]"), 2);
+    assert_eq!(compare(&run(RUN, 1), &other, false).err(), Some(CompareError::NothingInCommon));
+}
+
+#[test]
+fn points_without_a_valid_run_are_unmatched() {
+    let (base, mut other) = (run(RUN, 1), run(RUN, 2));
+    for point in other.points.iter_mut().filter(|point| point.arm == "together" && point.setting["dop"] == 8) {
+        point.valid = false;
+    }
+    let comparison = compare(&base, &other, false).expect("the rest can be compared");
+    assert_eq!((comparison.points.len(), comparison.unmatched), (30, 4));
+}
+
+/// A run that is lost from the middle of a series leaves the others in the blocks in which they ran.
+#[test]
+fn a_lost_run_does_not_move_the_others_to_another_block() {
+    let plan = plan(RUN);
+    let drift = [1.0, 1.5, 2.0];
+    let drifting = |seed: u64| {
+        let mut noise = Noise::new(seed, 0.001);
+        let records = measure(&plan, |id, _, _| 1_000.0 * drift[id.repeat as usize - 1] * noise.factor());
+        results(&plan, &records)
+    };
+    let (base, mut other) = (drifting(1), drifting(2));
+    for point in other.points.iter_mut().filter(|point| point.repeat == 1 && point.setting["dop"] == 3) {
+        point.valid = false;
+    }
+    for point in compare(&base, &other, false).expect("they can be compared").points {
+        let ratio = point.throughput.expect("both ran");
+        let is_hit = point.setting["dop"] == 3 && point.workload == "oltp";
+        assert!(!is_hit || (ratio.value - 1.75 / 1.5).abs() < 0.01, "{ratio:?}");
+        assert_eq!(point.finding, Finding::NoDifference, "the drift of three blocks hides it: {ratio:?}");
+    }
+}
+
+#[test]
+fn runs_without_repeats_cannot_tell() {
+    let once = RUN.replace("repeats = 3", "repeats = 1");
+    for (a, b) in [(&*once, &*once), (RUN, &*once), (&*once, RUN)] {
+        for point in compare(&run(a, 1), &run(b, 2), false).expect("they can be compared").points {
+            let ratio = point.throughput.expect("both ran");
+            assert_eq!((point.finding, ratio.low, ratio.high), (Finding::NotDetermined, None, None));
+        }
+    }
+}

@@ -26,8 +26,7 @@ scale = 0.001
 name = "texts"
 kind = "rows"
 scale = 0.001
-columns = "text"
-updates = 1.0
+parameters = { columns = "text", updates = 1.0 }
 [sweep]
 dop = [1, 2]
 [run]

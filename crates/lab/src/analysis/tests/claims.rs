@@ -53,14 +53,13 @@ fn clear_claims_are_sure_and_close_ones_are_not() {
 #[test]
 fn knees_can_be_claimed() {
     let claims = judged(
-        &["knee(dop, 0.9, standard) <= 5", "knee(dop, 0.95, pabort) <= 2", "knee(dop, 0.5, pow) <= 3"],
+        &["knee(dop, 0.9, standard) <= 5", "knee(dop, 0.95, pabort) <= 2", "knee(dop, 0.9, pow) == 4"],
         3,
         |_| {},
     );
     assert_eq!((claims[0].holds, claims[0].confidence), (Some(true), Some(1.0)), "{:?}", claims[0]);
     assert_eq!((claims[1].holds, claims[1].confidence), (Some(false), Some(0.0)), "{:?}", claims[1]);
-    assert_eq!((claims[2].holds, claims[2].confidence), (None, None));
-    assert_eq!(claims[2].why_not.as_deref(), Some("no knee for 0.5 was looked for along dop; there are 0.9 and 0.95"));
+    assert_eq!((claims[2].holds, claims[2].confidence), (Some(true), Some(1.0)), "{:?}", claims[2]);
 }
 
 #[test]
@@ -80,10 +79,13 @@ fn what_was_not_measured_is_neither_true_nor_false() {
         },
     );
     assert_eq!(claims[0].holds, None);
-    assert_eq!(claims[0].why_not.as_deref(), Some("there is no valid run of alone:oltp at dop=8, policy=\"pow\""));
+    let is_told = |claim: &ClaimResult, why: &str| {
+        assert!(claim.why_not.as_deref().is_some_and(|told| told.ends_with(why)), "{claim:?}");
+    };
+    is_told(&claims[0], "there is no valid run of alone:oltp at dop=8, policy=\"pow\"");
     assert_eq!((claims[1].holds, claims[1].confidence), (None, None));
     assert_eq!((claims[2].holds, claims[2].confidence), (Some(true), Some(1.0)));
-    assert_eq!(claims[3].why_not.as_deref(), Some("400 requests are too few for a p999"));
+    is_told(&claims[3], "400 requests are too few for a p999");
 }
 
 #[test]

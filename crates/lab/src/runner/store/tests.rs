@@ -125,7 +125,7 @@ fn made(schema: &'static Schema, writes: Writes) -> Made {
 #[test]
 fn data_is_loaded_anew_by_what_was_written_and_what_was_asked() {
     let check = |reload, writes, expect: [&str; 3]| {
-        assert_eq!(loads(vec![made(&SHOP, writes)], reload, &[&[0]; 3]), expect, "{reload:?} {writes:?}");
+        assert_eq!(loads(vec![made(&SHOP, writes)], reload, &[&[0][..]; 3]), expect, "{reload:?} {writes:?}");
     };
     let (once, always) = (["0", "", ""], ["0"; 3]);
     check(Reload::WhenGrown, Writes::Nothing, once);

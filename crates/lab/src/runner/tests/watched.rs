@@ -17,7 +17,8 @@ use crate::targets::Targets;
 pub(super) struct Watched {
     /// Whether it does not open.
     pub closed: bool,
-    seen: Arc<Mutex<Seen>>,
+    /// What was done to it.
+    pub seen: Arc<Mutex<Seen>>,
 }
 
 /// What was done to a target.
