@@ -10,6 +10,8 @@ mod estimates;
 mod figures;
 mod interference;
 mod knees;
+#[cfg(test)]
+pub(crate) mod made_up;
 mod noise;
 mod scalability;
 
@@ -99,3 +101,6 @@ impl From<plimsoll_model::statistics::Interval> for Interval {
         Interval { value: interval.value, low: interval.low, high: interval.high }
     }
 }
+
+#[cfg(test)]
+mod tests;

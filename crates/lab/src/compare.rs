@@ -193,3 +193,6 @@ fn inverse(finding: Finding) -> Finding {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

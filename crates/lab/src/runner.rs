@@ -32,6 +32,7 @@ use crate::record::{RunId, RunRecord};
 use crate::targets::Targets;
 use observer::SensorObserver;
 pub use order::Selection;
+use search::Rounds;
 use store::Store;
 pub use store::StoreError;
 
@@ -137,9 +138,9 @@ impl<'a> Runner<'a> {
     ) -> Result<Outcome, RunError> {
         let mut records = done;
         let mut finished: BTreeSet<RunId> = records.iter().map(|record| record.id).collect();
-        let mut round = 0;
-        while let Some(batch) = search::next_batch(self.plan, selection, &records, round) {
-            let wanted: Vec<RunId> = batch.into_iter().filter(|id| !finished.contains(id)).collect();
+        let mut rounds = Rounds::default();
+        while let Some(round) = rounds.next(self.plan, selection, &records) {
+            let wanted: Vec<RunId> = round.into_iter().filter(|id| !finished.contains(id)).collect();
             for (position, id) in wanted.iter().enumerate() {
                 let left = wanted.len() - position;
                 if watch.stop.load(Ordering::Relaxed) {
@@ -156,7 +157,6 @@ impl<'a> Runner<'a> {
                     }
                 }
             }
-            round += 1;
         }
         Ok(Outcome { records, stopped: false, left: 0 })
     }
@@ -235,3 +235,6 @@ fn run_name(setting: &Setting, arm: &Arm, repeat: u32) -> String {
     });
     format!("{}{}, repeat {repeat}", swept.collect::<String>(), arm.name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,3 +58,6 @@ impl Study<'_> {
         text
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Which runs come next: the whole grid at once, or round by round those that a search for the knee asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
@@ -10,9 +10,31 @@ use super::order::{Selection, in_groups, order};
 use crate::plan::{Plan, Search};
 use crate::record::{RunId, RunRecord};
 
-/// The runs of a round, in the order in which they run; `None` when there are no further rounds. What it asks for follows
-/// from the plan and what the rounds before have left, so that an experiment that is resumed goes on as it would have.
-pub(super) fn next_batch(plan: &Plan, selection: &Selection, records: &[RunRecord], round: u64) -> Option<Vec<RunId>> {
+/// The rounds of a plan, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// How many there were.
+    count: u64,
+    /// What they asked for.
+    asked: BTreeSet<RunId>,
+}
+
+impl Rounds {
+    /// The runs of the next round, in the order in which they run, those that are among the `records` included; `None` when
+    /// there are no further rounds. Every run that the rounds before asked for must be among the records.
+    ///
+    /// A round follows from the plan and from what the rounds before have left, and from no other record: so an experiment
+    /// that was killed in the middle of a round goes on as it would have.
+    pub(super) fn next(&mut self, plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Option<Vec<RunId>> {
+        let known: Vec<&RunRecord> = records.iter().filter(|record| self.asked.contains(&record.id)).collect();
+        let round = next_batch(plan, selection, &known, self.count)?;
+        self.asked.extend(&round);
+        self.count += 1;
+        Some(round)
+    }
+}
+
+fn next_batch(plan: &Plan, selection: &Selection, records: &[&RunRecord], round: u64) -> Option<Vec<RunId>> {
     match plan.run.search {
         Search::Grid if round == 0 => {
             let settings: Vec<usize> = (0..plan.setting_count().unwrap_or(usize::MAX)).collect();
@@ -28,7 +50,7 @@ pub(super) fn next_batch(plan: &Plan, selection: &Selection, records: &[RunRecor
 
 /// What the searches along the one numeric axis ask for: one search for each arm and workload, at every value of the
 /// other axes. A run serves all workloads of its arm.
-fn asked_for(plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Vec<RunId> {
+fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<RunId> {
     let numeric = plan.axes.iter().position(|axis| axis.numbers().is_some());
     let axis = numeric.expect("a plan that searches for a knee has a numeric axis");
     let allocations = plan.axes[axis].numbers().expect("it is numeric");
@@ -58,7 +80,7 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Vec<R
             }
             for (index, count) in wanted {
                 let setting = start + index * stride;
-                let is_cell = |record: &&RunRecord| record.id.setting == setting && record.id.arm == arm;
+                let is_cell = |record: &&&RunRecord| record.id.setting == setting && record.id.arm == arm;
                 let done = records.iter().filter(is_cell).map(|record| record.id.repeat).max().unwrap_or(0);
                 let repeats = done + 1..=done + count as u32;
                 runs.extend(repeats.map(|repeat| RunId { setting, arm, repeat, is_again: false }));
@@ -89,3 +111,6 @@ fn data(plan: &Plan, setting: usize) -> String {
     });
     data.collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,3 +187,6 @@ impl Reload {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

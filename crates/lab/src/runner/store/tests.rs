@@ -1,0 +1,167 @@
+//! Which runs load data, by what runs before them have done to it.
+
+use std::sync::atomic::AtomicBool;
+
+use plimsoll_workload::benchmark::{CheckLine, Client};
+use plimsoll_workload::memory::MemoryDatabase;
+use serde_json::Value;
+
+use super::*;
+use crate::plan::PlannedWorkload;
+
+static SHOP: Schema = Schema { name: "shop", tables: &[] };
+static HALL: Schema = Schema { name: "hall", tables: &[] };
+
+/// A benchmark that is loaded and otherwise only said to have run.
+struct Made {
+    schema: &'static Schema,
+    writes: Writes,
+    refuses: bool,
+}
+
+impl Benchmark for Made {
+    fn name(&self) -> &'static str {
+        "made"
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.schema
+    }
+
+    fn data(&self) -> String {
+        self.schema.name.to_owned()
+    }
+
+    fn writes(&self) -> Writes {
+        self.writes
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn is_analytical(&self) -> bool {
+        false
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        if self.refuses {
+            return Err(DatabaseError::Failed("disk full".to_owned()).into());
+        }
+        database.create(self.schema)?;
+        progress.step(1, 1, "table")
+    }
+
+    fn client(&self, _: usize) -> Box<dyn Client> {
+        unreachable!("nothing is driven here")
+    }
+
+    fn check(&self, _: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        Ok(Vec::new())
+    }
+}
+
+struct Memory;
+
+impl Targets for Memory {
+    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn option_names(&self, _: &str) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+        Ok(Box::new(MemoryDatabase::new()))
+    }
+}
+
+/// Workloads called after the positions of their benchmarks.
+fn setting(count: usize) -> Setting {
+    let workload = |number: usize| PlannedWorkload {
+        name: number.to_string(),
+        kind: "made".to_owned(),
+        scale: 1.0,
+        parameters: BTreeMap::new(),
+        clients: Default::default(),
+    };
+    Setting { swept: BTreeMap::new(), options: BTreeMap::new(), workloads: (0..count).map(workload).collect() }
+}
+
+/// Runs arms one after the other; tells which workloads were loaded before each.
+fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
+    let benchmarks: Vec<Box<dyn Benchmark>> = benchmarks.into_iter().map(|made| Box::new(made) as _).collect();
+    let mut store = Store::new(&Memory, "memory:");
+    let stop = AtomicBool::new(false);
+    let run = |arm: &&[usize]| {
+        let mut loaded = String::new();
+        let mut progress = |progress: RunProgress<'_>| {
+            if let RunProgress::Loading { workload, .. } = progress {
+                loaded.push_str(workload);
+            }
+        };
+        let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+        let prepared = store.prepare(&setting(benchmarks.len()), &benchmarks, arm, reload, &mut watch);
+        prepared.unwrap_or_else(|error| panic!("{error}"));
+        arm.iter().for_each(|member| store.has_run(benchmarks[*member].as_ref()));
+        loaded
+    };
+    arms.iter().map(run).collect()
+}
+
+fn made(schema: &'static Schema, writes: Writes) -> Made {
+    Made { schema, writes, refuses: false }
+}
+
+#[test]
+fn data_is_loaded_anew_by_what_was_written_and_what_was_asked() {
+    let check = |reload, writes, expect: [&str; 3]| {
+        assert_eq!(loads(vec![made(&SHOP, writes)], reload, &[&[0]; 3]), expect, "{reload:?} {writes:?}");
+    };
+    let (once, always) = (["0", "", ""], ["0"; 3]);
+    check(Reload::WhenGrown, Writes::Nothing, once);
+    check(Reload::WhenGrown, Writes::InPlace, once);
+    check(Reload::WhenGrown, Writes::Grows, always);
+    check(Reload::WhenWritten, Writes::Nothing, once);
+    check(Reload::WhenWritten, Writes::InPlace, always);
+    check(Reload::WhenWritten, Writes::Grows, always);
+    check(Reload::Never, Writes::Nothing, once);
+    check(Reload::Never, Writes::Grows, once);
+}
+
+#[test]
+fn only_a_run_that_uses_grown_data_loads_it() {
+    let benchmarks = || vec![made(&SHOP, Writes::Grows), made(&HALL, Writes::Nothing)];
+    let arms: [&[usize]; 7] = [&[1], &[0], &[1], &[1], &[0, 1], &[1], &[0]];
+    assert_eq!(loads(benchmarks(), Reload::WhenGrown, &arms), ["1", "0", "", "", "0", "", "0"]);
+}
+
+#[test]
+fn a_reader_of_data_that_another_workload_made_grow_finds_it_as_loaded() {
+    let benchmarks = || vec![made(&SHOP, Writes::Grows), made(&SHOP, Writes::Nothing)];
+    let arms: [&[usize]; 5] = [&[0], &[1], &[1], &[0, 1], &[1]];
+    assert_eq!(loads(benchmarks(), Reload::WhenGrown, &arms), ["0", "1", "", "", "1"]);
+}
+
+#[test]
+fn what_stops_or_refuses_is_told() {
+    let check = |refuses: bool, expect: &str| {
+        let benchmarks: Vec<Box<dyn Benchmark>> = vec![Box::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
+        let stop = AtomicBool::new(true);
+        let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+        let mut store = Store::new(&Memory, "memory:");
+        let error = store.prepare(&setting(1), &benchmarks, &[0], Reload::Never, &mut watch).expect_err(expect);
+        assert_eq!(error.to_string(), expect);
+    };
+    check(false, "stopped while loading");
+    check(true, "loading 0: disk full");
+}

@@ -1,0 +1,148 @@
+//! The reference database as a target, which notes what is done to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use arrow::record_batch::RecordBatch;
+use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
+use plimsoll_workload::memory::MemoryDatabase;
+use plimsoll_workload::schema::{Schema, TableId};
+use serde_json::Value;
+
+use crate::targets::Targets;
+
+/// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot; under the policy
+/// `broken` no client can connect.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// Whether it does not open.
+    pub closed: bool,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What was done to a target.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// How often it was opened.
+    pub opened: usize,
+    /// How often tables were loaded, by schema.
+    pub loaded: BTreeMap<&'static str, usize>,
+    /// Each session, in the order in which they were opened.
+    pub sessions: Vec<SessionSeen>,
+}
+
+/// What a session found.
+#[derive(Debug, Clone)]
+pub(super) struct SessionSeen {
+    /// Whose tables it is for.
+    pub schema: &'static str,
+    /// Rows in the table that tells how much data there is: orders or pairs.
+    pub rows: u64,
+    /// Schemas that have tables.
+    pub present: BTreeSet<&'static str>,
+    /// The options in force.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Watched {
+    /// What was done so far.
+    pub(super) fn seen(&self) -> Seen {
+        self.seen.lock().expect("nobody panicked").clone()
+    }
+}
+
+impl Targets for Watched {
+    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn option_names(&self, _: &str) -> Vec<&'static str> {
+        vec!["dop", "policy"]
+    }
+
+    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+        BTreeMap::new()
+    }
+
+    fn open(&self, _: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+        if self.closed {
+            return Err("the door is locked".to_owned());
+        }
+        self.seen.lock().expect("nobody panicked").opened += 1;
+        let opened = Opened { options: options.clone(), present: BTreeSet::new() };
+        Ok(Box::new(WatchedDatabase {
+            database: MemoryDatabase::new(),
+            seen: Arc::clone(&self.seen),
+            opened: Mutex::new(opened),
+        }))
+    }
+}
+
+struct WatchedDatabase {
+    database: MemoryDatabase,
+    seen: Arc<Mutex<Seen>>,
+    opened: Mutex<Opened>,
+}
+
+struct Opened {
+    options: BTreeMap<String, String>,
+    present: BTreeSet<&'static str>,
+}
+
+impl WatchedDatabase {
+    fn rows(&self, schema: &Schema) -> Result<u64, DatabaseError> {
+        let table = schema.tables.iter().position(|table| ["orders", "pairs"].contains(&table.name));
+        let mut rows = 0;
+        self.database.scan(schema, table.expect("a schema of these tests"), &mut |_| rows += 1)?;
+        Ok(rows)
+    }
+}
+
+impl Database for WatchedDatabase {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.opened.lock().expect("nobody panicked").present.insert(schema.name);
+        self.database.create(schema)
+    }
+
+    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.opened.lock().expect("nobody panicked").present.remove(schema.name);
+        self.database.drop_tables(schema)
+    }
+
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        self.database.load(schema, table, batch)
+    }
+
+    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        *self.seen.lock().expect("nobody panicked").loaded.entry(schema.name).or_default() += 1;
+        self.database.finish_load(schema)
+    }
+
+    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        let rows = self.rows(schema)?;
+        let opened = self.opened.lock().expect("nobody panicked");
+        if opened.options.get("policy").is_some_and(|policy| policy == "broken") {
+            return Err(DatabaseError::Failed("no such table".to_owned()));
+        }
+        let (present, options) = (opened.present.clone(), opened.options.clone());
+        let session = SessionSeen { schema: schema.name, rows, present, options };
+        self.seen.lock().expect("nobody panicked").sessions.push(session);
+        self.database.session(schema)
+    }
+
+    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.database.refresh(schema)
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        if name != "dop" {
+            return Ok(OptionChange::NeedsReopening);
+        }
+        self.opened.lock().expect("nobody panicked").options.insert(name.to_owned(), value.to_owned());
+        Ok(OptionChange::Applied)
+    }
+}
