@@ -152,6 +152,7 @@ fn parts(page: &Page) -> Vec<(String, String, Markup)> {
         part("time-share", "Where time goes", time_share::section_of(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
         part("counters", "Counters", counts::counters(page)),
+        part("top-down", "Top-down", counts::top_down(page)),
         part("noise", "Noise floor", noise::section_of(page)),
         part("checks", "Checks", setup::checks(page)),
         part("runs", "Every run", runs::section_of(page)),
