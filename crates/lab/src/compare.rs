@@ -158,16 +158,11 @@ impl<'a, 'b> Pairs<'a, 'b> {
                 runs: other.runs.clone(),
                 throughput: throughput.ratio.map(Into::into),
                 finding: match throughput.ratio {
-<<<<<<< HEAD
-                    Some(ratio)
-                        if one_request(base_cells, base, ratio.value) || one_request(cells, other, ratio.value) =>
-=======
                     // Of what is not determined, not even that it is equal.
                     Some(ratio)
                         if throughput.finding != Shown::NotDetermined
                             && (one_request(base_cells, base, ratio.value)
                                 || one_request(cells, other, ratio.value)) =>
->>>>>>> labtests
                     {
                         Finding::NoDifference
                     }
