@@ -1,5 +1,7 @@
 //! How far the runs of one workload scatter, pooled over all of its settings and arms.
 
+use std::collections::BTreeMap;
+
 use plimsoll_model::statistics::{self, Noise, Samples};
 
 use super::cells::{Cell, Cells, key};
@@ -29,25 +31,21 @@ impl<'a> WorkloadNoise<'a> {
         let blocks = blocks.max().unwrap_or(0);
         let repeated = own.iter().enumerate().filter(|(_, cell)| !cell.again.is_empty());
         let repeated: Vec<usize> = repeated.map(|(row, _)| row).collect();
-        let rows = |figure: &dyn Fn(&Cell<'a>, &WorkloadResult) -> f64| {
-            let row = |cell: &Cell<'a>, runs: &[usize]| {
+        let rows = |figure: &dyn Fn(usize, &WorkloadResult) -> f64| {
+            let row = |position: usize, runs: &[usize]| {
                 let mut row = vec![None; blocks];
                 for run in runs {
-                    row[cells.block(*run)] = Some(figure(cell, cells.result(cell, *run)));
+                    row[cells.block(*run)] = Some(figure(position, cells.result(own[position], *run)));
                 }
                 row
             };
-            let first = own.iter().map(|cell| row(cell, &cell.runs));
-            let again = repeated.iter().map(|position| row(own[*position], &own[*position].again));
+            let first = own.iter().enumerate().map(|(position, cell)| row(position, &cell.runs));
+            let again = repeated.iter().map(|position| row(*position, &own[*position].again));
             Samples::new(first.chain(again).collect())
         };
-        let costs: Vec<Option<Costs>> = own.iter().map(|cell| costs(cells, &own, cell)).collect();
-        let costs_of = |cell: &Cell<'a>| {
-            let position = own.iter().position(|other| std::ptr::eq(*other, cell)).expect("it is one of them");
-            costs[position].as_ref()
-        };
+        let costs = costs(cells, &own);
         let throughput = rows(&|_, result| result.throughput_per_s);
-        let speed = rows(&|cell, result| speed(result, costs_of(cell)));
+        let speed = rows(&|position, result| speed(result, costs[position].as_ref()));
         let pairs = repeated.iter().enumerate().map(|(number, first)| (*first, own.len() + number)).collect();
         let (throughput_noise, speed_noise) = (Noise::of(&throughput), Noise::of(&speed));
         WorkloadNoise { workload, throughput, throughput_noise, speed, speed_noise, pairs }
@@ -69,17 +67,21 @@ impl<'a> WorkloadNoise<'a> {
     }
 }
 
-/// What a request of each kind costs, from the workload alone at the same setting; where it did not run alone, from the
-/// cell itself. `None` if some kind that ran at this setting has no known cost, or cost does not matter: then plain
-/// throughput is compared.
-fn costs(cells: &Cells<'_>, own: &[&Cell<'_>], cell: &Cell<'_>) -> Option<Costs> {
-    let setting = key(cell.setting);
-    let siblings: Vec<&&Cell<'_>> = own.iter().filter(|other| key(other.setting) == setting).collect();
-    let alone = siblings.iter().find(|other| other.arm == format!("alone:{}", cell.workload));
-    let results = |cell: &Cell<'_>| cell.runs.iter().map(|run| cells.result(cell, *run)).collect::<Vec<_>>();
-    let all: Vec<_> = match alone {
-        Some(_) => siblings.iter().flat_map(|sibling| results(sibling)).collect(),
-        None => results(cell),
-    };
-    Costs::of(&results(alone.map_or(cell, |alone| alone)), &all)
+/// What a request of each kind costs in each cell, from the workload alone at the same setting; where it did not run
+/// alone, from the cell itself. `None` if some kind that ran at this setting, its second runs included, has no known
+/// cost, or cost does not matter: then plain throughput is compared.
+fn costs(cells: &Cells<'_>, own: &[&Cell<'_>]) -> Vec<Option<Costs>> {
+    let mut settings: BTreeMap<String, Vec<&Cell<'_>>> = BTreeMap::new();
+    for cell in own {
+        settings.entry(key(cell.setting)).or_default().push(cell);
+    }
+    let results = |runs: &[usize], cell: &Cell<'_>| runs.iter().map(|run| cells.result(cell, *run)).collect::<Vec<_>>();
+    let costs = own.iter().map(|cell| {
+        let siblings = &settings[&key(cell.setting)];
+        let alone = siblings.iter().find(|other| other.arm == format!("alone:{}", cell.workload));
+        let (base, compared) = alone.map_or((*cell, vec![*cell]), |alone| (*alone, siblings.clone()));
+        let all = compared.iter().flat_map(|cell| [results(&cell.runs, cell), results(&cell.again, cell)]);
+        Costs::of(&results(&base.runs, base), &all.flatten().collect::<Vec<_>>())
+    });
+    costs.collect()
 }

@@ -286,6 +286,22 @@ fn the_noise_floor_rests_on_every_repeat_and_on_the_setting_that_ran_twice() {
     assert!(is_near(told, apart[0].max(apart[1])), "{told} {apart:?}");
 }
 
+/// A kind of query that ran only in a second run (A/A) has no known cost: then all runs are told in requests per second,
+/// not some of them in seconds of work.
+#[test]
+fn second_runs_are_measured_in_the_unit_of_the_first() {
+    let (_, _, results) = study(3, 9, 0.01, |record| {
+        if record.id.is_again && record.point.arm == "alone:olap" {
+            let transactions = &mut record.point.workloads[0].transactions;
+            let part = transactions["q6"].clone();
+            transactions.insert("q9".to_owned(), part);
+        }
+    });
+    let floor = &results.noise_floor["olap"];
+    assert!(floor.repeated_setting.expect("one ran twice") < 0.05, "{floor:?}");
+    assert!(floor.deviation.expect("repeated") < 0.05, "{floor:?}");
+}
+
 #[test]
 fn one_repeat_tells_no_spread() {
     let (_, _, results) = study(1, 8, 0.02, |_| {});
