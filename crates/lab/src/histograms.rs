@@ -108,14 +108,18 @@ pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()
                 for (name, Latencies(histogram)) in histograms {
                     let tag = tag(&format!("run={number};workload={};{part}={name}", workload.workload));
                     let tag = Tag::new(&tag).expect("what a tag must not hold was replaced");
-                    let (start, length) = (Duration::from_secs_f64(run.at_s), Duration::from_secs_f64(run.window_s));
-                    let written = log.write_histogram(histogram, start, length, Some(tag));
+                    let written = log.write_histogram(histogram, time(run.at_s), time(run.window_s), Some(tag));
                     written.map_err(|error| io::Error::other(format!("{error:?}")))?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Seconds as a length of time. Those of a journal that somebody has edited may be none.
+fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// A tag ends at a comma, a space or a line's end.

@@ -45,7 +45,8 @@ impl<'a> Cells<'a> {
                     cells.len() - 1
                 });
                 let cell = &mut cells[position];
-                match point.valid && result.throughput_per_s.is_finite() {
+                // Of a file that somebody has edited, what is no throughput is left out.
+                match point.valid && result.throughput_per_s >= 0.0 && result.throughput_per_s.is_finite() {
                     false => cell.left_out.push(number),
                     true if point.is_again => cell.again.push(number),
                     true => cell.runs.push(number),

@@ -51,7 +51,8 @@ fn mean_latencies(repeats: &[&WorkloadResult]) -> BTreeMap<String, f64> {
         *total += latency.mean * part.completed as f64;
         *count += part.completed as f64;
     }
-    sums.into_iter().map(|(kind, (total, count))| (kind.to_owned(), total / count)).collect()
+    let some = sums.into_iter().filter(|(_, (_, count))| *count > 0.0);
+    some.map(|(kind, (total, count))| (kind.to_owned(), total / count)).collect()
 }
 
 #[cfg(test)]
