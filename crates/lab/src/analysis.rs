@@ -75,13 +75,13 @@ const RESAMPLES: u64 = 200;
 pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<ClaimResult> {
     let measured = RunFigures::new(plan, results, records);
     let is_repeated = results.estimates.iter().any(|estimate| estimate.runs.len() > 1);
+    let resamples = if is_repeated && !plan.claims.is_empty() { RESAMPLES } else { 0 };
+    let resampled: Vec<RunFigures<'_>> =
+        (0..resamples).map(|number| measured.resampled(plan.run.seed.wrapping_add(number))).collect();
     let judged = plan.claims.iter().map(|claim| {
         let Evaluation { holds, value, why_not } = claim.evaluate(plan, &measured);
         let confidence = (is_repeated && holds.is_some()).then(|| {
-            let held = (0..RESAMPLES).filter(|number| {
-                let resampled = measured.resampled(plan.run.seed.wrapping_add(*number));
-                claim.evaluate(plan, &resampled).holds == Some(true)
-            });
+            let held = resampled.iter().filter(|other| claim.evaluate(plan, *other).holds == Some(true));
             held.count() as f64 / RESAMPLES as f64
         });
         ClaimResult {

@@ -16,7 +16,7 @@ use crate::results::{self, Results, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
 /// Figures of an experiment's runs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
@@ -53,7 +53,7 @@ impl<'a> RunFigures<'a> {
             }
             runs.insert(*cell, drawn);
         }
-        RunFigures { runs, is_resampled: true, ..self.clone() }
+        RunFigures { plan: self.plan, results: self.results, runs, is_resampled: true }
     }
 
     /// The runs of a cell, which are not none.

@@ -3,7 +3,7 @@
 use plimsoll_model::knee::{self, SHARES};
 use plimsoll_model::statistics::Samples;
 
-use super::cells::{Cell, Cells, SettingValues, key};
+use super::cells::{Cell, Cells, SettingValues};
 use super::noise::WorkloadNoise;
 use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis};
 use crate::summary::equal_mix::{Costs, speed};
@@ -35,7 +35,7 @@ pub(super) fn curves<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &str) -
     for (row, cell) in cells.of_workload(workload).enumerate().filter(|(_, cell)| !cell.runs.is_empty()) {
         let mut setting = cell.setting.clone();
         let Some(value) = setting.remove(axis).and_then(|value| value.as_f64()) else { continue };
-        let found = curves.iter().position(|curve| curve.arm == cell.arm && key(&curve.setting) == key(&setting));
+        let found = curves.iter().position(|curve| curve.arm == cell.arm && curve.setting == setting);
         let position = found.unwrap_or_else(|| {
             curves.push(Curve { setting, arm: cell.arm, cells: Vec::new() });
             curves.len() - 1
