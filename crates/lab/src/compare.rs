@@ -139,17 +139,19 @@ impl<'a, 'b> Pairs<'a, 'b> {
             [in_blocks(base.collect()), in_blocks(other.collect())]
         };
         let speed = samples(&|row, result| Some(speed(result, costs[row].as_ref())));
-        let latency = samples(&|_, result| result.latency_us.map(|latency| latency.mean));
+        let latency = samples(&|_, result| result.latency_us.map(|latency| latency.mean).filter(|mean| *mean >= 0.0));
         Pairs { pairs, speed, latency }
     }
 
     fn compare(&self, base_cells: &Cells<'a>, cells: &Cells<'a>) -> Vec<ComparedPoint> {
-        let judge = |[base, other]: &[Samples; 2], row: usize| {
-            let (base_noise, noise) = (Noise::of(base), Noise::of(other));
+        let noise = |samples: &[Samples; 2]| [Noise::of(&samples[0]), Noise::of(&samples[1])];
+        let (speed_noise, latency_noise) = (noise(&self.speed), noise(&self.latency));
+        let judge = |[base, other]: &[Samples; 2], [base_noise, noise]: &[Option<Noise>; 2], row: usize| {
             compare_runs((other, row, noise.as_ref()), (base, row, base_noise.as_ref()))
         };
         let point = |(row, (base, other)): (usize, &(&Cell<'a>, &Cell<'a>))| {
-            let (throughput, latency) = (judge(&self.speed, row), judge(&self.latency, row));
+            let throughput = judge(&self.speed, &speed_noise, row);
+            let latency = judge(&self.latency, &latency_noise, row);
             ComparedPoint {
                 setting: base.setting.clone(),
                 arm: base.arm.to_owned(),
