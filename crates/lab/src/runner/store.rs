@@ -95,8 +95,8 @@ impl<'a> Store<'a> {
         for member in members {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
-            let fits = open.loaded.get(benchmark.schema().name).is_some_and(|loaded| !reload.is_due(loaded.written));
-            if !fits {
+            let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
+            if !open.loaded.get(benchmark.schema().name).is_some_and(fits) {
                 open.load(name, benchmark, watch)?;
             }
         }
