@@ -124,7 +124,16 @@ impl RunDirectory {
         }
         fs::create_dir_all(place).map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         let journal = Journal::create(&place.join(JOURNAL), header);
-        let journal = journal.inspect_err(|_| remove(place))?;
+        let journal = journal.map_err(|error| match error {
+            // Another process has begun in this very moment: the folder and what is in it are that one's.
+            JournalError::Io { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
+                RunDirectoryError::Exists(place.to_owned())
+            }
+            error => {
+                remove(place);
+                error.into()
+            }
+        })?;
         let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false };
         write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
         write(place, MACHINE, |file| write_json(file, machine))?;
