@@ -210,11 +210,11 @@ impl Plan {
         others.saturating_mul(self.arms.iter().map(of_arm).fold(0, usize::saturating_add))
     }
 
-    /// How long warm-ups and windows take together; loading comes on top. Where warm-up lasts until throughput is steady,
-    /// the longest that it can.
-    pub fn estimated_time(&self) -> Duration {
+    /// How long warm-ups and windows of so many runs take together; loading comes on top. Where warm-up lasts until
+    /// throughput is steady, the longest that it can.
+    pub fn estimated_time(&self, runs: usize) -> Duration {
         let warmup = self.run.warmup.at_most();
-        let runs = u32::try_from(self.run_count()).unwrap_or(u32::MAX);
+        let runs = u32::try_from(runs).unwrap_or(u32::MAX);
         warmup.saturating_add(self.run.measure).saturating_mul(runs)
     }
 }
@@ -255,7 +255,7 @@ impl Setting {
     }
 }
 
-/// A value of an option as a target takes it.
+/// A value as it is typed on a command line and as targets take it: a text without quotes.
 pub(crate) fn option_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -27,7 +27,7 @@ use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
 use plimsoll_workload::registry::{BenchmarkError, make};
 
-use crate::plan::{Arm, Plan, Setting};
+use crate::plan::{Arm, Plan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::targets::Targets;
 use observer::SensorObserver;
@@ -107,7 +107,7 @@ pub struct Watch<'a> {
 /// What came of running a plan.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Every finished run, those of earlier sessions first.
+    /// Every finished run, those that were done before first.
     pub records: Vec<RunRecord>,
     /// Whether it was stopped before all runs were done.
     pub stopped: bool,
@@ -229,10 +229,7 @@ fn benchmarks(setting: &Setting, seed: u64) -> Result<Vec<Box<dyn Benchmark>>, B
 
 /// A run for people: `dop=2, together, repeat 1`.
 fn run_name(setting: &Setting, arm: &Arm, repeat: u32) -> String {
-    let swept = setting.swept.iter().map(|(key, value)| {
-        let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{key}={told}, ")
-    });
+    let swept = setting.swept.iter().map(|(key, value)| format!("{key}={}, ", option_text(value)));
     format!("{}{}, repeat {repeat}", swept.collect::<String>(), arm.name)
 }
 

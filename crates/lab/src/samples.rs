@@ -15,6 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
+use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
 use crate::results::{Results, SweptAxis};
 
@@ -89,8 +90,7 @@ fn swept(axis: &SweptAxis, rows: &[Row<'_>]) -> Column {
     let array: ArrayRef = if is_numeric {
         Arc::new(rows.iter().map(|row| value(row)?.as_f64()).collect::<Float64Array>())
     } else {
-        let told = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Arc::new(rows.iter().map(|row| value(row).map(told)).collect::<StringArray>())
+        Arc::new(rows.iter().map(|row| value(row).as_ref().map(option_text)).collect::<StringArray>())
     };
     (axis.key.clone(), array)
 }

@@ -133,7 +133,7 @@ pub struct RunOptions {
     /// Small data and short runs, by the file's [quick] table
     #[arg(long)]
     pub quick: bool,
-    /// Run it even if it takes more than 12 hours
+    /// Run it even if it takes more than 12 hours or 100000 runs
     #[arg(long)]
     pub yes: bool,
     /// Print results.json instead of a table

@@ -24,7 +24,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let mut exhibits = Vec::new();
     let mut stopped = false;
     for (source, plan) in &wanted {
-        say_how_long(plan, true)?;
+        say_how_long(plan, plan.run_count(), true)?;
         let experiment = Experiment { plan, text: source.text, quick: options.quick, only: None };
         match experiment.begin(&place.join(&plan.name)) {
             Ok(ended) => {

@@ -8,6 +8,7 @@ use plimsoll_lab::experiment::{parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimResult, Results};
 use plimsoll_lab::run_directory::RunDirectory;
+use plimsoll_lab::runner::Selection;
 use plimsoll_lab::table;
 
 use crate::arguments::RunOptions;
@@ -19,6 +20,9 @@ use crate::targets::TARGETS;
 
 /// Experiments that take longer than this are probably a slip of the pen.
 const UNASKED_MAX: Duration = Duration::from_secs(12 * 3600);
+
+/// More runs than this are probably one too, however short they are: each has its clients to start and its line to keep.
+const UNASKED_RUNS_MAX: usize = 100_000;
 
 /// Runs an experiment.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
@@ -38,18 +42,19 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::Input(anyhow::anyhow!("{}: {error}; name an experiment file", file.display())))?;
     let experiment = parse(&text, &file.display().to_string()).map_err(Failure::input)?;
     let plan = resolve(&experiment, &TARGETS, options.quick).map_err(Failure::input)?;
-    say_how_long(&plan, options.yes)?;
-    let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let only = options.only.as_deref();
+    let wanted = Selection::parse(only.unwrap_or_default(), &plan).map_err(Failure::input)?;
+    say_how_long(&plan, wanted.run_count(&plan), options.yes)?;
+    let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let ended = Experiment { plan: &plan, text: &text, quick: options.quick, only }.begin(&place)?;
     show(&ended, options.json)
 }
 
-/// Says before anything runs how long it will take, and refuses what takes very long unless it is wanted.
-pub fn say_how_long(plan: &Plan, yes: bool) -> Result<(), Failure> {
-    let (runs, time) = (plan.run_count(), plan.estimated_time());
+/// Says before anything runs how long so many runs will take, and refuses what takes very long unless it is wanted.
+pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> {
+    let time = plan.estimated_time(runs);
     let told = format!("{}: {} runs, {} without loading", plan.name, told_count(runs), told_length(time));
-    if time > UNASKED_MAX && !yes {
+    if (time > UNASKED_MAX || runs > UNASKED_RUNS_MAX) && !yes {
         return Err(Failure::Input(anyhow::anyhow!(
             "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"
         )));

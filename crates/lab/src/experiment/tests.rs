@@ -144,7 +144,7 @@ fn settings_are_digits_of_their_number() {
     assert_eq!(plan.setting_number(&[1, 2]), 5);
     // 15 settings and the first once more, one arm, 3 blocks, 25 s each.
     assert_eq!(plan.run_count(), 48);
-    assert_eq!(plan.estimated_time(), Duration::from_secs(48 * 25));
+    assert_eq!(plan.estimated_time(plan.run_count()), Duration::from_secs(48 * 25));
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
+use serde_json::Value;
 
-use crate::plan::Plan;
+use crate::plan::{Axis, Plan, Search, option_text};
 use crate::record::RunId;
 
 /// The runs of a plan that are wanted: all, or those that match some words.
@@ -37,7 +38,7 @@ impl Selection {
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let pair = word.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
             let is_value = |(key, value): (&str, &str)| {
-                plan.axes.iter().any(|axis| axis.key == key && axis.values.iter().any(|one| told(one) == value))
+                plan.axes.iter().any(|axis| axis.key == key && axis.values.iter().any(|one| option_text(one) == value))
             };
             match pair {
                 Some((key, value)) if is_value((key, value)) => {
@@ -47,7 +48,7 @@ impl Selection {
                 _ => {
                     let arms = plan.arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
                     let keys = plan.axes.iter().map(|axis| {
-                        let values = axis.values.iter().map(told).collect::<Vec<_>>().join(", ");
+                        let values = axis.values.iter().map(option_text).collect::<Vec<_>>().join(", ");
                         format!("; `{}` is one of {values}", axis.key)
                     });
                     return Err(SelectionError { word: word.to_owned(), arms, keys: keys.collect() });
@@ -57,19 +58,33 @@ impl Selection {
         Ok(selection)
     }
 
+    /// How many runs are wanted; where a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
+    pub fn run_count(&self, plan: &Plan) -> usize {
+        if plan.run.search == Search::Knee || *self == Selection::default() {
+            return plan.run_count();
+        }
+        let of_axis = |axis: &Axis| axis.values.iter().filter(|value| self.allows(&axis.key, value)).count();
+        let settings = plan.axes.iter().map(of_axis).fold(1, usize::saturating_mul);
+        let arms = plan.arms.iter().filter(|arm| self.arms.is_empty() || self.arms.contains(&arm.name)).count();
+        let is_first_wanted = plan.axes.iter().all(|axis| self.allows(&axis.key, &axis.values[0]));
+        let twice = usize::from(is_first_wanted && plan.setting_count() != Some(1));
+        settings.saturating_add(twice).saturating_mul(arms).saturating_mul(plan.run.repeats as usize)
+    }
+
     /// Whether this arm of this setting is wanted.
     pub(super) fn wants(&self, plan: &Plan, setting: usize, arm: usize) -> bool {
-        let swept = &plan.setting(setting).swept;
-        let fits = |key: &String| {
-            self.values.iter().any(|(wanted, value)| wanted == key && swept.get(key).is_some_and(|v| told(v) == *value))
-        };
+        if *self == Selection::default() {
+            return true;
+        }
         (self.arms.is_empty() || self.arms.contains(&plan.arms[arm].name))
-            && self.values.iter().all(|(key, _)| fits(key))
+            && plan.setting(setting).swept.iter().all(|(key, value)| self.allows(key, value))
     }
-}
 
-fn told(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    /// Whether settings with this value are wanted, as far as it alone decides.
+    fn allows(&self, key: &str, value: &Value) -> bool {
+        let mut of_key = self.values.iter().filter(|(wanted, _)| wanted == key).peekable();
+        of_key.peek().is_none() || of_key.any(|(_, wanted)| option_text(value) == *wanted)
+    }
 }
 
 /// Every wanted run of these settings, block by block, in the order in which they run. `data` tells what a setting reads:

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::plan::option_text;
 use crate::results::{Estimate, Finding, Interference, Interval, Knee, KneeLevel, Results, Scalability};
 use crate::units::MISSING;
 use crate::units::{duration_us, rate, significant};
@@ -115,8 +116,7 @@ fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
 
 /// `dop=2, oltp.clients=4`, shortened to so many characters.
 pub(super) fn setting(setting: &BTreeMap<String, Value>, width: usize) -> String {
-    let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let pairs = setting.iter().map(|(key, value)| format!("{key}={}", told(value))).collect::<Vec<_>>();
+    let pairs = setting.iter().map(|(key, value)| format!("{key}={}", option_text(value))).collect::<Vec<_>>();
     shortened(&pairs.join(", "), width)
 }
 

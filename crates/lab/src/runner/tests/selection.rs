@@ -8,6 +8,10 @@ fn check(text: &str, expect: Result<&[(usize, usize)], &str>) {
         let all = (0..4).flat_map(|setting| (0..3).map(move |arm| (setting, arm)));
         all.filter(|(setting, arm)| selection.wants(&plan, *setting, *arm)).collect::<Vec<_>>()
     });
+    if let (Ok(selection), Ok(selected)) = (Selection::parse(text, &plan), &selected) {
+        let again = selected.iter().filter(|(setting, _)| *setting == 0).count();
+        assert_eq!(selection.run_count(&plan), (selected.len() + again) * plan.run.repeats as usize, "{text}");
+    }
     assert_eq!(selected, expect.map(<[_]>::to_vec).map_err(str::to_owned), "{text}");
 }
 
