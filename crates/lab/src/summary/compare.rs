@@ -57,7 +57,8 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     if interference.value <= 0.0 {
         return Verdict::Stopped;
     }
-    let difference = (1.0 - interference.value).abs();
+    // Relative to the larger of the two, as the noise floor is.
+    let difference = 1.0 - interference.value.min(1.0 / interference.value);
     let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
     let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
