@@ -26,15 +26,29 @@ pub struct WorkloadHistograms {
     pub classes: BTreeMap<String, Latencies>,
 }
 
-/// A histogram of microseconds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Latencies(pub Histogram<u64>);
+/// A histogram of microseconds, packed: as it is it takes up to 200 KiB, and an experiment keeps tens of thousands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latencies(Vec<u8>);
+
+impl Latencies {
+    /// Packs a histogram.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("memory takes any histogram");
+        Latencies(bytes)
+    }
+
+    /// The histogram.
+    pub fn histogram(&self) -> Histogram<u64> {
+        Deserializer::new().deserialize(&mut self.0.as_slice()).expect("it was packed here, or tried when it was read")
+    }
+}
 
 impl WorkloadHistograms {
     /// Those of a run that has just been measured.
     pub fn of(measured: &WorkloadMeasurement) -> Self {
         let kept = |name: &str, histogram: &Histogram<u64>| {
-            (!histogram.is_empty()).then(|| (name.to_owned(), Latencies(histogram.clone())))
+            (!histogram.is_empty()).then(|| (name.to_owned(), Latencies::of(histogram)))
         };
         WorkloadHistograms {
             workload: measured.name.clone(),
@@ -56,18 +70,16 @@ impl WorkloadHistograms {
 /// All of them in one; `None` of none.
 pub fn merged<'a>(latencies: impl IntoIterator<Item = &'a Latencies>) -> Option<Histogram<u64>> {
     let mut latencies = latencies.into_iter();
-    let mut sum = latencies.next()?.0.clone();
-    for Latencies(next) in latencies {
-        sum.add(next).expect("all latencies are recorded within the same bounds");
+    let mut sum = latencies.next()?.histogram();
+    for next in latencies {
+        sum.add(next.histogram()).expect("all latencies are recorded within the same bounds");
     }
     Some(sum)
 }
 
 impl Serialize for Latencies {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).map_err(serde::ser::Error::custom)?;
-        serializer.serialize_str(&STANDARD.encode(bytes))
+        serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
@@ -75,8 +87,9 @@ impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
-        let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
-        Ok(Latencies(histogram))
+        let tried: Result<Histogram<u64>, _> = Deserializer::new().deserialize(&mut bytes.as_slice());
+        tried.map_err(serde::de::Error::custom)?;
+        Ok(Latencies(bytes))
     }
 }
 
@@ -105,10 +118,11 @@ pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()
         for workload in run.workloads {
             let parts = [("transaction", &workload.transactions), ("class", &workload.classes)];
             for (part, histograms) in parts {
-                for (name, Latencies(histogram)) in histograms {
+                for (name, latencies) in histograms {
                     let tag = tag(&format!("run={number};workload={};{part}={name}", workload.workload));
                     let tag = Tag::new(&tag).expect("what a tag must not hold was replaced");
-                    let written = log.write_histogram(histogram, time(run.at_s), time(run.window_s), Some(tag));
+                    let histogram = latencies.histogram();
+                    let written = log.write_histogram(&histogram, time(run.at_s), time(run.window_s), Some(tag));
                     written.map_err(|error| io::Error::other(format!("{error:?}")))?;
                 }
             }
@@ -136,7 +150,7 @@ mod tests {
     fn latencies(values: impl IntoIterator<Item = u64>) -> Latencies {
         let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
         values.into_iter().for_each(|value| histogram.record(value).expect("within bounds"));
-        Latencies(histogram)
+        Latencies::of(&histogram)
     }
 
     fn workload() -> WorkloadHistograms {
@@ -152,6 +166,14 @@ mod tests {
         let all = workload().all().expect("there are some");
         assert_eq!((all.len(), all.value_at_quantile(0.5), all.max() / 10), (100, 50, 500));
         assert_eq!(WorkloadHistograms::default().all(), None);
+    }
+
+    #[test]
+    fn what_is_packed_is_small_and_whole() {
+        let packed = latencies((0..100_000).map(|number| 100 + number * number % 20_000));
+        assert!(packed.0.len() < 10_000, "{} bytes", packed.0.len());
+        let histogram = packed.histogram();
+        assert_eq!((histogram.len(), histogram.min(), Latencies::of(&histogram)), (100_000, 100, packed));
     }
 
     #[test]

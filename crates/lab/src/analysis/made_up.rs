@@ -117,8 +117,8 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
     let kind = if workload.kind == "tpch" { "q6" } else { "new_order" };
     let histograms = WorkloadHistograms {
         workload: workload.name.clone(),
-        transactions: [(kind.to_owned(), Latencies(histogram.clone()))].into(),
-        classes: [("low".to_owned(), Latencies(histogram.clone()))].into(),
+        transactions: [(kind.to_owned(), Latencies::of(&histogram))].into(),
+        classes: [("low".to_owned(), Latencies::of(&histogram))].into(),
     };
     let result = WorkloadResult {
         name: workload.name.clone(),

@@ -6,6 +6,7 @@ mod curves;
 use serde_json::json;
 
 use super::made_up::{LATENCIES, Noise, measure, plan, pooled, results};
+use crate::histograms::Latencies;
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::results::{Estimate, Finding, Results};
@@ -115,10 +116,12 @@ fn percentiles_are_those_of_all_requests_and_not_averages() {
             for workload in &mut record.histograms {
                 let parts = workload.transactions.values_mut().chain(workload.classes.values_mut());
                 for latencies in parts {
+                    let mut histogram = latencies.histogram();
                     let longer: Vec<u64> =
-                        latencies.0.iter_recorded().map(|step| step.value_iterated_to() * 100).collect();
-                    latencies.0.reset();
-                    longer.iter().step_by(10).for_each(|value| latencies.0.record(*value).expect("within bounds"));
+                        histogram.iter_recorded().map(|step| step.value_iterated_to() * 100).collect();
+                    histogram.reset();
+                    longer.iter().step_by(10).for_each(|value| histogram.record(*value).expect("within bounds"));
+                    *latencies = Latencies::of(&histogram);
                 }
             }
         }
