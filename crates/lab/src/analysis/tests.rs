@@ -50,7 +50,8 @@ fn study(repeats: u32, seed: u64, deviation: f64, change: impl Fn(&mut RunRecord
 }
 
 fn estimate<'a>(results: &'a Results, dop: u64, arm: &str, workload: &str) -> &'a Estimate {
-    let mut found = results.estimates.iter().filter(|e| e.setting["dop"] == dop && e.arm == arm && e.workload == workload);
+    let mut found =
+        results.estimates.iter().filter(|e| e.setting["dop"] == dop && e.arm == arm && e.workload == workload);
     let estimate = found.next().unwrap_or_else(|| panic!("no {dop} {arm} {workload}"));
     assert!(found.next().is_none(), "two of {dop} {arm} {workload}");
     estimate
@@ -72,7 +73,9 @@ fn every_estimate_follows_from_the_points_it_names() {
         let points = estimate.runs.iter().map(|run| &results.points[*run]);
         let of_runs: Vec<_> = points
             .map(|point| {
-                assert!(point.valid && !point.is_again && point.setting == estimate.setting && point.arm == estimate.arm);
+                assert!(
+                    point.valid && !point.is_again && point.setting == estimate.setting && point.arm == estimate.arm
+                );
                 point.workloads.iter().find(|result| result.name == estimate.workload).expect("it ran")
             })
             .collect();
@@ -87,7 +90,8 @@ fn every_estimate_follows_from_the_points_it_names() {
         assert_eq!([told.p50, told.p90, told.p95, told.p99], expect);
         assert_eq!((told.p999, told.max), (None, all.max()), "600 requests are too few for a 99.9th percentile");
         for (name, part) in estimate.transactions.iter().chain(&estimate.classes) {
-            let of_part = of_runs.iter().filter_map(|result| result.transactions.get(name).or(result.classes.get(name)));
+            let of_part =
+                of_runs.iter().filter_map(|result| result.transactions.get(name).or(result.classes.get(name)));
             assert_eq!(part.completed, of_part.map(|part| part.completed).sum::<u64>());
             assert!(is_near(part.throughput_per_s, mean));
         }
@@ -111,7 +115,8 @@ fn percentiles_are_those_of_all_requests_and_not_averages() {
             for workload in &mut record.histograms {
                 let parts = workload.transactions.values_mut().chain(workload.classes.values_mut());
                 for latencies in parts {
-                    let longer: Vec<u64> = latencies.0.iter_recorded().map(|step| step.value_iterated_to() * 100).collect();
+                    let longer: Vec<u64> =
+                        latencies.0.iter_recorded().map(|step| step.value_iterated_to() * 100).collect();
                     latencies.0.reset();
                     longer.iter().step_by(10).for_each(|value| latencies.0.record(*value).expect("within bounds"));
                 }
@@ -176,13 +181,15 @@ fn invalid_runs_count_for_nothing_and_are_named() {
 #[test]
 fn the_run_apart_is_named_and_still_counts() {
     let (_, records, results) = study(3, 5, 0.01, |record| {
-        if (record.id.setting, record.id.repeat, record.id.is_again) == (1, 3, false) && record.point.arm == "alone:oltp" {
+        if (record.id.setting, record.id.repeat, record.id.is_again) == (1, 3, false)
+            && record.point.arm == "alone:oltp"
+        {
             record.point.workloads[0].throughput_per_s = 1_500.0;
         }
     });
-    let apart = records.iter().position(|record| {
-        record.id.setting == 1 && record.id.repeat == 3 && record.point.arm == "alone:oltp"
-    });
+    let apart = records
+        .iter()
+        .position(|record| record.id.setting == 1 && record.id.repeat == 3 && record.point.arm == "alone:oltp");
     let hit = estimate(&results, 2, "alone:oltp", "oltp");
     assert_eq!((&hit.outliers, hit.runs.len()), (&vec![apart.expect("it ran")], 3));
     assert!(is_within(hit.throughput_per_s.value, 2_500.0, 0.05), "{hit:?}");
@@ -266,9 +273,9 @@ fn the_noise_floor_rests_on_every_repeat_and_on_the_setting_that_ran_twice() {
     }
     // Transactions do not depend on the DOP, so plain means say what the two halves differ by.
     let mean = |arm: &str, is_again: bool| {
-        let runs = records.iter().filter(|record| {
-            record.id.setting == 0 && record.id.is_again == is_again && record.point.arm == arm
-        });
+        let runs = records
+            .iter()
+            .filter(|record| record.id.setting == 0 && record.id.is_again == is_again && record.point.arm == arm);
         let of_runs = runs.map(|record| record.point.workloads[0].throughput_per_s).collect::<Vec<_>>();
         assert_eq!(of_runs.len(), 4);
         of_runs.iter().sum::<f64>() / 4.0

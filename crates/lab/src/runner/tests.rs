@@ -114,7 +114,8 @@ fn one_setting_has_only_its_repeats() {
 #[test]
 fn blocks_interleave_and_equal_seeds_give_equal_orders() {
     let ordered = |seed: u64, only: &str| {
-        let text = TWO.replace("[1, 2]", "[1, 2, 3, 4, 5]").replace("repeats = 2", &format!("repeats = 4\nseed = {seed}"));
+        let text =
+            TWO.replace("[1, 2]", "[1, 2, 3, 4, 5]").replace("repeats = 2", &format!("repeats = 4\nseed = {seed}"));
         let plan = plan(&text, &Watched::default());
         let settings: Vec<usize> = (0..5).collect();
         let selection = Selection::parse(only, &plan).expect("it selects something");
@@ -249,7 +250,8 @@ fn data_that_no_workload_of_a_setting_reads_is_dropped() {
     let (plan, records, seen) = run(&format!("arms = [\"alone:ints\"]\n{text}"));
     for (record, session) in records.iter().zip(&seen.sessions) {
         // The workload `texts` reads text at every setting, but does not run; what was loaded for `ints` stays for it.
-        let own = if plan.setting(record.id.setting).swept["ints.columns"] == "text" { "rows_text" } else { "rows_bigint" };
+        let own =
+            if plan.setting(record.id.setting).swept["ints.columns"] == "text" { "rows_text" } else { "rows_bigint" };
         assert_eq!(session.schema, own);
         assert!(session.present.contains(own));
         assert!(own == "rows_bigint" || !session.present.contains("rows_bigint"), "{:?}", session.present);

@@ -39,7 +39,10 @@ fn clear_claims_are_sure_and_close_ones_are_not() {
         |_| {},
     );
     let told: Vec<_> = claims.iter().map(|claim| (claim.holds, claim.confidence)).collect();
-    assert_eq!([told[0], told[1], told[3]], [(Some(true), Some(1.0)), (Some(false), Some(0.0)), (Some(true), Some(1.0))]);
+    assert_eq!(
+        [told[0], told[1], told[3]],
+        [(Some(true), Some(1.0)), (Some(false), Some(0.0)), (Some(true), Some(1.0))]
+    );
     let close = told[2].1.expect("it was repeated");
     assert!((0.02..=0.98).contains(&close), "{close}");
     assert!(told[2].0.is_some());

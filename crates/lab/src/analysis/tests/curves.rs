@@ -78,20 +78,22 @@ fn the_law_of_scalability_comes_out() {
     let mut covered = [0; 4];
     for seed in 0..100 {
         let mut noise = Noise::new(seed, 0.02);
-        let records = measure(&plan, |_, setting, _| {
-            law(setting.workloads[0].clients.clients as f64) * noise.factor()
-        });
+        let records = measure(&plan, |_, setting, _| law(setting.workloads[0].clients.clients as f64) * noise.factor());
         let results = results(&plan, &records);
         assert!(results.knees.is_empty(), "clients are no allocation");
         let [shown] = &results.scalability[..] else { panic!("{:?}", results.scalability) };
         assert_eq!((shown.axis.as_str(), shown.fit.len(), &shown.why_not), ("clients", 7, &None));
-        let figures = [(shown.gamma, 800.0), (shown.sigma, 0.05), (shown.kappa, 0.001), (shown.peak_clients, 950_f64.sqrt())];
+        let figures =
+            [(shown.gamma, 800.0), (shown.sigma, 0.05), (shown.kappa, 0.001), (shown.peak_clients, 950_f64.sqrt())];
         for (covered, (figure, truth)) in covered.iter_mut().zip(figures) {
             let figure = figure.expect("determined");
             *covered += usize::from(figure.low.expect("repeated") <= truth && truth <= figure.high.expect("repeated"));
         }
     }
-    assert!(covered.iter().all(|covered| *covered >= 88), "{covered:?} of 100 intervals cover gamma, sigma, kappa, peak");
+    assert!(
+        covered.iter().all(|covered| *covered >= 88),
+        "{covered:?} of 100 intervals cover gamma, sigma, kappa, peak"
+    );
 }
 
 #[test]
@@ -100,9 +102,8 @@ fn a_workload_scales_along_its_own_clients_alone() {
                 [sweep]\n\"a.clients\" = [1, 2, 4, 8]\n[run]\nrepeats = 2\n";
     let plan = plan(text);
     let mut noise = Noise::new(1, 0.01);
-    let records = measure(&plan, |_, setting, _| {
-        100.0 * (setting.workloads[0].clients.clients as f64).sqrt() * noise.factor()
-    });
+    let records =
+        measure(&plan, |_, setting, _| 100.0 * (setting.workloads[0].clients.clients as f64).sqrt() * noise.factor());
     let results = results(&plan, &records);
     let shown = results.scalability.iter().map(|law| (law.arm.as_str(), law.workload.as_str())).collect::<Vec<_>>();
     assert_eq!(shown, [("alone:a", "a"), ("together", "a")]);
