@@ -22,5 +22,5 @@ export default defineConfig({
     reportCompressedSize: false,
     lib: { entry: "src/main.ts", formats: ["iife"], name: "plimsoll", fileName: () => "report.js", cssFileName: "report" },
   },
-  test: { environment: "happy-dom" },
+  test: { environment: "happy-dom", css: true },
 });

@@ -78,13 +78,22 @@ export function labelWidth(axis: Axis): number {
 /** The shape that stands for a palette position, so that colour is never the only difference. */
 export function shape(colour: number, x: number, y: number, size: number): SVGElement {
   const s = size * 0.95;
-  switch (colour % 4) {
+  switch (colour) {
     case 1:
       return svg("rect", { x: x - s, y: y - s, width: 2 * s, height: 2 * s, rx: 1 });
     case 2:
       return svg("path", { d: `M${x},${y - 1.35 * s}L${x + 1.35 * s},${y}L${x},${y + 1.35 * s}L${x - 1.35 * s},${y}Z` });
     case 3:
       return svg("path", { d: `M${x},${y - 1.3 * s}L${x + 1.2 * s},${y + s}L${x - 1.2 * s},${y + s}Z` });
+    case 4:
+      return svg("path", { d: `M${x},${y + 1.3 * s}L${x + 1.2 * s},${y - s}L${x - 1.2 * s},${y - s}Z` });
+    case 5: {
+      const [a, b] = [0.45 * s, 1.35 * s];
+      const arms = `h${b - a}v${2 * a}h${a - b}v${b - a}h${-2 * a}v${a - b}h${a - b}v${-2 * a}h${b - a}v${a - b}h${2 * a}Z`;
+      return svg("path", { d: `M${x + a},${y - a}${arms}` });
+    }
+    case 6:
+      return svg("path", { d: `M${x - 1.2 * s},${y - 1.2 * s}h${2.4 * s}L${x - 1.2 * s},${y + 1.2 * s}h${2.4 * s}Z` });
     default:
       return svg("circle", { cx: x, cy: y, r: size });
   }

@@ -20,7 +20,7 @@ use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::results::{ClaimResult, Experiment, Interval, Results};
-use crate::summary::Summary;
+use crate::summary::{Summary, TOGETHER};
 use cells::{Cells, SettingValues};
 use figures::RunFigures;
 use noise::WorkloadNoise;
@@ -45,7 +45,8 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     results.knees.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     results.scalability.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     let summary = Summary::of(results);
-    let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0;
+    let has_together = results.points.iter().any(|point| point.arm == TOGETHER);
+    let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0 && has_together;
     results.advice = if is_compared { summary.advice() } else { Vec::new() };
 }
 

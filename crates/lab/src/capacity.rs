@@ -49,9 +49,10 @@ pub fn check_plan_fits(plan: &Plan, free: Option<u64>) -> Result<(), DoesNotFit>
 
 /// One benchmark for each data that a setting has. Plans are checked, so that each of them can be made.
 fn benchmarks(plan: &Plan, setting: &Setting) -> BTreeMap<String, Box<dyn Benchmark>> {
-    let made = setting.workloads.iter().filter_map(|workload| {
-        make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed).ok()
-    });
+    let made = setting
+        .workloads
+        .iter()
+        .filter_map(|workload| make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed).ok());
     made.map(|(benchmark, _)| (benchmark.data(), benchmark)).collect()
 }
 

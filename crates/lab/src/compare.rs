@@ -97,9 +97,8 @@ fn differences(base: &Results, other: &Results) -> (Vec<String>, Vec<String>) {
     let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
     let differing = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
-    let differing: Vec<(&String, String)> = differing
-        .map(|name| (name, format!("{name}: {} -> {}", told(a.get(name)), told(b.get(name)))))
-        .collect();
+    let differing: Vec<(&String, String)> =
+        differing.map(|name| (name, format!("{name}: {} -> {}", told(a.get(name)), told(b.get(name))))).collect();
     let may_differ = |name: &str| {
         ["target.", "sweep."].iter().any(|prefix| name.starts_with(prefix))
             || ["run.repeats", "run.seed", "run.search", "arms"].contains(&name)
@@ -122,11 +121,14 @@ impl<'a, 'b> Pairs<'a, 'b> {
             Some((base, other.filter(|cell| !cell.runs.is_empty() && !base.runs.is_empty())?))
         };
         let pairs: Vec<_> = base_cells.of_workload(workload).filter_map(pair).collect();
-        let costs: Vec<Option<Costs>> = pairs.iter().map(|(base, other)| {
-            let (base, other) = (results(base_cells, base), results(cells, other));
-            let all: Vec<_> = base.iter().chain(&other).copied().collect();
-            Costs::of(&base, &all)
-        }).collect();
+        let costs: Vec<Option<Costs>> = pairs
+            .iter()
+            .map(|(base, other)| {
+                let (base, other) = (results(base_cells, base), results(cells, other));
+                let all: Vec<_> = base.iter().chain(&other).copied().collect();
+                Costs::of(&base, &all)
+            })
+            .collect();
         let samples = |of: &dyn Fn(usize, &WorkloadResult) -> Option<f64>| {
             let row = |cells: &Cells<'a>, cell: &Cell<'a>, row: usize| {
                 let runs = cell.runs.iter().map(|run| (cells.block(*run), of(row, cells.result(cell, *run))));

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
 use crate::plan::{Axis, Place, Plan};
-use plimsoll_workload::driver::WarmUp;
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
+use plimsoll_workload::driver::WarmUp;
 
 /// Where and when something was measured, by what.
 #[derive(Debug, Clone)]
@@ -30,10 +30,13 @@ pub struct Provenance {
 pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let mut settings = targets.settings(&plan.url, &plan.base.options);
     let mut set = |name: String, value: Value| settings.insert(name, value);
-    set("run.warmup".to_owned(), match plan.run.warmup {
-        WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
-        WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
-    });
+    set(
+        "run.warmup".to_owned(),
+        match plan.run.warmup {
+            WarmUp::For(length) => format!("{}s", length.as_secs_f64()).into(),
+            WarmUp::UntilSteady { at_most } => format!("steady {}s", at_most.as_secs_f64()).into(),
+        },
+    );
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
     set("run.repeats".to_owned(), plan.run.repeats.into());
     set("run.seed".to_owned(), plan.run.seed.into());
@@ -58,11 +61,26 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     settings
 }
 
+/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
+const OTHERS_CORES_MAX: f64 = 0.1;
+
+/// That others used the machine while runs were measured, if they did.
+fn others_busy(records: &[RunRecord]) -> Option<String> {
+    let busy = records.iter().filter_map(|record| record.point.device.busy_cores_others);
+    let busy: Vec<f64> = busy.filter(|cores| *cores > OTHERS_CORES_MAX).collect();
+    let most = busy.iter().copied().reduce(f64::max)?;
+    let (count, all) = (busy.len(), records.len());
+    Some(format!(
+        "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
+    ))
+}
+
 /// Each warning once, of those that differ in their numbers the first, with how many more there are.
 fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
     for warning in warnings {
-        let form: String = warning.split(|c: char| c.is_ascii_digit() || c == '.').filter(|part| !part.is_empty()).collect();
+        let form: String =
+            warning.split(|c: char| c.is_ascii_digit() || c == '.').filter(|part| !part.is_empty()).collect();
         match groups.iter_mut().find(|(known, ..)| *known == form) {
             Some((_, all, _)) => drop(all.insert(warning)),
             None => groups.push((form, BTreeSet::from([warning.clone()]), warning)),
@@ -96,7 +114,8 @@ pub fn document(
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
     let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
-    let warnings = grouped(warnings.into_iter().chain(of_runs).chain(no_method));
+    let warnings = warnings.into_iter().chain(others_busy(records));
+    let warnings = grouped(warnings.chain(of_runs).chain(no_method));
     let mut results = Results {
         format: FORMAT,
         plimsoll: provenance.version,

@@ -38,7 +38,11 @@ impl WorkloadHistograms {
         };
         WorkloadHistograms {
             workload: measured.name.clone(),
-            transactions: measured.transactions.iter().filter_map(|(name, part)| kept(name, &part.latency_us)).collect(),
+            transactions: measured
+                .transactions
+                .iter()
+                .filter_map(|(name, part)| kept(name, &part.latency_us))
+                .collect(),
             classes: measured.classes.iter().filter_map(|(class, part)| kept(class.name(), &part.latency_us)).collect(),
         }
     }

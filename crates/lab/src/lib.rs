@@ -1,9 +1,12 @@
 //! Experiments: run settings, keep what was measured, say what it means.
 //!
-//! In reading order: [`results`] is the document an experiment leaves (`results.json`), [`study`] runs the main job (two
-//! workloads alone and together), [`sensors`] attaches the machine's measurements to the driver's window, [`time_share`]
-//! says where response time went, [`summary`] turns points into the sentences and ratios people read, [`table`] prints
-//! them, [`report`] draws them. [`capacity`] asks before whether the data fits, [`run_directory`] keeps what came of it. `units` is how numbers are written everywhere.
+//! In reading order: [`experiment`] is an experiment as typed and [`plan`] as resolved, [`claim`] what must come out of it;
+//! [`targets`] is what it needs of databases, [`capacity`] whether the data fits; [`runner`] runs it with [`sensors`] attached to the driver's
+//! window and [`time_share`] saying where response time went; [`record`] is what a run leaves, [`journal`] and
+//! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
+//! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
+//! [`summary`] says it in sentences, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
+//! other. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
 
 pub mod analysis;
 pub mod capacity;

@@ -27,6 +27,7 @@ mod numbers;
 mod page;
 mod runs;
 mod setup;
+mod several;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -100,26 +101,19 @@ fn single(page: &Page) -> Markup {
 }
 
 fn several(title: &str, pages: &[Page]) -> Markup {
-    let links = pages.iter().map(|page| (page.id("top"), header::title(page.results))).collect::<Vec<_>>();
+    let side_by_side = several::side_by_side(pages);
+    let mut links = pages.iter().map(|page| (page.id("top"), header::title(page.results))).collect::<Vec<_>>();
+    if !side_by_side.0.is_empty() {
+        links.insert(0, ("side-by-side".to_owned(), "Side by side".to_owned()));
+    }
     html! {
-        header {
-            p class="eyebrow" { "Plimsoll" }
-            h1 { (title) }
-            ol class="runs-list" {
-                @for (page, (id, title)) in pages.iter().zip(&links) {
-                    li {
-                        a href={ "#" (id) } { (title) }
-                        p { (page.results.experiment.name) ", " (page.results.started.replace('T', " ").replace('Z', " UTC")) }
-                        (header::verdict_list(page))
-                    }
-                }
-            }
-        }
+        (several::top(title, pages))
         (contents(&links))
         main id="content" {
             (no_script())
-            @for (page, (id, _)) in pages.iter().zip(&links) {
-                article class="document" id=(id) {
+            (side_by_side)
+            @for page in pages {
+                article class="document" id=(page.id("top")) {
                     (header::header(page, false))
                     (contents(&sections(page)))
                     (body(page))
@@ -130,7 +124,7 @@ fn several(title: &str, pages: &[Page]) -> Markup {
 }
 
 fn no_script() -> Markup {
-    html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold every number." } } }
+    html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold the numbers." } } }
 }
 
 /// Every section that has something to show, in order.
@@ -158,6 +152,7 @@ fn parts(page: &Page) -> Vec<(String, String, Markup)> {
         part("time-share", "Where time goes", time_share::section_of(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
         part("counters", "Counters", counts::counters(page)),
+        part("top-down", "Top-down", counts::top_down(page)),
         part("noise", "Noise floor", noise::section_of(page)),
         part("checks", "Checks", setup::checks(page)),
         part("runs", "Every run", runs::section_of(page)),

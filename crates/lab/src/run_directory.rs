@@ -98,7 +98,8 @@ pub enum RunDirectoryError {
 impl RunDirectoryError {
     /// Whether there was no room to write, so that another folder on the same disk would be no better.
     pub fn is_lack_of_room(&self) -> bool {
-        let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self else {
+        let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self
+        else {
             return false;
         };
         matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
@@ -125,8 +126,8 @@ impl RunDirectory {
         let journal = Journal::create(&place.join(JOURNAL), header);
         let journal = journal.inspect_err(|_| remove(place))?;
         let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false };
-        directory.write(EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
-        directory.write(MACHINE, |file| write_json(file, machine))?;
+        write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
+        write(place, MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
     }
 
@@ -179,33 +180,33 @@ impl RunDirectory {
             workloads: &record.histograms,
         });
         let runs = runs.collect::<Vec<_>>();
-        self.write("samples.parquet", |file| samples::write(file, results, records))?;
-        self.write("requests.hdr", |file| write_log(file, &runs))?;
-        self.write("report.html", |file| file.write_all(report::render(results).as_bytes()))?;
-        self.write(RESULTS, |file| write_json(file, results))?;
+        write(&self.place, "samples.parquet", |file| samples::write(file, results, records))?;
+        write(&self.place, "requests.hdr", |file| write_log(file, &runs))?;
+        write(&self.place, "report.html", |file| file.write_all(report::render(results).as_bytes()))?;
+        write(&self.place, RESULTS, |file| write_json(file, results))?;
         let names = ["report.html", RESULTS, "samples.parquet", "requests.hdr", MACHINE];
         Ok(names.iter().map(|name| self.place.join(name)).collect())
     }
+}
 
-    /// Writes a file beside its place and gives it its name when it is on disk.
-    fn write(
-        &self,
-        name: &str,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    ) -> Result<(), RunDirectoryError> {
-        let (place, partial) = (self.place.join(name), self.place.join(format!(".{name}.partial")));
-        let written = File::create(&partial).and_then(|file| {
-            let mut file = BufWriter::new(file);
-            write(&mut file)?;
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&partial, &place)
-        });
-        written.map_err(|error| {
-            // Nothing refers to it, and nothing more can be done should this fail.
-            let _ = fs::remove_file(&partial);
-            RunDirectoryError::Io { place, error }
-        })
-    }
+/// Writes a file of a run's folder beside its place and gives it its name when it is on disk.
+fn write(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), RunDirectoryError> {
+    let (place, partial) = (folder.join(name), folder.join(format!(".{name}.partial")));
+    let written = File::create(&partial).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&partial, &place)
+    });
+    written.map_err(|error| {
+        // Nothing refers to it, and nothing more can be done should this fail.
+        let _ = fs::remove_file(&partial);
+        RunDirectoryError::Io { place, error }
+    })
 }
 
 impl Drop for RunDirectory {
@@ -247,10 +248,8 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
 /// Writes the report anew from the results in a run's folder, and returns its path.
 pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
     let results = read_results(place)?;
-    let file = place.join("report.html");
-    let written = fs::write(&file, report::render(&results));
-    written.map_err(|error| RunDirectoryError::Io { place: file.clone(), error })?;
-    Ok(file)
+    write(place, "report.html", |file| file.write_all(report::render(&results).as_bytes()))?;
+    Ok(place.join("report.html"))
 }
 
 fn write_json(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {

@@ -28,9 +28,10 @@ struct Row<'a> {
 
 /// Writes the samples of all runs, in the order they ran.
 pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRecord]) -> io::Result<()> {
-    let rows = records.iter().enumerate().flat_map(|(run, record)| {
-        record.samples.iter().map(move |sample| Row { run, record, sample })
-    });
+    let rows = records
+        .iter()
+        .enumerate()
+        .flat_map(|(run, record)| record.samples.iter().map(move |sample| Row { run, record, sample }));
     let rows: Vec<Row<'_>> = rows.collect();
     let batch = batch(results, &rows);
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
@@ -49,7 +50,9 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
 type Column = (String, ArrayRef);
 
 fn batch(results: &Results, rows: &[Row<'_>]) -> RecordBatch {
-    let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef { Arc::new(rows.iter().map(of).collect::<StringArray>()) };
+    let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<StringArray>())
+    };
     let same = |value: &str| text(&|_| Some(value.to_owned()));
     let mut columns: Vec<Column> = vec![
         ("experiment".to_owned(), same(&results.experiment.name)),
@@ -61,8 +64,14 @@ fn batch(results: &Results, rows: &[Row<'_>]) -> RecordBatch {
     columns.extend(results.experiment.sweep.iter().map(|axis| swept(axis, rows)));
     columns.extend([
         ("arm".to_owned(), text(&|row| Some(row.record.point.arm.clone()))),
-        ("repeat".to_owned(), Arc::new(rows.iter().map(|row| Some(row.record.point.repeat)).collect::<UInt32Array>()) as _),
-        ("is_again".to_owned(), Arc::new(rows.iter().map(|row| Some(row.record.point.is_again)).collect::<BooleanArray>())),
+        (
+            "repeat".to_owned(),
+            Arc::new(rows.iter().map(|row| Some(row.record.point.repeat)).collect::<UInt32Array>()) as _,
+        ),
+        (
+            "is_again".to_owned(),
+            Arc::new(rows.iter().map(|row| Some(row.record.point.is_again)).collect::<BooleanArray>()),
+        ),
         ("valid".to_owned(), Arc::new(rows.iter().map(|row| Some(row.record.point.valid)).collect::<BooleanArray>())),
         ("workload".to_owned(), text(&|row| Some(row.sample.workload.clone()))),
     ]);
@@ -149,7 +158,11 @@ mod tests {
         let mut results = fixture::study();
         results.experiment.sweep = vec![
             SweptAxis { key: "dop".to_owned(), values: vec![json!(1), json!(2)], role: AxisRole::Allocation },
-            SweptAxis { key: "lock_policy".to_owned(), values: vec![json!("standard"), json!("nprio")], role: AxisRole::Other },
+            SweptAxis {
+                key: "lock_policy".to_owned(),
+                values: vec![json!("standard"), json!("nprio")],
+                role: AxisRole::Other,
+            },
         ];
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let records = [record(1, "standard", 3), record(2, "nprio", 2)];

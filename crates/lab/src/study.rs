@@ -37,9 +37,8 @@ impl Study<'_> {
         let is_small = self.quick || self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
         let scale = if is_small { 0.1 } else { 1.0 };
         let (warmup, measure, repeats) = if self.quick { ("250ms", "900ms", 5) } else { ("1s", "5s", 5) };
-        let mut text = String::from(
-            "name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n\n[target]\n",
-        );
+        let mut text =
+            String::from("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n\n[target]\n");
         // JSON's text in quotes is TOML's, but for a character that only TOML wants escaped.
         let quoted = |value: &str| serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007f");
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");

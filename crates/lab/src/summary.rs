@@ -87,6 +87,8 @@ impl<'a> Summary<'a> {
                 arm.add(point, result);
             }
         }
+        let order = &results.experiment.workloads;
+        workloads.sort_by_key(|workload| order.iter().position(|name| name == workload.name));
         for workload in &mut workloads {
             workload.noise_floor = results.noise_floor.get(workload.name).and_then(|noise| noise.floor);
             let ratio = results.interference.iter().find(|ratio| {

@@ -78,11 +78,14 @@ pub struct StudyOptions {
 /// `plimsoll bench`.
 #[derive(Debug, Args)]
 pub struct BenchOptions {
-    /// The workload: tpcc or tpch, and its scale, as in tpcc:2
+    /// The workload and its scale, as in tpcc:2; docs/workloads.md has them all
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]
     pub target: TargetOptions,
+    /// A parameter of the workload, such as queries=q6 or rows=10; may be given several times
+    #[arg(long = "parameter", value_name = "KEY=VALUE")]
+    pub parameters: Vec<String>,
     /// How many clients run at once
     #[arg(long, default_value_t = 1)]
     pub clients: usize,
@@ -186,7 +189,7 @@ pub struct CompareOptions {
 /// `plimsoll check`.
 #[derive(Debug, Args)]
 pub struct CheckOptions {
-    /// The workload: tpcc or tpch, and its scale, as in tpch:1
+    /// The workload and its scale, as in tpch:1; docs/workloads.md has them all
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]

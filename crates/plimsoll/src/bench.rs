@@ -13,7 +13,8 @@ use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
-use plimsoll_workload::registry::benchmark;
+use plimsoll_workload::registry::{benchmark, make};
+use serde_json::Value;
 
 use crate::arguments::BenchOptions;
 use crate::check::{exit_code, print_lines};
@@ -75,9 +76,15 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         seed: options.seed,
         ..ClientOptions::default()
     };
+    // Looked at before anything is loaded.
+    if let Some(fault) = clients.fault() {
+        return Err(Failure::Input(anyhow::anyhow!(fault)));
+    }
     let name = benchmark.name().to_owned();
     let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
-    let workload = PlannedWorkload { name: name.clone(), kind: name, scale, parameters: BTreeMap::new(), clients };
+    let parameters = parameters(&options.parameters)?;
+    make(&name, Some(scale), &parameters, options.seed).map_err(Failure::input)?;
+    let workload = PlannedWorkload { name: name.clone(), kind: name, scale, parameters, clients };
     let (warmup, measure) = window(options)?;
     Ok(Plan {
         name: "bench".to_owned(),
@@ -85,11 +92,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         study: None,
         text: None,
         url: options.target.target.clone(),
-        base: Setting {
-            swept: BTreeMap::new(),
-            options: target_options(&options.target)?,
-            workloads: vec![workload],
-        },
+        base: Setting { swept: BTreeMap::new(), options: target_options(&options.target)?, workloads: vec![workload] },
         axes: Vec::new(),
         arms: vec![arm],
         run: RunPlan {
@@ -102,6 +105,18 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         },
         claims: Vec::new(),
     })
+}
+
+/// Parameters as they were typed, `KEY=VALUE`: numbers where they look like numbers, else text.
+fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
+    let pair = |text: &String| {
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::Input(anyhow::anyhow!("--parameter {text}: it has no value; write KEY=VALUE")))?;
+        let value = value.parse::<serde_json::Number>().map_or_else(|_| Value::from(value), Value::from);
+        Ok((key.to_owned(), value))
+    };
+    typed.iter().map(pair).collect()
 }
 
 /// Warm-up and measurement.

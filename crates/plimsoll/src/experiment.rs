@@ -156,7 +156,11 @@ pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
 
 /// A folder that cannot be had is the wrong one; a full disk is not the caller's fault.
 fn begin_failure(error: RunDirectoryError) -> Failure {
-    if error.is_lack_of_room() { Failure::world(error) } else { Failure::input(error) }
+    match error {
+        lack if lack.is_lack_of_room() => Failure::world(lack),
+        exists @ RunDirectoryError::Exists(_) => Failure::input(exists),
+        other => Failure::Input(anyhow::anyhow!("{other}; name another folder with --out")),
+    }
 }
 
 fn resumable(error: &anyhow::Error, place: &Path) -> Failure {

@@ -61,7 +61,9 @@ impl Progress {
     /// How far an experiment is, in time: what a run takes is known beforehand, but for loading.
     pub fn show_run(&self, progress: RunProgress<'_>, plan: &Plan) {
         let (arm, done, all, run) = match progress {
-            RunProgress::Loading { workload, done, all } => return self.show(&format!("loading {workload}"), done, all),
+            RunProgress::Loading { workload, done, all } => {
+                return self.show(&format!("loading {workload}"), done, all);
+            }
             RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
         };
         let warmup = plan.run.warmup.at_most();

@@ -18,7 +18,8 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
             return Err(Failure::Input(anyhow::anyhow!("say with --out FILE where the report of several runs goes")));
         }
         (Some(out), runs) => {
-            let results: Vec<_> = runs.iter().map(|run| read_results(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
+            let results: Vec<_> =
+                runs.iter().map(|run| read_results(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
             let written = fs::write(out, render_all(&results));
             written.map_err(|error| Failure::World(anyhow::anyhow!("{}: {error}", out.display())))?;
             out.clone()

@@ -60,7 +60,8 @@ fn plans(options: &ReproduceOptions) -> Result<Vec<(&'static Source, Plan)>, Fai
         let experiment = parse(source.text, source.file).map_err(Failure::world)?;
         let plan = resolve(&experiment, &TARGETS, options.quick).map_err(Failure::world)?;
         let is_wanted = options.study.as_ref().is_none_or(|word| {
-            plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word)) || plan.name.eq_ignore_ascii_case(word)
+            plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word))
+                || plan.name.eq_ignore_ascii_case(word)
         });
         if is_wanted {
             wanted.push((source, plan));

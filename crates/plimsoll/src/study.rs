@@ -13,7 +13,7 @@ use crate::arguments::{StudyOptions, TargetOptions};
 use crate::experiment::Experiment;
 use crate::failure::Failure;
 use crate::provenance::Beginning;
-use crate::run::show;
+use crate::run::{say_how_long, show};
 use crate::targets::TARGETS;
 
 /// Runs the main job.
@@ -30,6 +30,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let text = study.experiment();
     let experiment = parse(&text, "the study's experiment").map_err(Failure::input)?;
     let plan = resolve(&experiment, &TARGETS, false).map_err(Failure::input)?;
+    say_how_long(&plan, true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
     let ended = Experiment { plan: &plan, text: &text, quick: false, only: None }.begin(&place)?;
     show(&ended, options.json)

@@ -91,11 +91,13 @@ fn the_machine_is_described() {
 fn bad_input_is_refused_with_a_remedy() {
     for (arguments, expect) in [
         (&["bench", "tpc"][..], "did you mean `tpcc`?"),
-        (&["bench", "tpcc:0"], "give a whole number of warehouses"),
-        (&["bench", "tpcc:-1"], "give a whole number of warehouses"),
+        (&["bench", "tpcc:0"], "give a whole number from 1 to 100000 (warehouses)"),
+        (&["bench", "tpcc:-1"], "give a whole number from 1 to 100000 (warehouses)"),
         (&["bench", "tpcc:99999"], "are free; take a smaller scale"),
         (&["bench", "tpch:0"], "give a number from 0.01"),
         (&["bench", "tpcc", "--clients", "0"], "use 1 or more"),
+        (&["bench", "tpcc", "--rate", "NaN"], "use a number above 0"),
+        (&["bench", "tpcc", "--rate", "9", "--think", "exp 1ms"], "give one of them"),
         (&["bench", "tpcc", "--cliets", "2"], "--clients"),
         (&["bench", "tpcc", "--seconds", "0"], "give a number of seconds"),
         (&["bench", "tpcc", "--seconds", "NaN"], "give a number of seconds"),
@@ -109,21 +111,20 @@ fn bad_input_is_refused_with_a_remedy() {
         let output = output(arguments);
         assert_ended(&output, 2);
         assert!(said(&output).contains(expect), "{arguments:?}: {}", said(&output));
+        assert!(!said(&output).starts_with("loading"), "{arguments:?}: refused before anything is loaded");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
 }
 
 #[test]
-fn ctrl_c_while_loading_leaves_nothing() {
-    for moment in ["loading oltp", "loading olap"] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
-        running.until(moment);
-        running.signal("INT");
-        assert_eq!(running.end(), Some(130), "{moment}: {}", running.said);
-        assert!(running.said.contains("nothing was written"), "{moment}: {}", running.said);
-        assert_eq!(names(folder.path()), [""; 0], "{moment}");
-    }
+fn ctrl_c_before_anything_was_measured_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
+    running.until("loading");
+    running.signal("INT");
+    assert_eq!(running.end(), Some(130), "{}", running.said);
+    assert!(running.said.contains("nothing was written"), "{}", running.said);
+    assert_eq!(names(folder.path()), [""; 0]);
 }
 
 #[test]

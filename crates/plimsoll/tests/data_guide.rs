@@ -19,12 +19,18 @@ fn root() -> PathBuf {
 /// The python of the environment that `docs/python-environment` makes.
 fn python() -> PathBuf {
     let remedy = "run ./check, or set it: export PLIMSOLL_PYTHON_BIN=\"$(docs/python-environment)\"";
-    PathBuf::from(env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")))
+    PathBuf::from(
+        env::var_os("PLIMSOLL_PYTHON_BIN").unwrap_or_else(|| panic!("PLIMSOLL_PYTHON_BIN is not set; {remedy}")),
+    )
 }
 
 /// The experiment that the guide's blocks are about.
 fn experiment(guide: &str) -> &str {
-    guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the guide begins with an experiment")
+    guide
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("the guide begins with an experiment")
 }
 
 #[test]

@@ -18,9 +18,11 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
     let outliers: BTreeSet<(usize, usize)> = statistics::outliers(&noise.speed).into_iter().collect();
     let estimates = own.iter().enumerate().filter_map(|(row, cell)| {
         let results: Vec<&WorkloadResult> = cell.runs.iter().map(|run| cells.result(cell, *run)).collect();
-        let parts: Vec<&WorkloadHistograms> = cell.runs.iter().filter_map(|run| {
-            histograms.get(*run)?.iter().find(|histograms| histograms.workload == cell.workload)
-        }).collect();
+        let parts: Vec<&WorkloadHistograms> = cell
+            .runs
+            .iter()
+            .filter_map(|run| histograms.get(*run)?.iter().find(|histograms| histograms.workload == cell.workload))
+            .collect();
         // Of a part of the runs, percentiles would pass for those of all.
         let parts = if parts.len() == cell.runs.len() { parts } else { Vec::new() };
         let all = merged(parts.iter().flat_map(|part| part.transactions.values()));

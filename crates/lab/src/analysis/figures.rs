@@ -194,9 +194,8 @@ impl Figures for RunFigures<'_> {
         let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
         if self.is_resampled {
             // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
-            let throughput = (0..allocations.len()).filter_map(|position| {
-                Some((allocations[position], self.throughput(&along(position)).ok()?))
-            });
+            let throughput = (0..allocations.len())
+                .filter_map(|position| Some((allocations[position], self.throughput(&along(position)).ok()?)));
             let throughput: Vec<(f64, f64)> = throughput.collect();
             let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
             let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
@@ -209,7 +208,8 @@ impl Figures for RunFigures<'_> {
             knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
         });
         let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
-        let level = level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
+        let level = level
+            .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
         level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
     }
 }

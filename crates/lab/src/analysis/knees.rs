@@ -23,8 +23,10 @@ pub(super) struct Curve<'a, 'b> {
 /// The knees of a workload along each axis of allocations.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Knee> {
     let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Allocation && axis.values.len() > 1);
-    axes.flat_map(|axis| curves(cells, noise.workload(), &axis.key).into_iter().map(|c| of_curve(cells, noise, axis, c)))
-        .collect()
+    axes.flat_map(|axis| {
+        curves(cells, noise.workload(), &axis.key).into_iter().map(|c| of_curve(cells, noise, axis, c))
+    })
+    .collect()
 }
 
 /// Every curve of a workload along an axis, in the order in which they ran.

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, section, table};
+use super::layout::{figure_cell, number, section, table, text};
 use super::numbers::{count_cell, key_cells, keyed};
 use super::page::Page;
 use crate::results::{Aborted, Counters, Estimate, WorkloadResult};
-use crate::units::{duration_us, percent, significant};
+use crate::units::{duration_us, percent, significant, value};
 
 /// Lock waits and aborted attempts; nothing where no run saw any.
 pub(super) fn locks_and_aborts(page: &Page) -> Markup {
@@ -117,6 +117,31 @@ fn rates(results: &[&WorkloadResult]) -> Markup {
         (figure_cell(over(instructions, Some(completed)).map(large)))
         (figure_cell(coverage.map(percent)))
     }
+}
+
+/// The top-down breakdown of each run; nothing where no run has one.
+pub(super) fn top_down(page: &Page) -> Markup {
+    let points = page.results.points.iter().enumerate();
+    let rows = points.filter_map(|(run, point)| Some((run, point, point.top_down.as_ref()?))).collect::<Vec<_>>();
+    if rows.is_empty() {
+        return html! {};
+    }
+    let mut columns = vec![number("Run"), text("Arm")];
+    columns.extend(page.keys().into_iter().map(text));
+    columns.push(text("Breakdown"));
+    let body = html! {
+        (table("Where the processor's slots went in each run", &columns, html! {
+            @for (run, point, breakdown) in &rows {
+                tr {
+                    th scope="row" class="n" { a href={ "#" (page.run()) (run) } { (run) } }
+                    td { (point.arm) }
+                    (page.setting_cells(&point.setting))
+                    td class="words" { (value(breakdown)) }
+                }
+            }
+        }))
+    };
+    section(&page.id("top-down"), "Top-down breakdown", body)
 }
 
 /// A large count as `3.20 M`.

@@ -71,6 +71,11 @@ fn who(results: &Results) -> String {
     if told.is_empty() { "No workload".to_owned() } else { list(&told.iter().map(String::as_str).collect::<Vec<_>>()) }
 }
 
+/// A time as people read it.
+pub(super) fn time(iso: &str) -> String {
+    iso.replace('T', " ").replace('Z', " UTC")
+}
+
 fn place_and_time(results: &Results) -> Markup {
     let machine = &results.machine;
     let invalid = results.points.iter().filter(|point| !point.valid).count();
@@ -81,7 +86,7 @@ fn place_and_time(results: &Results) -> Markup {
         ". " (runs) @if runs == 1 { " run" } @else { " runs" }
         @if invalid > 0 { ", " (invalid) " invalid and left out" }
         ", " (seconds(results.elapsed_s)) " in all, begun "
-        time datetime=(results.started) { (results.started.replace('T', " ").replace('Z', " UTC")) }
+        time datetime=(results.started) { (time(&results.started)) }
         ". Plimsoll " (results.plimsoll)
         @if let Some(commit) = &results.commit { ", commit " code { (commit) } }
         "."

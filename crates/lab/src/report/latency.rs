@@ -92,7 +92,7 @@ fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
                         (count_cell(Some(part.completed)))
                         (figure_cell(Some(rate(part.throughput_per_s))))
                         (figure_cell(part.latency_us.map(|l| duration_us(l.mean))))
-                        @for us in [part.latency_us.and_then(|l| l.p50), part.latency_us.and_then(|l| l.p95), part.latency_us.and_then(|l| l.p99)] {
+                        @for us in part.latency_us.map_or([None; 3], |l| [l.p50, l.p95, l.p99]) {
                             (figure_cell(us.map(|us| duration_us(us as f64))))
                         }
                         (page.run_links(estimate))

@@ -39,7 +39,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
 fn columns(page: &Page) -> Vec<super::layout::Column> {
     let mut columns = vec![number("Run"), text("Workload"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
-    columns.extend([number("Repeat"), text("Valid"), number("Clients"), number("Window")]);
+    columns.extend([number("Repeat"), text("Valid"), number("Begun after"), number("Window"), number("Clients")]);
     columns.extend(["Completed", "Per second", "Mean", "p50", "p95", "p99", "Slowest", "Aborted"].map(number));
     columns.push(text("Achieved"));
     columns
@@ -61,7 +61,7 @@ fn rows(page: &Page, run: usize, point: &Point) -> Markup {
                 th scope="row" class="n" { (run) }
                 td { (result.name) }
                 (facts(page, point))
-                (figures(point, result))
+                (figures(result))
                 td { (achieved(&point.achieved)) }
             }
         }
@@ -78,16 +78,17 @@ fn facts(page: &Page, point: &Point) -> Markup {
             (Some(why), false) => { "no: " (why) },
             (None, false) => "no",
         } }
+        td class="n" { (seconds(point.at_s)) }
+        td class="n" { (seconds(point.window_s)) }
     }
 }
 
-fn figures(point: &Point, result: &WorkloadResult) -> Markup {
+fn figures(result: &WorkloadResult) -> Markup {
     let latency = result.latency_us;
     let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
     let aborted = result.aborted.deadlock + result.aborted.preempted + result.aborted.error;
     html! {
         td class="n" { (result.clients) }
-        td class="n" { (seconds(point.window_s)) }
         (count_cell(Some(result.completed)))
         td class="n" { (rate(result.throughput_per_s)) }
         (figure_cell(latency.map(|l| duration_us(l.mean))))

@@ -260,6 +260,24 @@ fn sections_are_there_only_with_something_to_show() {
 }
 
 #[test]
+fn several_documents_are_compared_where_they_measured_the_same() {
+    let mut again = study();
+    for estimate in &mut again.estimates {
+        estimate.throughput_per_s.value *= 2.0;
+    }
+    let xml = as_xml(&render_all(&[study(), again, clients()]));
+    let page = parse(&xml);
+    let table = text(by_id(&page, "side-by-side"));
+    for figure in ["3.17 k/s", "6.35 k/s", "1.31 k/s"] {
+        assert!(table.contains(figure), "{figure} in {table}");
+    }
+    assert!(!table.contains("clients"), "only one document swept them");
+    by_id(&page, "r3-sweep-0");
+    let alone = as_xml(&render_all(&[study(), clients()]));
+    assert!(parse(&alone).descendants().all(|node| node.attribute("id") != Some("side-by-side")));
+}
+
+#[test]
 fn large_runs_stay_small() {
     let ten = render(&matrix(10));
     let xml = as_xml(&ten);

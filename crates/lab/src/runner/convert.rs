@@ -54,7 +54,11 @@ pub(super) fn samples<'a>(
 }
 
 fn part(part: &PartMeasurement) -> Part {
-    Part { completed: part.completed, throughput_per_s: part.throughput_per_s, latency_us: latency::figures(&part.latency_us) }
+    Part {
+        completed: part.completed,
+        throughput_per_s: part.throughput_per_s,
+        latency_us: latency::figures(&part.latency_us),
+    }
 }
 
 fn aborted(counts: &AbortCounts) -> Aborted {

@@ -40,7 +40,9 @@ impl Selection {
                 plan.axes.iter().any(|axis| axis.key == key && axis.values.iter().any(|one| told(one) == value))
             };
             match pair {
-                Some((key, value)) if is_value((key, value)) => selection.values.push((key.to_owned(), value.to_owned())),
+                Some((key, value)) if is_value((key, value)) => {
+                    selection.values.push((key.to_owned(), value.to_owned()))
+                }
                 None if plan.arms.iter().any(|arm| arm.name == word) => selection.arms.push(word.to_owned()),
                 _ => {
                     let arms = plan.arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
@@ -61,7 +63,8 @@ impl Selection {
         let fits = |key: &String| {
             self.values.iter().any(|(wanted, value)| wanted == key && swept.get(key).is_some_and(|v| told(v) == *value))
         };
-        (self.arms.is_empty() || self.arms.contains(&plan.arms[arm].name)) && self.values.iter().all(|(key, _)| fits(key))
+        (self.arms.is_empty() || self.arms.contains(&plan.arms[arm].name))
+            && self.values.iter().all(|(key, _)| fits(key))
     }
 }
 

@@ -12,9 +12,6 @@ use crate::record::{RunId, RunRecord};
 use crate::results::{Point, WorkloadResult};
 use crate::time_share::time_share;
 
-/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
-const OTHERS_CORES_MAX: f64 = 0.1;
-
 /// The record of a run.
 pub(super) fn record(
     id: RunId,
@@ -26,13 +23,6 @@ pub(super) fn record(
 ) -> RunRecord {
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
-    if let Some(cores) = reading.device.busy_cores_others.filter(|cores| *cores > OTHERS_CORES_MAX) {
-        // Without the setting, so that a long sweep on a busy machine says it once for each arm.
-        let (arm, repeat) = (&arm.name, id.repeat);
-        warnings.push(format!(
-            "{arm}, repeat {repeat}: others on this machine, or its host, kept {cores:.1} cores busy; measure on a quiet one"
-        ));
-    }
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
         let share = time_share(measured, &sensed.serving, &mut warnings);
         warnings.extend(remarks(&arm.name, measured));

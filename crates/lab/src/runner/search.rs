@@ -55,7 +55,7 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
     let axis = numeric.expect("a plan that searches for a knee has a numeric axis");
     let allocations = plan.axes[axis].numbers().expect("it is numeric");
     let stride: usize = plan.axes[axis + 1..].iter().map(|axis| axis.values.len()).product();
-    let first = |setting: &usize| setting / stride % allocations.len() == 0;
+    let first = |setting: &usize| (setting / stride).is_multiple_of(allocations.len());
     let mut runs = Vec::new();
     for start in (0..plan.setting_count().unwrap_or(usize::MAX)).filter(first) {
         for (arm, members) in plan.arms.iter().map(|arm| &arm.members).enumerate() {
@@ -63,7 +63,9 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
             for member in members {
                 let workload = &plan.base.workloads[*member].name;
                 let of_curve = records.iter().filter(|record| {
-                    record.id.arm == arm && record.point.valid && along(record.id.setting, start, stride, allocations.len())
+                    record.id.arm == arm
+                        && record.point.valid
+                        && along(record.id.setting, start, stride, allocations.len())
                 });
                 let mut search = search(plan, &allocations);
                 for record in of_curve {
@@ -99,7 +101,7 @@ fn search(plan: &Plan, allocations: &[f64]) -> KneeSearch {
 
 /// Whether a setting is one of those along the axis that begin at `start`.
 fn along(setting: usize, start: usize, stride: usize, length: usize) -> bool {
-    setting >= start && (setting - start) % stride == 0 && (setting - start) / stride < length
+    setting >= start && (setting - start).is_multiple_of(stride) && (setting - start) / stride < length
 }
 
 /// What a setting reads: settings with equal texts share their data.

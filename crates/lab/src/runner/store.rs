@@ -141,9 +141,9 @@ impl Open {
     /// Drops what no workload of the present setting reads, so that it takes no memory.
     fn drop_unwanted(&mut self, benchmarks: &[Box<dyn Benchmark>]) -> Result<(), StoreError> {
         let is_wanted = |loaded: &Loaded| {
-            benchmarks.iter().any(|benchmark| {
-                benchmark.schema().name == loaded.schema.name && benchmark.data() == loaded.data
-            })
+            benchmarks
+                .iter()
+                .any(|benchmark| benchmark.schema().name == loaded.schema.name && benchmark.data() == loaded.data)
         };
         let unwanted = self.loaded.values().filter(|loaded| !is_wanted(loaded)).map(|loaded| loaded.schema);
         for schema in unwanted.collect::<Vec<_>>() {

@@ -70,7 +70,9 @@ fn may_share(workloads: &[Workload]) -> String {
 fn within(workload: &Workload) -> String {
     match verdict(workload) {
         Verdict::NoDifference(Blur::NoiseFloor(floor)) => format!(" (noise floor {})", fine_percent(floor)),
-        Verdict::NoDifference(Blur::Interval) => interval(workload).map_or_else(String::new, |told| format!(" ({told})")),
+        Verdict::NoDifference(Blur::Interval) => {
+            interval(workload).map_or_else(String::new, |told| format!(" ({told})"))
+        }
         Verdict::NoDifference(Blur::FewRequests(completed)) => {
             format!(" (as few as {completed} completed in a window: measure longer)")
         }

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
 use crate::analysis;
 use crate::report::fixture::results;
+use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
 use crate::results::{Results, TimeShare};
 
 const BASE: Did = Did {

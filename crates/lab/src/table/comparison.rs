@@ -39,7 +39,8 @@ fn lines(point: &ComparedPoint) -> Vec<String> {
         at if at.is_empty() => format!("{} in {}", point.workload, point.arm),
         at => format!("{} in {}, {at}", point.workload, point.arm),
     };
-    let value = |ratio: Option<Interval>| ratio.map_or_else(|| MISSING.to_owned(), |ratio| format!("{:.2}", ratio.value));
+    let value =
+        |ratio: Option<Interval>| ratio.map_or_else(|| MISSING.to_owned(), |ratio| format!("{:.2}", ratio.value));
     let range = point.throughput.and_then(|ratio| ratio.low.zip(ratio.high));
     let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"));
     let finding = match point.finding {

@@ -4,25 +4,31 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::units::MISSING;
 use crate::results::{Estimate, Finding, Interference, Interval, Knee, KneeLevel, Results, Scalability};
+use crate::units::MISSING;
 use crate::units::{duration_us, rate, significant};
 
-/// One table for each arm and workload, then interference, knees and scalability.
+/// Throughput and tail latency of each workload, then interference, knees and scalability.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let mut out = Vec::new();
-    let mut told: Vec<(&str, &str)> = Vec::new();
+    let is_swept = !results.experiment.sweep.is_empty();
+    // Without a sweep a line is an arm, else a setting.
+    let heading = |one: &Estimate| match is_swept {
+        true => format!("{}, {}", one.workload, one.arm),
+        false => one.workload.clone(),
+    };
+    let mut last = String::new();
     for estimate in &results.estimates {
-        let group = (estimate.workload.as_str(), estimate.arm.as_str());
-        if told.contains(&group) {
-            continue;
+        if heading(estimate) != last {
+            last = heading(estimate);
+            out.push(String::new());
+            out.push(format!("{last:<32}{:>12}{:>22}{:>12}", "throughput", "95 % interval", "p99"));
         }
-        told.push(group);
-        out.push(String::new());
-        out.push(format!("{}, {}", group.0, group.1));
-        out.push(format!("  {:<30}{:>12}{:>22}{:>12}", "", "throughput", "95 % interval", "p99"));
-        let of_group = results.estimates.iter().filter(|one| (one.workload.as_str(), one.arm.as_str()) == group);
-        out.extend(of_group.map(estimate_line));
+        let what = if is_swept { setting(&estimate.setting, 30) } else { shortened(&estimate.arm, 30) };
+        out.push(estimate_line(&what, estimate));
+    }
+    if results.estimates.iter().any(|estimate| !estimate.outliers.is_empty()) {
+        out.push("* a repeat lies far from the others; it counts all the same".to_owned());
     }
     out.extend(section("Together over alone", results.interference.iter().map(interference_line)));
     out.extend(section("Sufficient allocations", results.knees.iter().flat_map(knee_lines)));
@@ -35,12 +41,12 @@ fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), name.to_owned()], lines].concat() }
 }
 
-fn estimate_line(estimate: &Estimate) -> String {
+fn estimate_line(what: &str, estimate: &Estimate) -> String {
     let p99 = estimate.latency_us.and_then(|latency| latency.p99).map(|us| duration_us(us as f64));
     let marks = if estimate.outliers.is_empty() { "" } else { " *" };
     format!(
         "  {:<30}{:>12}{:>22}{:>12}{marks}",
-        setting(&estimate.setting, 30),
+        what,
         rate(estimate.throughput_per_s.value),
         interval(&estimate.throughput_per_s, rate),
         p99.unwrap_or_else(|| MISSING.to_owned()),

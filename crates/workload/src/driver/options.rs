@@ -40,6 +40,21 @@ impl Default for ClientOptions {
     }
 }
 
+impl ClientOptions {
+    /// What makes no sense in them, with the remedy.
+    pub fn fault(&self) -> Option<String> {
+        if self.clients == 0 {
+            return Some("0 clients measure nothing; use 1 or more".to_owned());
+        }
+        let rate = self.rate?;
+        if !(rate.is_finite() && rate > 0.0) {
+            return Some(format!("a rate of {rate} per second; use a number above 0"));
+        }
+        let both = || format!("both a rate ({rate}/s) and a think time ({}); give one of them", self.think);
+        (self.think != Delay::None).then(both)
+    }
+}
+
 /// Refuses settings under which no client could run or no figure would mean anything.
 pub(super) fn validate(drives: &[Drive<'_>], window: Window) -> Result<(), DriveError> {
     let refuse = |workload: &str, what: String| Err(DriveError::Options { workload: workload.to_owned(), what });
@@ -47,22 +62,13 @@ pub(super) fn validate(drives: &[Drive<'_>], window: Window) -> Result<(), Drive
         return refuse("(none)", "there is nothing to run; name at least one workload".to_owned());
     }
     for (position, drive) in drives.iter().enumerate() {
-        let options = drive.options;
         if drives[..position].iter().any(|other| other.name == drive.name) {
             return refuse(drive.name, "two workloads have this name; give each its own".to_owned());
-        }
-        if options.clients == 0 {
-            return refuse(drive.name, "0 clients measure nothing; use 1 or more".to_owned());
         }
         if window.measure.is_zero() {
             return refuse(drive.name, "a window of 0 s measures nothing; make it longer".to_owned());
         }
-        let Some(rate) = options.rate else { continue };
-        if !(rate.is_finite() && rate > 0.0) {
-            return refuse(drive.name, format!("a rate of {rate} per second; use a number above 0"));
-        }
-        if options.think != Delay::None {
-            let what = format!("both a rate ({rate}/s) and a think time ({}); give one of them", options.think);
+        if let Some(what) = drive.options.fault() {
             return refuse(drive.name, what);
         }
     }
