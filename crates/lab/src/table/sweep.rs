@@ -135,3 +135,20 @@ pub(super) fn setting(setting: &BTreeMap<String, Value>) -> String {
     let pairs = setting.iter().map(|(key, value)| format!("{key}={}", told(value))).collect::<Vec<_>>();
     pairs.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_too_long_for_their_column_stay_whole() {
+        assert_eq!(named("dop=2", 8, "   7.0 /s"), ["  dop=2      7.0 /s"]);
+        assert_eq!(named("lock_policy=pow", 8, "   7.0 /s"), ["  lock_policy=pow", "             7.0 /s"]);
+        let words = "not determined: the largest value is not sufficient beyond noise, so more may help";
+        let expect = [
+            "  oltp    not determined: the largest value is not sufficient beyond noise, so",
+            "          more may help",
+        ];
+        assert_eq!(told("oltp", 8, words), expect);
+    }
+}
