@@ -51,14 +51,14 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
 }
 
 /// The order of the experiment file, where runs come in random order: workloads, then arms, then settings.
-struct Rank<'a>(&'a Experiment);
+pub(crate) struct Rank<'a>(&'a Experiment);
 
 impl<'a> Rank<'a> {
-    fn of(experiment: &'a Experiment) -> Self {
+    pub(crate) fn of(experiment: &'a Experiment) -> Self {
         Rank(experiment)
     }
 
-    fn of_cell(&self, setting: &SettingValues, arm: &str, workload: &str) -> (usize, usize, Vec<usize>) {
+    pub(crate) fn of_cell(&self, setting: &SettingValues, arm: &str, workload: &str) -> (usize, usize, Vec<usize>) {
         let place = |names: &[String], name: &str| names.iter().position(|one| one == name).unwrap_or(names.len());
         let values = self.0.sweep.iter().map(|axis| {
             let value = setting.get(&axis.key);

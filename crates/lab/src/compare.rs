@@ -11,6 +11,7 @@ use plimsoll_model::statistics::{Finding as Shown, Noise, Samples, compare_runs}
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::analysis::Rank;
 use crate::analysis::cells::{Cell, Cells};
 use crate::results::{Finding, Interval, Results, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
@@ -82,7 +83,9 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     let (base_cells, cells) = (Cells::of(&base.points), Cells::of(&other.points));
     let workloads = base_cells.workloads();
     let compared = workloads.iter().map(|workload| Pairs::of(&base_cells, &cells, workload));
-    let points: Vec<ComparedPoint> = compared.flat_map(|pairs| pairs.compare(&base_cells, &cells)).collect();
+    let mut points: Vec<ComparedPoint> = compared.flat_map(|pairs| pairs.compare(&base_cells, &cells)).collect();
+    let rank = Rank::of(&base.experiment);
+    points.sort_by_cached_key(|point| rank.of_cell(&point.setting, &point.arm, &point.workload));
     if points.is_empty() {
         return Err(CompareError::NothingInCommon);
     }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::MachineFacts;
+use plimsoll_workload::driver::WarmUp;
+use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
 use crate::analysis;
@@ -11,7 +13,6 @@ use crate::plan::{Axis, Place, Plan};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
-use plimsoll_workload::driver::WarmUp;
 
 /// Where and when something was measured, by what.
 #[derive(Debug, Clone)]
@@ -49,6 +50,9 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     for workload in &plan.base.workloads {
         set(format!("{}.kind", workload.name), workload.kind.clone().into());
         set(format!("{}.scale", workload.name), workload.scale.into());
+        for (name, value) in parameter_defaults(&workload.kind) {
+            set(format!("{}.{name}", workload.name), value);
+        }
         for (name, value) in &workload.parameters {
             set(format!("{}.{name}", workload.name), value.clone());
         }
@@ -101,6 +105,19 @@ fn swept(axis: &Axis) -> SweptAxis {
         _ => AxisRole::Other,
     };
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
+}
+
+/// What a benchmark's parameters are where an experiment does not say.
+fn parameter_defaults(kind: &str) -> impl Iterator<Item = (&'static str, Value)> {
+    let parameters = BENCHMARKS.iter().find(|entry| entry.name == kind).map_or(&[][..], |entry| entry.parameters);
+    parameters.iter().map(|parameter| {
+        let value = match &parameter.default {
+            ParameterValue::Number(number) => json!(number),
+            ParameterValue::Text(word) => json!(word),
+            ParameterValue::List(words) => json!(words),
+        };
+        (parameter.name, value)
+    })
 }
 
 /// The document. Everything but the points and the claims follows from them.

@@ -32,6 +32,8 @@ pub struct RunDirectory {
     journal: Journal,
     /// Whether there is anything in it that a resumed run could use.
     is_worth_keeping: bool,
+    /// Whether the folder itself was made for it.
+    is_made: bool,
 }
 
 /// An experiment that was begun, as found in its folder.
@@ -114,14 +116,12 @@ impl RunDirectory {
         machine: &MachineFacts,
         header: &JournalHeader,
     ) -> Result<Self, RunDirectoryError> {
-        let is_empty = match fs::read_dir(place) {
-            Ok(mut entries) => entries.next().is_none(),
+        let is_made = match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => return Err(RunDirectoryError::Exists(place.to_owned())),
+            Ok(false) => false,
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(RunDirectoryError::Io { place: place.to_owned(), error }),
         };
-        if !is_empty {
-            return Err(RunDirectoryError::Exists(place.to_owned()));
-        }
         fs::create_dir_all(place).map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         let journal = Journal::create(&place.join(JOURNAL), header);
         let journal = journal.map_err(|error| match error {
@@ -130,11 +130,11 @@ impl RunDirectory {
                 RunDirectoryError::Exists(place.to_owned())
             }
             error => {
-                remove(place);
+                remove(place, is_made);
                 error.into()
             }
         })?;
-        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false };
+        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false, is_made };
         write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
         write(place, MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
@@ -159,7 +159,7 @@ impl RunDirectory {
         if torn > 0 {
             warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
         }
-        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true };
+        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true, is_made: false };
         Ok(Begun { directory, header, text, records, warnings })
     }
 
@@ -221,17 +221,20 @@ fn write(
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         if !self.is_worth_keeping {
-            remove(&self.place);
+            remove(&self.place, self.is_made);
         }
     }
 }
 
-/// Takes away a folder in which nothing was measured. Nothing more can be done about a failure.
-fn remove(place: &Path) {
+/// Takes away a folder in which nothing was measured, but not one that was there before. Nothing more can be done about a
+/// failure.
+fn remove(place: &Path, is_made: bool) {
     for name in [EXPERIMENT, MACHINE, JOURNAL] {
         let _ = fs::remove_file(place.join(name));
     }
-    let _ = fs::remove_dir(place);
+    if is_made {
+        let _ = fs::remove_dir(place);
+    }
 }
 
 /// The results in a run's folder.

@@ -67,7 +67,7 @@ pub fn render(results: &Results, options: &Options) -> String {
 }
 
 fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: Style) {
-    let who = summary.workloads.iter().map(|w| format!("{} ({}, {})", w.name, w.kind, clients(w.clients)));
+    let who = summary.workloads.iter().map(|w| format!("{} ({}, {})", w.name, w.kind, clients_of(results, w.name)));
     let who = who.collect::<Vec<_>>();
     let who = list(&who.iter().map(String::as_str).collect::<Vec<_>>());
     let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
@@ -84,6 +84,14 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
         "",
         "  ",
     ));
+}
+
+/// The clients of a workload, `1 to 16 clients` where they are swept.
+fn clients_of(results: &Results, workload: &str) -> String {
+    let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
+    let (least, most) =
+        of_runs.fold((usize::MAX, 0), |(least, most), run| (least.min(run.clients), most.max(run.clients)));
+    if least < most { format!("{least} to {most} clients") } else { clients(most) }
 }
 
 /// `1 client`, `100 clients`.

@@ -51,6 +51,8 @@ impl Experiment<'_> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
         let header = self.header(&beginning.provenance(), &machine);
+        // Before a folder is made.
+        self.selection()?;
         let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         self.run(directory, beginning, machine, Vec::new(), Vec::new())
     }
@@ -99,6 +101,13 @@ impl Experiment<'_> {
         }
     }
 
+    /// The runs that are wanted, if their data fits into memory.
+    fn selection(&self) -> Result<Selection, Failure> {
+        let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
+        capacity::check_plan_fits(self.plan, available_memory()).map_err(Failure::input)?;
+        Ok(selection.unwrap_or_default())
+    }
+
     fn run(
         &self,
         mut directory: RunDirectory,
@@ -107,8 +116,7 @@ impl Experiment<'_> {
         done: Vec<RunRecord>,
         warnings: Vec<String>,
     ) -> Result<Ended, Failure> {
-        let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
-        capacity::check_plan_fits(self.plan, available_memory()).map_err(Failure::input)?;
+        let selection = self.selection()?;
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let outcome = {
@@ -116,7 +124,7 @@ impl Experiment<'_> {
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
-            Runner::new(self.plan, &TARGETS).run(&selection.unwrap_or_default(), done, &mut watch)
+            Runner::new(self.plan, &TARGETS).run(&selection, done, &mut watch)
         };
         progress.clear();
         let place = directory.place().to_owned();

@@ -23,7 +23,7 @@ impl Progress {
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{msg:32!} {bar:26} {percent:>3} %  {eta} left");
-            let bar = ProgressBar::new(0).with_style(style.expect("a template that a test has parsed"));
+            let bar = ProgressBar::new(1).with_style(style.expect("a template that a test has parsed"));
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });

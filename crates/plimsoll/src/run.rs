@@ -87,6 +87,11 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     } else {
         print(&table::render(&ended.results, &table::Options { files, colour: false }))?;
     }
+    if ended.stopped
+        && let Some(folder) = ended.files.first().and_then(|file| file.parent())
+    {
+        eprintln!("go on with: plimsoll run --resume {}", folder.display());
+    }
     Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
 }
 
@@ -107,6 +112,6 @@ mod tests {
         check(700, "about 12 min");
         check(3 * 3600 + 1800, "about 3.5 hours");
         check(10_000_000, "about 116 days");
-        check(u64::MAX / 1000, "about 584554531 years");
+        check(1_000_000_000_000, "about 31688 years");
     }
 }

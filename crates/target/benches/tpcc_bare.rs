@@ -21,7 +21,7 @@ use plimsoll_policy::Priority;
 use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
-use plimsoll_workload::driver::{ClientOptions, Drive, Window, drive};
+use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
 use plimsoll_workload::schema::{ColumnId, Index, Schema, TableId};
 use plimsoll_workload::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
 use plimsoll_workload::tpcc::Tpcc;
@@ -51,6 +51,9 @@ impl Database for Bare {
         not_here()
     }
     fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        not_here()
+    }
+    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
         not_here()
     }
     fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
@@ -187,7 +190,10 @@ fn throughput(database: &dyn Database, tpcc: &Tpcc, clients: usize, window: Wind
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let (rounds, seconds) = if is_bench { (7, 2.0) } else { (1, 0.2) };
-    let window = Window { warmup: Duration::from_secs_f64(seconds / 4.0), measure: Duration::from_secs_f64(seconds) };
+    let window = Window {
+        warmup: WarmUp::For(Duration::from_secs_f64(seconds / 4.0)),
+        measure: Duration::from_secs_f64(seconds),
+    };
     // Clients count what they do in their benchmark value; a value each keeps the sides apart there too.
     let [engine_tpcc, bare_tpcc] = [2, 2].map(|warehouses| Tpcc::new(warehouses, 7));
     let engine = loaded(&engine_tpcc);

@@ -10,9 +10,12 @@ use crate::results::{AxisRole, Interval, Scalability, SweptAxis};
 /// Resampling within the model follows from this; laws of equal points are equal.
 const SEED: u64 = 7;
 
+/// Of fewer numbers of clients nobody asks for a law with three parameters.
+const COUNTS_MIN: usize = 4;
+
 /// The laws of a workload along each axis of its clients.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Scalability> {
-    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Clients && axis.values.len() > 1);
+    let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Clients && axis.values.len() >= COUNTS_MIN);
     let of_axis = |axis: &SweptAxis| {
         // The clients of another workload are not what this one's throughput is a function of.
         let is_own = axis.key.split_once('.').is_none_or(|(workload, _)| workload == noise.workload());

@@ -293,7 +293,7 @@ fn large_runs_stay_small() {
     parse(&as_xml(&html));
 }
 
-/// Charts that the tests of the script draw. Written anew with `BLESS=1`.
+/// Charts that the tests of the script draw. Written anew with `PLIMSOLL_BLESS=1`.
 #[test]
 fn charts_of_the_web() {
     let mut out = BTreeMap::new();
@@ -318,13 +318,13 @@ fn charts_of_the_web() {
     let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
     let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/test/charts.json");
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
         std::fs::write(&file, &json).expect("the fixture can be written");
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         kept == json,
-        "{} is out of date: run BLESS=1 cargo test -p plimsoll-lab charts_of_the_web",
+        "{} is out of date: run PLIMSOLL_BLESS=1 cargo test -p plimsoll-lab charts_of_the_web",
         file.display()
     );
 }

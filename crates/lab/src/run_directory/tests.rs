@@ -66,6 +66,8 @@ fn a_run_that_measured_nothing_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     drop(create(&folder.path().join("run")).expect("writable"));
     assert_eq!(names(folder.path()), [""; 0]);
+    drop(create(folder.path()).expect("an empty folder will do"));
+    assert_eq!(names(folder.path()), [""; 0], "and stays");
 }
 
 #[test]

@@ -12,9 +12,13 @@ pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
     };
     let mut lines = wrap(&claim.text, &format!("  {verdict:<12}"), "              ");
     let mut facts = Vec::new();
-    facts.extend(claim.value.as_ref().map(|value| format!("ours: {value}")));
+    let denied = if claim.holds == Some(false) { "not " } else { "" };
+    facts.extend(claim.value.as_ref().map(|value| format!("ours: {denied}{value}")));
     facts.extend(claim.published.as_ref().map(|published| format!("published: {published}")));
-    facts.extend(claim.confidence.map(|share| format!("holds in {:.0} % of resampled runs", share * 100.0)));
+    facts.extend(claim.confidence.map(|share| {
+        let noise = if (0.05..=0.95).contains(&share) { ", so it may be noise" } else { "" };
+        format!("holds in {:.0} % of resampled runs{noise}", share * 100.0)
+    }));
     facts.extend(claim.why_not.clone());
     if !facts.is_empty() {
         lines.extend(wrap(&facts.join("; "), "              ", "              "));

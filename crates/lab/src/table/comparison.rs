@@ -35,7 +35,7 @@ pub fn render(comparison: &Comparison) -> String {
 
 /// One line, or two where it takes more room to say what is compared.
 fn lines(point: &ComparedPoint) -> Vec<String> {
-    let what = match sweep::setting(&point.setting, 2 * WIDTH) {
+    let what = match sweep::setting(&point.setting) {
         at if at.is_empty() => format!("{} in {}", point.workload, point.arm),
         at => format!("{} in {}, {at}", point.workload, point.arm),
     };

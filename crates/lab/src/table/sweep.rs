@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::wrap;
 use crate::plan::option_text;
 use crate::results::{Estimate, Finding, Interference, Interval, Knee, KneeLevel, Results, Scalability};
 use crate::units::MISSING;
@@ -25,15 +26,15 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
             out.push(String::new());
             out.push(format!("{last:<32}{:>12}{:>22}{:>12}", "throughput", "95 % interval", "p99"));
         }
-        let what = if is_swept { setting(&estimate.setting, 30) } else { shortened(&estimate.arm, 30) };
-        out.push(estimate_line(&what, estimate));
+        let what = if is_swept { setting(&estimate.setting) } else { estimate.arm.clone() };
+        out.extend(named(&what, 30, &estimate_figures(estimate)));
     }
     if results.estimates.iter().any(|estimate| !estimate.outliers.is_empty()) {
         out.push("* a repeat lies far from the others; it counts all the same".to_owned());
     }
-    out.extend(section("Together over alone", results.interference.iter().map(interference_line)));
+    out.extend(section("Together over alone", results.interference.iter().flat_map(interference_lines)));
     out.extend(section("Sufficient allocations", results.knees.iter().flat_map(knee_lines)));
-    out.extend(section("Scalability over clients", results.scalability.iter().map(scalability_line)));
+    out.extend(section("Scalability over clients", results.scalability.iter().flat_map(scalability_lines)));
     out
 }
 
@@ -42,19 +43,38 @@ fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), name.to_owned()], lines].concat() }
 }
 
-fn estimate_line(what: &str, estimate: &Estimate) -> String {
+/// A line of what it is and its figures; two lines where the name is longer than its column, for a name that is cut could be
+/// that of another line.
+fn named(what: &str, width: usize, figures: &str) -> Vec<String> {
+    if what.chars().count() <= width {
+        return vec![format!("  {what:<width$}{figures}")];
+    }
+    let mut lines = wrap(what, "  ", "    ");
+    lines.push(format!("  {:<width$}{figures}", ""));
+    lines
+}
+
+/// The same for words, which may take several lines.
+fn told(what: &str, width: usize, words: &str) -> Vec<String> {
+    let indentation = " ".repeat(width + 2);
+    let mut words = wrap(words, &indentation, &indentation).into_iter();
+    let mut lines = named(what, width, words.next().unwrap_or_default().trim_start());
+    lines.extend(words);
+    lines
+}
+
+fn estimate_figures(estimate: &Estimate) -> String {
     let p99 = estimate.latency_us.and_then(|latency| latency.p99).map(|us| duration_us(us as f64));
     let marks = if estimate.outliers.is_empty() { "" } else { " *" };
     format!(
-        "  {:<30}{:>12}{:>22}{:>12}{marks}",
-        what,
+        "{:>12}{:>22}{:>12}{marks}",
         rate(estimate.throughput_per_s.value),
         interval(&estimate.throughput_per_s, rate),
         p99.unwrap_or_else(|| MISSING.to_owned()),
     )
 }
 
-fn interference_line(interference: &Interference) -> String {
+fn interference_lines(interference: &Interference) -> Vec<String> {
     let finding = match interference.finding {
         Finding::Faster => "faster",
         Finding::Slower => "slower",
@@ -63,23 +83,23 @@ fn interference_line(interference: &Interference) -> String {
     };
     let told = |ratio: f64| format!("{ratio:.2}");
     let what = format!("{} in {}", interference.workload, interference.arm);
-    let what = match setting(&interference.setting, 20) {
+    let what = match setting(&interference.setting) {
         at if at.is_empty() => what,
         at => format!("{what}, {at}"),
     };
     let ratio = interference.ratio;
-    format!("  {:<36}{:>6}{:>16}  {finding}", shortened(&what, 36), told(ratio.value), interval(&ratio, told))
+    named(&what, 36, &format!("{:>6}{:>16}  {finding}", told(ratio.value), interval(&ratio, told)))
 }
 
 fn knee_lines(knee: &Knee) -> Vec<String> {
     let what = format!("{} in {}", knee.workload, knee.arm);
-    let what = match setting(&knee.setting, 24) {
+    let what = match setting(&knee.setting) {
         at if at.is_empty() => what,
         at => format!("{what}, {at}"),
     };
     let level = |level: &KneeLevel| {
         let share = format!("{:.0} %", level.share * 100.0);
-        let told = match (level.allocation, level.low.zip(level.high)) {
+        let words = match (level.allocation, level.low.zip(level.high)) {
             (Some(at), Some((low, high))) => {
                 let (at, low, high) = (significant(at), significant(low), significant(high));
                 format!("{}={at} ({low} to {high})", knee.axis)
@@ -87,24 +107,20 @@ fn knee_lines(knee: &Knee) -> Vec<String> {
             (Some(at), None) => format!("{}={}", knee.axis, significant(at)),
             (None, _) => format!("not determined: {}", level.why_not.as_deref().unwrap_or("unknown")),
         };
-        format!("  {:<36}{share:>6}  {told}", shortened(&what, 36))
+        told(&what, 36, &format!("{share}  {words}"))
     };
-    knee.levels.iter().map(level).collect()
+    knee.levels.iter().flat_map(level).collect()
 }
 
-fn scalability_line(scalability: &Scalability) -> String {
+fn scalability_lines(scalability: &Scalability) -> Vec<String> {
     let what = format!("{} in {}", scalability.workload, scalability.arm);
     let (Some(sigma), Some(kappa)) = (scalability.sigma, scalability.kappa) else {
         let why = scalability.why_not.as_deref().unwrap_or("unknown");
-        return format!("  {:<30}not determined: {why}", shortened(&what, 30));
+        return told(&what, 30, &format!("not determined: {why}"));
     };
     let peak = scalability.peak_clients.map_or_else(|| "no peak".to_owned(), |at| format!("peak at {:.0}", at.value));
-    format!(
-        "  {:<30}contention {:.1} %, coherency {:.2} %, {peak}",
-        shortened(&what, 30),
-        sigma.value * 100.0,
-        kappa.value * 100.0
-    )
+    let (sigma, kappa) = (sigma.value * 100.0, kappa.value * 100.0);
+    told(&what, 30, &format!("contention {sigma:.1} %, coherency {kappa:.2} %, {peak}"))
 }
 
 fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
@@ -114,16 +130,25 @@ fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// `dop=2, oltp.clients=4`, shortened to so many characters.
-pub(super) fn setting(setting: &BTreeMap<String, Value>, width: usize) -> String {
+/// `dop=2, oltp.clients=4`.
+pub(super) fn setting(setting: &BTreeMap<String, Value>) -> String {
     let pairs = setting.iter().map(|(key, value)| format!("{key}={}", option_text(value))).collect::<Vec<_>>();
-    shortened(&pairs.join(", "), width)
+    pairs.join(", ")
 }
 
-fn shortened(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_too_long_for_their_column_stay_whole() {
+        assert_eq!(named("dop=2", 8, "   7.0 /s"), ["  dop=2      7.0 /s"]);
+        assert_eq!(named("lock_policy=pow", 8, "   7.0 /s"), ["  lock_policy=pow", "             7.0 /s"]);
+        let words = "not determined: the largest value is not sufficient beyond noise, so more may help";
+        let expect = [
+            "  oltp    not determined: the largest value is not sufficient beyond noise, so",
+            "          more may help",
+        ];
+        assert_eq!(told("oltp", 8, words), expect);
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
 }
