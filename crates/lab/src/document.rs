@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
-use crate::plan::{Axis, Place, Plan};
+use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
 use crate::targets::Targets;
@@ -50,11 +50,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     for workload in &plan.base.workloads {
         set(format!("{}.kind", workload.name), workload.kind.clone().into());
         set(format!("{}.scale", workload.name), workload.scale.into());
-        for (name, value) in parameter_defaults(&workload.kind) {
+        for (name, value) in parameters(workload) {
             set(format!("{}.{name}", workload.name), value);
-        }
-        for (name, value) in &workload.parameters {
-            set(format!("{}.{name}", workload.name), value.clone());
         }
         let clients = serde_json::to_value(&workload.clients).expect("plain data");
         // The seed of its clients is that of the run.
@@ -107,14 +104,17 @@ fn swept(axis: &Axis) -> SweptAxis {
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
 }
 
-/// What a benchmark's parameters are where an experiment does not say.
-fn parameter_defaults(kind: &str) -> impl Iterator<Item = (&'static str, Value)> {
-    let parameters = BENCHMARKS.iter().find(|entry| entry.name == kind).map_or(&[][..], |entry| entry.parameters);
-    parameters.iter().map(|parameter| {
-        let value = match &parameter.default {
-            ParameterValue::Number(number) => json!(number),
-            ParameterValue::Text(word) => json!(word),
-            ParameterValue::List(words) => json!(words),
+/// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are told alike, however
+/// they were typed: 1 as 1.0, one word as a list of one where there can be several.
+fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str, Value)> {
+    let entry = BENCHMARKS.iter().find(|entry| entry.name == workload.kind);
+    entry.map_or(&[][..], |entry| entry.parameters).iter().map(|parameter| {
+        let value = match (workload.parameters.get(parameter.name), &parameter.default) {
+            (Some(Value::String(word)), ParameterValue::List(_)) => json!([word]),
+            (Some(given), _) => given.as_f64().map_or_else(|| given.clone(), Value::from),
+            (None, ParameterValue::Number(number)) => json!(number),
+            (None, ParameterValue::Text(word)) => json!(word),
+            (None, ParameterValue::List(words)) => json!(words),
         };
         (parameter.name, value)
     })

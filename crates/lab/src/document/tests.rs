@@ -1,7 +1,7 @@
 //! What `results.json` says of an experiment beside its figures.
 
 use super::*;
-use crate::analysis::made_up::{Paper, measure, plan, results};
+use crate::analysis::made_up::{self, Paper, measure, plan, results};
 use crate::results::AxisRole::{Allocation, Clients, Other};
 
 const SWEPT: &str = r#"
@@ -33,13 +33,16 @@ fn every_setting_is_told_and_every_axis_has_its_role() {
     let results = results(&plan, &measure(&plan, |_, _, _| 100.0));
     let settings = serde_json::to_value(&results.experiment.settings).expect("plain data");
     let expect = json!({
-        "arms": ["alone:oltp"], "oltp.clients": 1, "oltp.kind": "rows", "oltp.priority": "low", "oltp.rate": null,
-        "oltp.retry_max": 20, "oltp.scale": 0.5, "oltp.think": "exp 5ms", "oltp.updates": 0.25, "run.measure_s": 1.5,
+        "arms": ["alone:oltp"], "oltp.clients": 1, "oltp.columns": "bigint", "oltp.kind": "rows", "oltp.priority": "low", "oltp.rate": null,
+        "oltp.retry_max": 20, "oltp.rows": 1.0, "oltp.scale": 0.5, "oltp.think": "exp 5ms", "oltp.updates": 0.25, "run.measure_s": 1.5,
         "run.reload": "when-grown", "run.repeats": 2, "run.search": "grid", "run.seed": 7, "run.warmup": "steady 20s",
         "sweep.dop": [1, 2], "sweep.oltp.clients": [1, 8], "sweep.oltp.rows": [1, 10], "sweep.policy": ["a", "b"],
         "target.memory": "4", "target.url": "embedded:"
     });
     assert_eq!(settings, expect);
+    let typed = made_up::plan(&SWEPT.replace("updates = 0.25", "updates = 0.25, rows = 1, columns = \"bigint\""));
+    let typed = super::settings(&typed, &Paper);
+    assert_eq!(json!(typed), expect, "a default that is typed is no other setting");
     let roles: Vec<_> = results.experiment.sweep.iter().map(|axis| (axis.key.as_str(), axis.role)).collect();
     assert_eq!(roles, [("policy", Other), ("dop", Allocation), ("oltp.clients", Clients), ("oltp.rows", Other)]);
     let experiment = &results.experiment;
