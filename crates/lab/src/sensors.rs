@@ -90,13 +90,10 @@ pub struct GroupReading {
 }
 
 impl GroupReading {
-    /// Times summed over the threads. `None` unless all are known, for a part would pass for the whole, and `None` of no
-    /// threads, for what they would have used is not known either.
-    pub fn times(&self) -> Option<ThreadTimes> {
-        if self.threads.is_empty() {
-            return None;
-        }
-        self.threads.iter().try_fold(ThreadTimes::default(), |sum, (_, times)| {
+    /// Times summed over some of the threads; `None` if any is unknown, for a part would pass for the whole.
+    pub fn times_of(&self, wanted: &[i32]) -> Option<ThreadTimes> {
+        wanted.iter().try_fold(ThreadTimes::default(), |sum, wanted| {
+            let (_, times) = self.threads.iter().find(|(thread, _)| thread == wanted)?;
             let times = (*times)?;
             Some(ThreadTimes { run: sum.run + times.run, wait: sum.wait + times.wait })
         })
@@ -279,9 +276,9 @@ mod tests {
         let [busy, gone] = reading.groups.as_slice() else { panic!("{reading:?}") };
         assert_eq!((busy.name.as_str(), gone.name.as_str()), ("busy", "gone"));
         assert_eq!(gone.threads[1], (i32::MAX, None));
-        assert_eq!(gone.times(), None);
+        assert_eq!(gone.times_of(&[i32::MAX]), None);
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("gone: no scheduling times of")));
-        if let Some(times) = busy.times() {
+        if let Some(times) = busy.times_of(&groups[0].1) {
             assert!(times.run >= Duration::from_millis(5), "{times:?}");
         }
         assert!(reading.device.cpu_busy.is_some_and(|busy| busy > 0.0 && busy <= 1.0), "{:?}", reading.device);
@@ -292,7 +289,7 @@ mod tests {
     #[test]
     fn a_group_without_threads_is_named() {
         let reading = WindowSensors::open(&[("idle".to_owned(), Vec::new())]).close();
-        assert_eq!(reading.groups[0].times(), None);
+        assert_eq!(reading.groups[0].times_of(&[7]), None);
         assert!(reading.groups[0].counters.is_none() && reading.counters.is_none());
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("idle: no threads")));
     }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
 use crate::results::{Counters, Device};
-use crate::sensors::{DeviceMeter, GroupReading, WindowReading, WindowSensors};
+use crate::sensors::{DeviceMeter, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
@@ -64,7 +63,7 @@ impl<'a> SensorObserver<'a> {
                 ));
             }
             let serving = threads.workers.as_ref().unwrap_or(&threads.clients);
-            let times = if is_shared { None } else { sum_of_times(group, serving) };
+            let times = if is_shared { None } else { group.times_of(serving) };
             workloads.push(WorkloadReading {
                 serving: ServingThreads { times, count: serving.len(), window: reading.window },
                 counters: if is_shared { None } else { group.counters },
@@ -112,20 +111,14 @@ fn groups(threads: &[WorkloadThreads]) -> Vec<(String, Vec<i32>)> {
     threads.iter().map(group).collect()
 }
 
-/// Times of some of a group's threads; `None` if any is unknown, for a part would pass for the whole.
-fn sum_of_times(group: &GroupReading, wanted: &[i32]) -> Option<ThreadTimes> {
-    wanted.iter().try_fold(ThreadTimes::default(), |sum, wanted| {
-        let (_, times) = group.threads.iter().find(|(thread, _)| thread == wanted)?;
-        let times = (*times)?;
-        Some(ThreadTimes { run: sum.run + times.run, wait: sum.wait + times.wait })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use plimsoll_machine::cpu_time::ThreadTimes;
+
     use super::*;
+    use crate::sensors::GroupReading;
 
     fn threads(workload: &str, clients: &[i32], workers: Option<&[i32]>) -> WorkloadThreads {
         WorkloadThreads {
@@ -152,8 +145,8 @@ mod tests {
             threads: vec![(1, times(100, 1)), (8, times(10, 2)), (9, times(20, 3)), (10, None)],
             counters: None,
         };
-        assert_eq!(sum_of_times(&group, &[8, 9]), times(30, 5));
-        assert_eq!(sum_of_times(&group, &[8, 10]), None);
-        assert_eq!(sum_of_times(&group, &[7]), None);
+        assert_eq!(group.times_of(&[8, 9]), times(30, 5));
+        assert_eq!(group.times_of(&[8, 10]), None);
+        assert_eq!(group.times_of(&[7]), None);
     }
 }
