@@ -2,7 +2,7 @@
 //!
 //! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can
 //! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when
-//! they are whole and on disk: a folder with a `results.json` is complete.
+//! they are whole and on disk: a folder with a `results.json` has all files, of all runs that were done when it was written.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -22,7 +22,7 @@ use crate::samples;
 const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "journal.jsonl";
-/// The file that says that a run is complete.
+/// The file that says that all others are written.
 const RESULTS: &str = "results.json";
 
 /// A folder that an experiment is run into.

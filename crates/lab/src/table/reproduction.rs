@@ -14,7 +14,7 @@ pub struct Exhibit {
     pub title: String,
     /// The experiment file.
     pub file: String,
-    /// The folder with everything that was measured.
+    /// The folder with everything that was measured, if it was run.
     pub directory: String,
     /// What must come out, judged.
     pub claims: Vec<ClaimResult>,
@@ -36,7 +36,9 @@ pub fn render(exhibits: &[Exhibit]) -> String {
         out.extend(wrap(&format!("{}: {}", exhibit.id, exhibit.title), "", "  "));
         out.extend(exhibit.claims.iter().flat_map(claims::lines));
         out.extend(exhibit.why_not_run.iter().flat_map(|why| wrap(why, "  not run     ", "              ")));
-        out.push(format!("  {}", exhibit.directory));
+        if exhibit.why_not_run.is_none() {
+            out.push(format!("  {}", exhibit.directory));
+        }
         out.push(String::new());
     }
     let all = || exhibits.iter().flat_map(|exhibit| &exhibit.claims);
