@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::{Interval, Point, Results};
+use crate::results::{Finding, Interval, Point, Results};
 
 mod advice;
 mod arm;
@@ -49,6 +49,8 @@ pub struct Workload<'a> {
     pub noise_floor: Option<f64>,
     /// Throughput together over throughput alone. `None` unless both were measured and something completed alone.
     pub interference: Option<Interval>,
+    /// What the statistics say of it; `None` where there is no ratio.
+    pub shown: Option<Finding>,
 }
 
 impl<'a> Summary<'a> {
@@ -79,6 +81,7 @@ impl<'a> Summary<'a> {
                         together: Arm::default(),
                         noise_floor: None,
                         interference: None,
+                        shown: None,
                     });
                     workloads.len() - 1
                 });
@@ -95,6 +98,7 @@ impl<'a> Summary<'a> {
                 ratio.workload == workload.name && ratio.arm == TOGETHER && Some(&ratio.setting) == setting
             });
             workload.interference = ratio.map(|ratio| ratio.ratio);
+            workload.shown = ratio.map(|ratio| ratio.finding);
         }
         Self { workloads, settings_left_out: others.len() }
     }

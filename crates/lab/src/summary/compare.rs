@@ -1,7 +1,7 @@
 //! One workload alone against together: whether a difference is to be believed.
 
 use super::{Percentile, Workload};
-use crate::results::Latency;
+use crate::results::{Finding, Latency};
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
 /// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
@@ -62,16 +62,19 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
     let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
-    match workload.noise_floor {
-        Some(floor) if difference <= floor => return may_be_noise(Blur::NoiseFloor(floor)),
-        Some(_) if contains_one => return may_be_noise(Blur::Interval),
-        None if difference <= UNREPEATED_NOISE => return Verdict::NoDifference(Blur::OneRepeat),
-        _ => {}
+    let few = difference * completed_min.max(1) as f64 <= 1.0;
+    match (workload.shown, workload.noise_floor) {
+        (Some(Finding::Slower), _) => Verdict::Slower,
+        (Some(Finding::Faster), _) => Verdict::Faster,
+        (Some(Finding::NoDifference), _) if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
+        (Some(Finding::NoDifference), Some(floor)) if difference <= floor => may_be_noise(Blur::NoiseFloor(floor)),
+        (Some(Finding::NoDifference), _) => may_be_noise(if contains_one { Blur::Interval } else { Blur::OneRepeat }),
+        // One repeat knows no noise; what is far beyond what runs commonly differ by is told all the same.
+        _ if difference <= UNREPEATED_NOISE => Verdict::NoDifference(Blur::OneRepeat),
+        _ if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
+        _ if interference.value < 1.0 => Verdict::Slower,
+        _ => Verdict::Faster,
     }
-    if difference * completed_min.max(1) as f64 <= 1.0 {
-        return Verdict::NoDifference(Blur::FewRequests(completed_min));
-    }
-    if interference.value < 1.0 { Verdict::Slower } else { Verdict::Faster }
 }
 
 /// A percentile by its name.
