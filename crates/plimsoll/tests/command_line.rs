@@ -120,7 +120,7 @@ fn bad_input_is_refused_with_a_remedy() {
 fn ctrl_c_before_anything_was_measured_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(&mut plimsoll(&["study", "--quick", "--out", "result"], folder.path()));
-    running.until("loading");
+    running.until("loading oltp");
     running.signal("INT");
     assert_eq!(running.end(), Some(130), "{}", running.said);
     assert!(running.said.contains("nothing was written"), "{}", running.said);
