@@ -130,7 +130,7 @@ pub struct RunOptions {
     /// Run a part of it only: arms and values, as in dop=2,together
     #[arg(long, value_name = "POINT")]
     pub only: Option<String>,
-    /// Small data and short runs, by the file's [quick] table
+    /// Small data and short runs, by what the file says under `quick`
     #[arg(long)]
     pub quick: bool,
     /// Run it even if it takes more than 12 hours or 100000 runs
