@@ -7,13 +7,16 @@
 //! [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others read from: a [`host::Host`]
 //! may be the real one or a folder that looks like one.
 
+pub mod availability;
 pub mod cgroup;
+pub mod control;
 pub mod counters;
 pub mod cpu_time;
 pub mod describe;
 pub mod device;
 pub mod facts;
 pub mod host;
+pub mod sensor;
 pub mod space;
 
 pub use describe::describe;

@@ -1,0 +1,192 @@
+//! Controls: what limits the share of the machine that a database may use.
+//!
+//! A [`Control`] is one kind of limit: the cores, the bytes per second it may write. It can say whether it works here
+//! ([`probe`](Control::probe)), whether an amount makes sense ([`check`](Control::check)), put an amount in force
+//! ([`apply`](Control::apply)) and say whether that limit was seen to bite ([`verify`](Control::verify)).
+//!
+//! Adding one is a file in `control/` and a line in [`CONTROLS`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::availability::Availability;
+use crate::host::Host;
+
+/// How much of something is allowed, as typed in an experiment: a number in the control's unit, or a text such as
+/// `0-3,8` or `unlimited`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// A number in the unit of the control.
+    Number(f64),
+    /// A list or a word that the control knows.
+    Text(String),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Number(number) => number.fmt(out),
+            Amount::Text(text) => text.fmt(out),
+        }
+    }
+}
+
+/// Amounts wanted at one time, by [`Control::key`]. A control that is not named here limits nothing.
+pub type Limits = BTreeMap<String, Amount>;
+
+/// What was seen of a limit during a window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The figure that the limit bounds, in the unit of the control: bytes per second reached, cores run on; `None` if it
+    /// could not be measured, and [`why_not`](Verdict::why_not) says why.
+    pub achieved: Option<Amount>,
+    /// Why the limit did not bite, or could not be seen to; `None` if it did.
+    pub why_not: Option<String>,
+}
+
+/// Raw figures that a control takes at the beginning of a window, to compare with the end: bytes so far, time so far.
+pub type Observation = BTreeMap<String, f64>;
+
+/// Whose share of the machine is limited: whole processes, with every thread they have and will have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Process ids. Children that they start later belong to them.
+    pub processes: Vec<i32>,
+}
+
+/// How one change is undone. Written to the restore journal before the change is made, so that it can be undone by
+/// another process if this one is killed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// A group folder that we made in a control group hierarchy or in resctrl: what is left in it moves to `tasks_to`, the
+    /// folder's parent if `None`, and the folder is removed.
+    RemoveGroup {
+        /// The folder, absolute on the host.
+        folder: String,
+        /// Where its tasks came from.
+        tasks_to: Option<String>,
+    },
+    /// A file of `/proc` or `/sys` that gets its text back.
+    WriteFile {
+        /// The file, absolute on the host.
+        path: String,
+        /// What it held.
+        text: String,
+    },
+    /// A thread that may run on these cores again.
+    Affinity {
+        /// The thread.
+        thread: i32,
+        /// When it began, in clock ticks since boot: the id may belong to another by now.
+        started: u64,
+        /// The cores.
+        cores: Vec<usize>,
+    },
+    /// A thread that gets its nice value back.
+    Nice {
+        /// The thread.
+        thread: i32,
+        /// When it began, in clock ticks since boot.
+        started: u64,
+        /// The value, -20 to 19.
+        nice: i32,
+    },
+    /// A model-specific register of every core listed gets its value back.
+    Register {
+        /// The number of the register.
+        register: u32,
+        /// What each core held.
+        values: BTreeMap<usize, u64>,
+    },
+}
+
+/// Where undoing is noted before anything is changed.
+pub trait UndoNotes {
+    /// Notes how the change that is about to be made is undone. The change may only be made if this succeeds.
+    fn note(&mut self, undo: Undo) -> Result<(), ControlError>;
+}
+
+/// What a control needs to act.
+pub struct Place<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// Whose share is limited.
+    pub subject: &'a Subject,
+    /// Where undoing is noted.
+    pub undo: &'a mut dyn UndoNotes,
+}
+
+/// Why a limit cannot be put in force. Nothing is left half done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The amount makes no sense on this machine.
+    #[error("{control} cannot be {amount}: {why}")]
+    Amount {
+        /// The control's key.
+        control: String,
+        /// What was asked for.
+        amount: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// The control does not work here.
+    #[error("{control} cannot be limited here: {reason}{}", remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default())]
+    Unavailable {
+        /// The control's key.
+        control: String,
+        /// Why not.
+        reason: String,
+        /// What would make it work.
+        remedy: Option<String>,
+    },
+    /// The kernel refused.
+    #[error("cannot {doing} {path}: {error}{}", told.as_ref().map(|told| format!(" ({told})")).unwrap_or_default())]
+    Refused {
+        /// What was tried: `write "0-1" to`, `make`.
+        doing: String,
+        /// The file or folder.
+        path: String,
+        /// The system's words.
+        error: std::io::Error,
+        /// What the kernel told in a file of its own, as resctrl does.
+        told: Option<String>,
+    },
+}
+
+/// One kind of limit.
+pub trait Control: Sync {
+    /// The word by which experiments sweep it: `cores`, `write_mb_s`.
+    fn key(&self) -> &'static str;
+    /// The unit of its amounts.
+    fn unit(&self) -> &'static str;
+    /// What it limits, in a sentence.
+    fn meaning(&self) -> &'static str;
+    /// Whether it works on `host`, and by which mechanism. Changes nothing.
+    fn probe(&self, host: &Host) -> Availability;
+    /// Whether an amount makes sense on `host`: no less than the minimum, no core that is not there. Changes nothing.
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError>;
+    /// Puts an amount in force for the subject, or another one than is in force. If it fails, what it changed is undone by
+    /// what it noted.
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError>;
+    /// Figures at the beginning of a window.
+    fn observe(&self, host: &Host, subject: &Subject) -> Observation;
+    /// Whether the limit was in force and bit, in the window of this length that began with `earlier`: reads back what was
+    /// set and compares what was reached with what is allowed.
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        earlier: &Observation,
+        window: Duration,
+    ) -> Verdict;
+}
+
+/// Every control, in the order in which they are told and applied.
+pub static CONTROLS: &[&dyn Control] = &[];
