@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
+use crate::limits;
 use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
@@ -44,6 +45,9 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));
     set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
+    for (name, amount) in &plan.base.limits {
+        set(format!("machine.{name}"), json!(amount));
+    }
     for axis in &plan.axes {
         set(format!("sweep.{}", axis.key), axis.values.clone().into());
     }
@@ -98,6 +102,9 @@ fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
 fn swept(axis: &Axis) -> SweptAxis {
     let role = match &axis.place {
         Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
+        Place::Limit(name) if limits::is_allocation(name) && axis.values.iter().all(Value::is_number) => {
+            AxisRole::Allocation
+        }
         Place::Workload(_, field) if field == "clients" => AxisRole::Clients,
         _ => AxisRole::Other,
     };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::claim::Claim;
+use crate::limits;
 
 /// An experiment that can be run.
 #[derive(Debug, Clone)]
@@ -46,6 +48,8 @@ pub struct Setting {
     pub swept: BTreeMap<String, Value>,
     /// The target's options.
     pub options: BTreeMap<String, String>,
+    /// What of the machine may be used, and what else runs on it; see [`crate::limits`].
+    pub limits: Limits,
     /// The workloads, in the order of the file.
     pub workloads: Vec<PlannedWorkload>,
 }
@@ -81,6 +85,8 @@ pub struct Axis {
 pub enum Place {
     /// An option of the target.
     Option(String),
+    /// A limit of the machine.
+    Limit(String),
     /// A field (`scale`, `clients`, `think`, `rate`, `priority`) or a parameter of the workload at this position.
     Workload(usize, String),
 }
@@ -250,7 +256,22 @@ impl Setting {
                 self.options.insert(name.clone(), option_text(value));
                 Ok(())
             }
+            Place::Limit(name) => {
+                self.limit(name, value);
+                Ok(())
+            }
             Place::Workload(position, field) => self.workloads[*position].set(field, value),
+        }
+    }
+
+    /// Limits something of the machine, or no longer if the value is [`limits::UNLIMITED`]. Whether there is such a limit and such an
+    /// amount of it is not its question.
+    pub(crate) fn limit(&mut self, name: &str, value: &Value) {
+        let amount = limits::amount(value);
+        if amount == Amount::Text(limits::UNLIMITED.to_owned()) {
+            self.limits.remove(name);
+        } else {
+            self.limits.insert(name.to_owned(), amount);
         }
     }
 }

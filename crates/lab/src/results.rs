@@ -294,7 +294,7 @@ pub struct Point {
     pub device: Device,
     /// Hardware counters summed over every thread of the workloads.
     pub counters: Option<Counters>,
-    /// Top-down breakdown; `None` until a method is chosen for the processor.
+    /// Top-down breakdown of all of them together.
     pub top_down: Option<serde_json::Value>,
 }
 
@@ -332,6 +332,9 @@ pub struct WorkloadResult {
     pub locks: Option<Locks>,
     /// Hardware counters of this workload's threads alone.
     pub counters: Option<Counters>,
+    /// Top-down breakdown of this workload's threads alone.
+    #[serde(default)]
+    pub top_down: Option<serde_json::Value>,
 }
 
 /// A part of a workload's requests: a class, or a kind of transaction.

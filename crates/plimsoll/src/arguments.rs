@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 use plimsoll_target::DEFAULT_URL;
@@ -115,6 +116,26 @@ pub struct BenchOptions {
     pub json: bool,
 }
 
+/// A number of cores as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoreCount {
+    /// As many as there are.
+    All,
+    /// So many.
+    Number(usize),
+}
+
+impl FromStr for CoreCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(CoreCount::All),
+            _ => text.parse().map(CoreCount::Number).map_err(|_| "write a number of cores or `all`".to_owned()),
+        }
+    }
+}
+
 /// `plimsoll run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -122,7 +143,7 @@ pub struct RunOptions {
     #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
     /// Go on with a run that was stopped or killed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick", "cores"])]
     pub resume: Option<PathBuf>,
     /// Where everything goes [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
@@ -133,6 +154,10 @@ pub struct RunOptions {
     /// Small data and short runs, by what the file says under `quick`
     #[arg(long)]
     pub quick: bool,
+    /// How many cores it is sized for, a number or `all`: what the word `cores` in the file stands for; it uses no others
+    /// [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<CoreCount>,
     /// Run it even if it takes more than 12 hours or 100000 runs
     #[arg(long)]
     pub yes: bool,
@@ -150,6 +175,9 @@ pub struct ReproduceOptions {
     /// Small data and short runs
     #[arg(long)]
     pub quick: bool,
+    /// How many cores experiments are sized for, a number or `all` [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<CoreCount>,
     /// Where everything goes [default: runs/reproduce-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -35,7 +35,7 @@ pub static EXHIBITS: &[Source] = &[
 mod tests {
     use std::path::Path;
 
-    use plimsoll_lab::experiment::{parse, resolve};
+    use plimsoll_lab::experiment::{Terms, parse, resolve};
 
     use super::*;
     use crate::targets::TARGETS;
@@ -62,7 +62,8 @@ mod tests {
         for source in EXHIBITS {
             let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
             for quick in [false, true] {
-                let plan = resolve(&experiment, &TARGETS, quick).unwrap_or_else(|error| panic!("{error}"));
+                let plan =
+                    resolve(&experiment, &Terms::here(&TARGETS, quick)).unwrap_or_else(|error| panic!("{error}"));
                 let file = Path::new(source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 assert_eq!(file, Some(plan.name), "an experiment has the name of its file");
             }

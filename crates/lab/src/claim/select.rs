@@ -103,6 +103,7 @@ impl<'a> Selection<'a> {
         }
         let is_meant = |place: &Place| match place {
             Place::Option(name) => key.text.strip_prefix("target.") == Some(name),
+            Place::Limit(name) => key.text == *name || key.text.strip_prefix("machine.") == Some(name),
             Place::Workload(workload, field) => {
                 let name = &plan.base.workloads[*workload].name;
                 key.text == *field || key.text.split_once('.') == Some((name, field))

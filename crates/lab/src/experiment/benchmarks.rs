@@ -28,7 +28,7 @@ pub(super) fn check(
     seed: u64,
 ) -> Result<Vec<&'static [&'static str]>, Problem> {
     let is_data = |place: &Place| match place {
-        Place::Option(_) => false,
+        Place::Option(_) | Place::Limit(_) => false,
         Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
     };
     let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| is_data(&axis.place)).collect();

@@ -13,7 +13,7 @@ use crate::plan::{Place, PlannedWorkload};
 use crate::wording::{choices, did_you_mean};
 
 /// Names that mean something else in sweep keys and arms.
-const RESERVED: [&str; 4] = ["target", "alone", "together", "pairs"];
+const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
 
 /// The workloads with every default filled in.
 pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut Problems) -> Vec<PlannedWorkload> {

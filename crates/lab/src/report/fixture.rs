@@ -310,6 +310,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             branch_misses: Some((instructions * 0.0052) as u64),
             coverage: 0.83,
         }),
+        top_down: None,
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn workload_result(
         time_share,
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters,
+        top_down: None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Attaches the machine's sensors to the driver's window.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_machine::control::Verdict;
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
+use crate::limits::MachineLimits;
 use crate::results::{Counters, Device};
 use crate::sensors::{DeviceMeter, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
@@ -11,6 +13,8 @@ use crate::time_share::ServingThreads;
 /// Opens sensors when the window opens and reads them when it closes.
 pub(super) struct SensorObserver<'a> {
     tick: &'a mut dyn FnMut(Progress),
+    limits: &'a mut dyn MachineLimits,
+    verdicts: BTreeMap<String, Verdict>,
     threads: Vec<WorkloadThreads>,
     sensors: Option<WindowSensors>,
     reading: Option<WindowReading>,
@@ -29,6 +33,8 @@ pub(super) struct SensorReading {
     pub seconds: Vec<Device>,
     /// Hardware counters summed over all workloads.
     pub counters: Option<Counters>,
+    /// What was seen of each limit in force.
+    pub limits: BTreeMap<String, Verdict>,
     /// Why figures are missing.
     pub warnings: Vec<String>,
 }
@@ -43,9 +49,18 @@ pub(super) struct WorkloadReading {
 }
 
 impl<'a> SensorObserver<'a> {
-    /// An observer that passes progress on to `tick`.
-    pub(super) fn new(tick: &'a mut dyn FnMut(Progress)) -> Self {
-        SensorObserver { tick, threads: Vec::new(), sensors: None, reading: None, meter: None, seconds: Vec::new() }
+    /// An observer that passes progress on to `tick`, and asks `limits` whether they bite.
+    pub(super) fn new(tick: &'a mut dyn FnMut(Progress), limits: &'a mut dyn MachineLimits) -> Self {
+        SensorObserver {
+            tick,
+            limits,
+            verdicts: BTreeMap::new(),
+            threads: Vec::new(),
+            sensors: None,
+            reading: None,
+            meter: None,
+            seconds: Vec::new(),
+        }
     }
 
     /// What was seen; `None` if the window was not closed.
@@ -74,6 +89,7 @@ impl<'a> SensorObserver<'a> {
             device: reading.device,
             seconds: self.seconds,
             counters: reading.counters,
+            limits: self.verdicts,
             warnings,
         })
     }
@@ -82,6 +98,7 @@ impl<'a> SensorObserver<'a> {
 impl WindowObserver for SensorObserver<'_> {
     fn opened(&mut self, threads: &[WorkloadThreads]) {
         self.threads = threads.to_vec();
+        self.limits.open_window();
         self.sensors = Some(WindowSensors::open(&groups(threads)));
         self.meter = Some(DeviceMeter::start());
     }
@@ -93,6 +110,7 @@ impl WindowObserver for SensorObserver<'_> {
     fn closed(&mut self) {
         self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
+        self.verdicts = self.limits.close_window();
     }
 
     fn tick(&mut self, progress: Progress) {

@@ -87,6 +87,7 @@ mod tests {
             time_share: None,
             locks: None,
             counters: None,
+            top_down: None,
         }
     }
 
