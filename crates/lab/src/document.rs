@@ -100,12 +100,16 @@ fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn swept(axis: &Axis) -> SweptAxis {
-    let role = match &axis.place {
-        Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
-        Place::Limit(name) if limits::is_allocation(name) && axis.values.iter().all(Value::is_number) => {
-            AxisRole::Allocation
-        }
-        Place::Workload(_, field) if field == "clients" => AxisRole::Clients,
+    let is_number = axis.values.iter().all(Value::is_number);
+    let is_allocation = |place: &Place| match place {
+        Place::Option(_) => true,
+        Place::Limit(name) => limits::is_allocation(name),
+        Place::Workload(..) | Place::All(_) => false,
+    };
+    let parts = axis.place.parts();
+    let role = match parts {
+        [Place::Workload(_, field)] if field == "clients" => AxisRole::Clients,
+        _ if is_number && parts.iter().any(is_allocation) => AxisRole::Allocation,
         _ => AxisRole::Other,
     };
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }

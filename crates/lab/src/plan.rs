@@ -89,6 +89,18 @@ pub enum Place {
     Limit(String),
     /// A field (`scale`, `clients`, `think`, `rate`, `priority`) or a parameter of the workload at this position.
     Workload(usize, String),
+    /// Several of the above at once, which get the same value.
+    All(Vec<Place>),
+}
+
+impl Place {
+    /// The places that are changed one by one: this one, or those that it is made of.
+    pub fn parts(&self) -> &[Place] {
+        match self {
+            Place::All(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 /// Who runs.
@@ -261,6 +273,7 @@ impl Setting {
                 Ok(())
             }
             Place::Workload(position, field) => self.workloads[*position].set(field, value),
+            Place::All(parts) => parts.iter().try_for_each(|part| self.apply(part, value)),
         }
     }
 

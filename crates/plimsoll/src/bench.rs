@@ -94,7 +94,12 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         study: None,
         text: None,
         url: options.target.target.clone(),
-        base: Setting { swept: BTreeMap::new(), options: target_options(&options.target)?, limits: BTreeMap::new(), workloads: vec![workload] },
+        base: Setting {
+            swept: BTreeMap::new(),
+            options: target_options(&options.target)?,
+            limits: BTreeMap::new(),
+            workloads: vec![workload],
+        },
         axes: Vec::new(),
         arms: vec![arm],
         run: RunPlan {

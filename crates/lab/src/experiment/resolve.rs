@@ -225,7 +225,7 @@ impl Resolver<'_> {
             else {
                 continue;
             };
-            if axes.iter().any(|axis| axis.place == place) {
+            if axes.iter().any(|axis| axis.place.parts().iter().any(|part| place.parts().contains(part))) {
                 problems.add(key.span(), format!("`{}` is swept; put a shorter list under [quick.sweep]", key.value()));
                 continue;
             }
@@ -242,11 +242,13 @@ impl Resolver<'_> {
     fn check_values(&self, base: &Setting, url: &str, axis: &PlacedAxis, problems: &mut Problems) {
         for (value, span) in &axis.values {
             let mut setting = base.clone();
-            let tried = setting.apply(&axis.place, value).and_then(|()| match &axis.place {
+            let applied = setting.apply(&axis.place, value);
+            let check = |part: &Place| match part {
                 Place::Option(_) => self.targets.check(url, &setting.options),
                 Place::Limit(name) => limits::check(self.host, name, &limits::amount(value)),
-                Place::Workload(..) => Ok(()),
-            });
+                Place::Workload(..) | Place::All(_) => Ok(()),
+            };
+            let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {
                 problems.add(span.clone(), format!("`{}`: {why}", axis.key));
             }

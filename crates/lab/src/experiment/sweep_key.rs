@@ -18,8 +18,19 @@ pub(super) struct SweepKeys<'a> {
 }
 
 impl SweepKeys<'_> {
-    /// What a key changes, or why it is no key here.
+    /// What a key changes, or why it is no key here. Keys joined by `+` get the same value.
     pub(super) fn place(&self, key: &str) -> Result<Place, String> {
+        if !key.contains('+') {
+            return self.place_of_one(key);
+        }
+        let parts = key.split('+').map(|part| self.place_of_one(part.trim())).collect::<Result<Vec<_>, _>>()?;
+        match (1..parts.len()).find(|&later| parts[..later].contains(&parts[later])) {
+            Some(_) => Err(format!("`{key}` names something twice; leave one of them out")),
+            None => Ok(Place::All(parts)),
+        }
+    }
+
+    fn place_of_one(&self, key: &str) -> Result<Place, String> {
         if let Some(option) = key.strip_prefix("target.") {
             return if self.options.contains(&option) {
                 Ok(Place::Option(option.to_owned()))

@@ -98,7 +98,7 @@ pub(super) fn check_pacing(
     for (position, workload) in workloads.iter().enumerate() {
         let swept = |field: &str| {
             let place = Place::Workload(position, field.to_owned());
-            axes.iter().find(|axis| axis.place == place)
+            axes.iter().find(|axis| axis.place.parts().contains(&place))
         };
         let thinks = swept("think")
             .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));
