@@ -7,6 +7,8 @@
 //!
 //! The partitions of one scan take chunks from a common queue, so none of them idles while another has work, and each
 //! partition still sees its chunks in ascending order.
+//!
+//! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 
 mod stream;
 
@@ -37,6 +39,7 @@ use crate::columns::ColumnTable;
 use crate::columns::statistics::DistinctCount;
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
+use crate::query::usage::UsageMeter;
 
 /// A scan of some columns and rows of a [`ColumnTable`].
 #[derive(Debug, Clone)]
@@ -125,7 +128,8 @@ impl DataSource for ColumnScan {
         let queue = args.sibling_state.and_then(|state| state.downcast::<AtomicUsize>().ok());
         let batch_rows = args.context.session_config().batch_size();
         let metrics = BaselineMetrics::new(&self.metrics, args.partition);
-        let stream = ScanStream::new(self, args.partition, queue, batch_rows, metrics);
+        let meter = args.context.session_config().get_extension::<UsageMeter>();
+        let stream = ScanStream::new(self, args.partition, queue, batch_rows, metrics, meter);
         Ok(Box::pin(cooperative(stream)))
     }
 
