@@ -6,6 +6,9 @@
 //!
 //! Adding one is a file in `control/` and a line in [`CONTROLS`].
 
+pub mod llc_ways;
+pub mod memory_bandwidth;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -189,4 +192,4 @@ pub trait Control: Sync {
 }
 
 /// Every control, in the order in which they are told and applied.
-pub static CONTROLS: &[&dyn Control] = &[];
+pub static CONTROLS: &[&dyn Control] = &[&llc_ways::LlcWays, &memory_bandwidth::MemoryBandwidth];

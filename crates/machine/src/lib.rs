@@ -16,6 +16,7 @@ pub mod describe;
 pub mod device;
 pub mod facts;
 pub mod host;
+pub mod resctrl;
 pub mod sensor;
 pub mod space;
 
