@@ -13,7 +13,9 @@ mod cpu_weight;
 mod disk;
 pub(crate) mod group;
 mod huge_pages;
+pub mod llc_ways;
 mod memory;
+pub mod memory_bandwidth;
 mod nice;
 mod prefetchers;
 pub(crate) mod threads;
@@ -281,6 +283,8 @@ pub static CONTROLS: &[&dyn Control] = &[
     &disk::WRITE_MB_S,
     &disk::READ_IOPS,
     &disk::WRITE_IOPS,
+    &llc_ways::LlcWays,
+    &memory_bandwidth::MemoryBandwidth,
     &huge_pages::HugePages,
     &prefetchers::Prefetchers,
 ];

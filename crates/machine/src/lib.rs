@@ -18,6 +18,7 @@ pub mod device;
 pub mod facts;
 pub mod host;
 pub mod limiter;
+pub mod resctrl;
 pub mod sensor;
 pub mod space;
 
