@@ -1,15 +1,18 @@
 //! Everything about a machine in one document: what it is, what can be measured and limited on it, and for each "no" the
 //! reason and the remedy. As JSON by `serde`, and in words for people with a terminal of 80 columns.
 
+mod counting;
 mod layout;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use self::counting::write_reading;
 use self::layout::{bytes, count, write_item, write_table};
 use crate::availability::Availability;
 use crate::control::CONTROLS;
+use crate::counters::{CounterReading, probe};
 use crate::facts::{Cache, MachineFacts};
 use crate::host::Host;
 use crate::sensor::{Scope, SensorReport, describe_sensors};
@@ -24,6 +27,9 @@ pub struct Description {
     pub sensors: Vec<SensorReport>,
     /// Every control.
     pub controls: Vec<ControlReport>,
+    /// What hardware counters showed in a short piece of work, as [`probe`] does it; `None` where they do not count.
+    #[serde(skip)]
+    pub counted: Option<CounterReading>,
 }
 
 /// What one control is, and whether it works on a host.
@@ -46,7 +52,12 @@ pub struct ControlReport {
 impl Description {
     /// Describes a machine: asks every sensor and control, and measures what a reading of each sensor costs.
     pub fn read(host: &Host) -> Description {
-        Description { machine: MachineFacts::of(host), sensors: describe_sensors(host), controls: controls(host) }
+        Description {
+            machine: MachineFacts::of(host),
+            sensors: describe_sensors(host),
+            controls: controls(host),
+            counted: host.is_real().then(|| probe().ok()).flatten(),
+        }
     }
 
     /// The page for people.
@@ -69,6 +80,10 @@ impl Description {
             write_table(&mut text, &["control", "here", "unit", "limits"], &rows);
         }
         self.write_refusals(&mut text);
+        if let Some(counted) = &self.counted {
+            text.push_str("\nCounters during a test of random loads (this thread, user mode)\n");
+            write_reading(&mut text, counted);
+        }
         text
     }
 

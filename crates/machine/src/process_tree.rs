@@ -87,18 +87,22 @@ const GRAIN_TICKS: u64 = 2;
 impl TreeSample {
     /// Samples the process with the id `root`, and its descendants. `None` if there is no such process.
     pub fn read(host: &Host, root: i32) -> Option<TreeSample> {
+        let at = now(host);
         let stats = all_processes(host);
         let root = Key { id: root, began: stats.get(&root)?.began };
-        Some(TreeSample::of(host, root, &[root], &stats))
+        Some(TreeSample::of(host, root, &[root], at, &stats))
     }
 
     /// Samples the same tree again: what is left of it, and every descendant that came since. Empty once all have ended.
     pub fn again(&self) -> TreeSample {
         let known: Vec<Key> = self.processes.keys().copied().collect();
-        TreeSample::of(&self.host, self.root, &known, &all_processes(&self.host))
+        let at = now(&self.host);
+        TreeSample::of(&self.host, self.root, &known, at, &all_processes(&self.host))
     }
 
-    fn of(host: &Host, root: Key, known: &[Key], stats: &BTreeMap<i32, Stat>) -> TreeSample {
+    /// `at` is from before the processes were listed, so that what is not in the list and began earlier was never in the
+    /// tree.
+    fn of(host: &Host, root: Key, known: &[Key], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for (id, stat) in stats {
             children.entry(stat.parent).or_default().push(*id);
@@ -115,7 +119,7 @@ impl TreeSample {
             todo.extend(children.get(&id).into_iter().flatten());
             processes.insert(key, Process::read(host, id, stat));
         }
-        TreeSample { host: host.clone(), root, at: now(host), accounting: DelayAccounting::read(host), processes }
+        TreeSample { host: host.clone(), root, at, accounting: DelayAccounting::read(host), processes }
     }
 
     /// Whether the process at the root is still there.
@@ -152,7 +156,12 @@ impl TreeSample {
             }
             let mut run = Duration::ZERO;
             for (thread, now) in &now.threads {
-                let then = then.and_then(|then| then.threads.get(thread)).copied().unwrap_or_default();
+                let then = match then.and_then(|then| then.threads.get(thread)) {
+                    Some(then) => *then,
+                    None if earlier.is_before(thread.began) => Thread::default(),
+                    // It was there and could not be read, so that its time before is not known.
+                    None => continue,
+                };
                 let times = now.times.since(then.times);
                 run += times.run;
                 wait += times.wait;
@@ -224,7 +233,7 @@ impl TreeSample {
     /// Whether something that began at this tick began after the sample was taken. Where the time of the sample is not
     /// known, what is new in a tree is taken to be new altogether.
     fn is_before(&self, began: u64) -> bool {
-        self.at.is_none_or(|at| began + 1 >= at)
+        self.at.is_none_or(|at| began >= at)
     }
 
     /// How long ago something began.

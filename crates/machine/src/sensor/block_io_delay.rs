@@ -19,7 +19,7 @@ impl Sensor for BlockIoDelay {
     }
 
     fn figures(&self) -> &'static str {
-        "waiting for block I/O (10 ms)"
+        "waiting for block I/O (ticks of 10 ms)"
     }
 
     fn scopes(&self) -> &'static [Scope] {
