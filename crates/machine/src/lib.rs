@@ -2,10 +2,13 @@
 //!
 //! The only crate that reads `/proc`, `/sys` and hardware counters. It knows no database.
 //!
-//! In reading order: [`MachineFacts`] is what the host is, [`describe()`] puts it in words, [`cpu_time`] is what threads
-//! and the process have used, [`counters`] are hardware events, [`device`] is how busy processors and disks are,
-//! [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others read from: a [`host::Host`]
-//! may be the real one or a folder that looks like one.
+//! In reading order: [`MachineFacts`] is what the host is, [`sensor`] lists what can be measured and [`control`] what can
+//! be limited, [`describe`] puts it all in words. Measurements: [`cpu_time`] is what threads and this process have used,
+//! [`process_tree`] where the time of any process and its descendants goes, [`counters`] are hardware events, [`device`]
+//! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
+//! [`resctrl_monitor`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
+//! a guest's host takes of them, [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others
+//! read from: a [`host::Host`] may be the real one or a folder that looks like one.
 
 pub mod availability;
 pub mod cgroup;
@@ -16,11 +19,17 @@ pub mod cpu_time;
 pub mod describe;
 pub mod device;
 pub mod facts;
+pub mod frequency;
+pub mod group_use;
 pub mod host;
 pub mod limiter;
+pub mod pressure;
+pub mod process_tree;
+pub mod processor_time;
 pub mod resctrl;
+pub mod resctrl_monitor;
 pub mod sensor;
 pub mod space;
 
-pub use describe::describe;
+pub use describe::Description;
 pub use facts::MachineFacts;

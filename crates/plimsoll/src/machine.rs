@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use plimsoll_machine::{MachineFacts, counters, describe};
+use plimsoll_machine::Description;
+use plimsoll_machine::host::Host;
 
 use crate::arguments::MachineOptions;
 use crate::failure::Failure;
@@ -10,11 +11,11 @@ use crate::output::{print, print_json};
 
 /// Says what the machine is and can do.
 pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
-    let facts = MachineFacts::read();
+    let description = Description::read(&Host::real());
     if options.json {
-        print_json(&facts)?;
+        print_json(&description)?;
     } else {
-        print(&describe(&facts, &counters::probe()))?;
+        print(&description.to_text())?;
     }
     Ok(ExitCode::SUCCESS)
 }

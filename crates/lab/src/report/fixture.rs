@@ -215,6 +215,12 @@ fn machine() -> MachineFacts {
         memory_limit_bytes: Some(34_359_738_368),
         kernel: "6.1.0-18-amd64".to_string(),
         virtualised: Some("kvm".to_string()),
+        numa_nodes: vec![],
+        huge_pages: None,
+        transparent_huge_pages: Some("madvise".to_string()),
+        cgroup_version: Some("2".to_string()),
+        cgroup_controllers: vec![],
+        warnings: vec![],
         capabilities: vec![
             capability("hardware counters", "perf_event_open works, user mode, 6 events at once", None),
             capability(
