@@ -15,7 +15,9 @@ pub mod cpu_time;
 pub mod describe;
 pub mod device;
 pub mod facts;
+pub mod hog;
 pub mod host;
+pub mod memory_speed;
 pub mod sensor;
 pub mod space;
 
