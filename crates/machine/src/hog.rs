@@ -23,7 +23,8 @@ mod spec;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub(crate) use crew::{Crew, Leave, pin_to_one};
+pub(crate) use bandwidth::Streams;
+pub(crate) use crew::{Crew, Leave, pin, pin_to_one};
 pub use report::{Achieved, HogReport};
 pub use serve::serve;
 pub use spec::HogSpec;

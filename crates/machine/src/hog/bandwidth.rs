@@ -45,7 +45,7 @@ impl HogKind for Bandwidth {
 
     fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
         let threads = place.cores.len().max(1);
-        let streams = Streams::start(&place.cores, threads, strength * 1e6 / threads as f64)?;
+        let streams = Streams::start(&CacheSizes::here(), &place.cores, threads, strength * 1e6 / threads as f64)?;
         Ok(Box::new(RunningStreams { streams }))
     }
 }
@@ -60,8 +60,8 @@ pub(crate) struct Streams {
 impl Streams {
     /// Starts `threads` threads, pinned to `cores` in turn, that read at `rate` bytes per second each; infinite is as fast
     /// as they can.
-    pub(crate) fn start(cores: &[usize], threads: usize, rate: f64) -> Result<Streams, HogError> {
-        let bytes = CacheSizes::here().beyond_caches(threads);
+    pub(crate) fn start(caches: &CacheSizes, cores: &[usize], threads: usize, rate: f64) -> Result<Streams, HogError> {
+        let bytes = caches.beyond_caches(threads);
         let read = Arc::new(AtomicU64::new(0));
         let (inside, cores) = (Arc::clone(&read), cores.to_vec());
         let crew = Crew::start(threads, move |index| {

@@ -155,8 +155,11 @@ impl Running for RunningPirate {
         let per_second = loads as f64 / window.as_secs_f64();
         achieved.figures.insert("loads_per_s".to_owned(), per_second);
         achieved.figures.insert("sweeps_per_s".to_owned(), per_second * 64.0 / swept.max(1) as f64);
-        if let Some(huge) = self.accounts.first().and_then(|account| lock(account).huge_share) {
-            achieved.figures.insert("huge_page_share".to_owned(), huge);
+        if let Some(account) = self.accounts.first() {
+            let account = lock(account);
+            let (hit, miss) = account.split.as_ref().map_or((None, None), Split::medians_ns);
+            let figures = [("huge_page_share", account.huge_share), ("hit_ns", hit), ("miss_ns", miss)];
+            achieved.figures.extend(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         let shares: Result<Vec<(u64, u64, MissShare)>, &String> =
             windows.iter().map(|one| Ok((one.loads, one.swept, *one.misses.as_ref()?))).collect();
