@@ -144,8 +144,18 @@ impl Resctrl {
         }
     }
 
-    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that.
+    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. What is there
+    /// already is somebody else's, and undoing must not remove it: that is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
+        if self.files.read(&format!("{path}/tasks")).is_ok() {
+            let error = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(ControlError::Refused {
+                doing: "make".to_owned(),
+                path: self.absolute(path),
+                error,
+                told: None,
+            });
+        }
         undo.note(Undo::RemoveGroup { folder: self.absolute(path), tasks_to })?;
         self.files.make_group(path).map_err(|error| self.refused("make", path, error))?;
         Ok(self.at(path.to_owned()))

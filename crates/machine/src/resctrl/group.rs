@@ -196,7 +196,11 @@ impl Group {
         let domains = names.iter().filter_map(|name| Some((name, name.strip_prefix("mon_L3_")?.parse::<u32>().ok()?)));
         let read = |(name, id): (&String, u32)| {
             let file = format!("{folder}/{name}/{event}");
-            match self.resctrl.files.read(&file) {
+            let read = || self.resctrl.files.read(&file);
+            // After a counter was given to other groups its first reading is void and the next one may be right.
+            let first = read();
+            let text = if first.as_ref().is_ok_and(|text| text.trim() == "Unavailable") { read() } else { first };
+            match text {
                 Ok(text) => match text.trim().parse() {
                     Ok(value) => Ok((id, value)),
                     Err(_) => Err(NotRead::Word { file, word: text.trim().to_owned() }),

@@ -1,5 +1,4 @@
-//! Whole processes in one group: made when first needed, found again by the id of the first process, and shared by all
-//! controls of resctrl.
+//! Whole processes in one group: made when first needed, found again by its name, and shared by all controls of resctrl.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +7,13 @@ use super::{Absent, Resctrl};
 use crate::control::{ControlError, Place, Subject};
 use crate::host::Host;
 
-/// The name of the group that the controls make for a subject.
+/// How the names of our groups begin.
+const PREFIX: &str = "plimsoll-";
+
+/// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
+/// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
 pub fn group_name(subject: &Subject) -> String {
-    format!("plimsoll-{}", subject.processes.first().copied().unwrap_or(0))
+    format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
 }
 
 /// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
@@ -32,7 +35,7 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
 /// by one that was moved already belongs to the group, one that is made by another does not.
 pub fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
     /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
-    const LOOKS_MAX: usize = 100;
+    const LOOKS_MAX: usize = 32;
     for _ in 0..LOOKS_MAX {
         let outside = outside(group, host, subject)?;
         if outside.is_empty() {
@@ -85,6 +88,10 @@ fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Ab
     }
     match homes.as_slice() {
         [] => Ok(None),
+        [(folder, _), ..] if folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) => {
+            let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
+            Err(Absent::because(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
+        }
         [(folder, here)] if *here == threads.len() => Ok(Some(folder.clone())),
         homes => {
             let folders: Vec<&str> = homes.iter().map(|(folder, _)| folder.as_str()).collect();

@@ -17,7 +17,7 @@ pub(crate) struct World {
     pub(crate) notes: Notes,
     pub(crate) host: Host,
     unit: BandwidthUnit,
-    proc: FakeHost,
+    proc: Arc<FakeHost>,
 }
 
 /// Undoing, in the order in which it was noted.
@@ -33,13 +33,15 @@ impl UndoNotes for Notes {
     }
 }
 
+const THREADS: [i32; 5] = [100, 101, 102, 200, 300];
+
 pub(crate) const MOUNT: &str = "/sys/fs/resctrl";
 
 impl World {
     pub(crate) fn new(shape: Shape, unit: BandwidthUnit) -> World {
-        let proc = FakeHost::new(&[]);
+        let proc = Arc::new(FakeHost::new(&[]));
         let world = World {
-            kernel: Arc::new(FakeKernel::new(shape, [])),
+            kernel: Arc::new(FakeKernel::new(shape, THREADS)),
             subject: Subject { processes: vec![100] },
             notes: Notes::default(),
             host: proc.host(),
@@ -47,9 +49,16 @@ impl World {
             proc,
         };
         for (process, thread, parent) in [(100, 100, 1), (100, 101, 1), (100, 102, 1), (200, 200, 100), (300, 300, 1)] {
-            world.begin(process, thread, parent);
+            world.show(process, thread, parent);
         }
         world
+    }
+
+    /// Another kernel over the same `/proc`, as it was at first.
+    pub(crate) fn again(&self, shape: Shape) -> World {
+        let kernel = Arc::new(FakeKernel::new(shape, THREADS));
+        let (subject, notes) = (self.subject.clone(), Notes::default());
+        World { kernel, subject, notes, host: self.host.clone(), unit: self.unit, proc: self.proc.clone() }
     }
 
     pub(crate) fn resctrl(&self) -> Resctrl {
