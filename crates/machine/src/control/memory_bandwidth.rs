@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, BandwidthControl, BandwidthUnit, ByDomain, Group, Resctrl, subject};
+use crate::resctrl::{Absent, BandwidthControl, ByDomain, Group, Resctrl, subject};
 
 const KEY: &str = "memory_bandwidth";
 

@@ -1,6 +1,7 @@
 //! Memory bandwidth limited, verified and given back on a fake kernel.
 
 use super::*;
+use crate::resctrl::BandwidthUnit;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
 
