@@ -34,8 +34,14 @@ const MEMORY_UNLIMITED: u64 = 1 << 60;
 impl Cgroups {
     /// Looks at the mounts and the membership of this process. Empty where there are no control groups.
     pub fn read(host: &Host) -> Cgroups {
+        Cgroups::of_process(host, "self")
+    }
+
+    /// As [`Cgroups::read`], for the process with this number.
+    pub(crate) fn of_process(host: &Host, process: &str) -> Cgroups {
         let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
-        let membership = host.parsed::<ProcessCGroups>("/proc/self/cgroup").map(|groups| groups.0).unwrap_or_default();
+        let membership =
+            host.parsed::<ProcessCGroups>(format!("/proc/{process}/cgroup")).map(|groups| groups.0).unwrap_or_default();
         let hierarchies = mounts
             .iter()
             .filter_map(|mount| {
@@ -71,6 +77,21 @@ impl Cgroups {
     pub fn controller(&self, name: &str) -> Option<bool> {
         let hierarchy = self.hierarchy(name)?;
         Some(self.host.writable(hierarchy.groups.first()?))
+    }
+
+    /// Where the process stands in the hierarchy that has a controller, by its names in either version: whether that
+    /// hierarchy is version 2's, and the process's own group and each one above it that can be seen. In version 2 the
+    /// own group may lack a controller that one above it has.
+    pub(crate) fn standing(&self, v1: &str, v2: &str) -> Option<(bool, &[PathBuf])> {
+        let has = |hierarchy: &&Hierarchy| match hierarchy.unified {
+            false => hierarchy.controllers.contains(v1),
+            true => hierarchy.groups.iter().any(|group| {
+                let offered = self.host.text(group.join("cgroup.controllers")).unwrap_or_default();
+                offered.split_whitespace().any(|name| name == v2)
+            }),
+        };
+        let found = self.hierarchies.iter().find(has)?;
+        Some((found.unified, &found.groups))
     }
 
     /// The smallest memory limit above this process, bytes.

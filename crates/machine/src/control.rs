@@ -6,11 +6,23 @@
 //!
 //! Adding one is a file in `control/` and a line in [`CONTROLS`].
 
-pub mod llc_ways;
-pub mod memory_bandwidth;
+mod amount;
+mod cores;
+mod cpu_quota;
+mod cpu_weight;
+mod disk;
+pub(crate) mod group;
+mod huge_pages;
+pub(crate) mod llc_ways;
+mod memory;
+pub(crate) mod memory_bandwidth;
+mod nice;
+mod prefetchers;
+pub(crate) mod threads;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +31,7 @@ use crate::availability::Availability;
 use crate::host::Host;
 
 /// How much of something is allowed, as typed in an experiment: a number in the control's unit, or a text such as
-/// `0-3,8` or `unlimited`.
+/// `0-3,8` or `unlimited`, which is the same as if the control were not named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
@@ -27,6 +39,13 @@ pub enum Amount {
     Number(f64),
     /// A list or a word that the control knows.
     Text(String),
+}
+
+impl Amount {
+    /// Whether this is the word for "no limit", which every control takes.
+    pub fn is_unlimited(&self) -> bool {
+        matches!(self, Amount::Text(text) if text.trim() == "unlimited")
+    }
 }
 
 impl fmt::Display for Amount {
@@ -55,10 +74,13 @@ pub struct Verdict {
 pub type Observation = BTreeMap<String, f64>;
 
 /// Whose share of the machine is limited: whole processes, with every thread they have and will have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     /// Process ids. Children that they start later belong to them.
     pub processes: Vec<i32>,
+    /// Where their data lies: limits of reading and writing are for the disk below it. `None` is the folder for temporary
+    /// files.
+    pub data_folder: Option<PathBuf>,
 }
 
 /// How one change is undone. Written to the restore journal before the change is made, so that it can be undone by
@@ -73,6 +95,14 @@ pub enum Undo {
         folder: String,
         /// Where its tasks came from.
         tasks_to: Option<String>,
+    },
+    /// A control group that we made: its members go back to where they came from, and the group goes.
+    RemoveControlGroup {
+        /// The folder, absolute on the host.
+        folder: String,
+        /// Where members came from, at least one. Members that are not listed began within the group: they go to where the
+        /// process came from that began them, or to the first.
+        came_from: Vec<Origin>,
     },
     /// A file of `/proc` or `/sys` that gets its text back.
     WriteFile {
@@ -89,6 +119,9 @@ pub enum Undo {
         started: u64,
         /// The cores.
         cores: Vec<usize>,
+        /// If the thread is a process's first: threads and children of the process that began at this tick or later have
+        /// inherited what was set, and get these cores too.
+        since: Option<u64>,
     },
     /// A thread that gets its nice value back.
     Nice {
@@ -98,6 +131,8 @@ pub enum Undo {
         started: u64,
         /// The value, -20 to 19.
         nice: i32,
+        /// As for [`Undo::Affinity`].
+        since: Option<u64>,
     },
     /// A model-specific register of every core listed gets its value back.
     Register {
@@ -106,6 +141,17 @@ pub enum Undo {
         /// What each core held.
         values: BTreeMap<usize, u64>,
     },
+}
+
+/// Where a process was before it was moved into a control group of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The process.
+    pub process: i32,
+    /// When it began, in clock ticks since boot: the id may belong to another by now.
+    pub started: u64,
+    /// The folder of its group, absolute on the host.
+    pub folder: String,
 }
 
 /// Where undoing is noted before anything is changed.
@@ -162,6 +208,41 @@ pub enum ControlError {
     },
 }
 
+impl ControlError {
+    pub(crate) fn amount(control: &str, amount: &Amount, why: impl Into<String>) -> ControlError {
+        ControlError::Amount { control: control.to_owned(), amount: amount.to_string(), why: why.into() }
+    }
+
+    pub(crate) fn unavailable(control: &str, reason: impl Into<String>, remedy: Option<&str>) -> ControlError {
+        ControlError::Unavailable {
+            control: control.to_owned(),
+            reason: reason.into(),
+            remedy: remedy.map(str::to_owned),
+        }
+    }
+
+    pub(crate) fn refused(doing: impl Into<String>, path: impl fmt::Display, error: std::io::Error) -> ControlError {
+        ControlError::Refused { doing: doing.into(), path: path.to_string(), error, told: None }
+    }
+}
+
+impl Verdict {
+    /// The limit was in force, and this was reached below it.
+    pub(crate) fn held(achieved: Amount) -> Verdict {
+        Verdict { achieved: Some(achieved), why_not: None }
+    }
+
+    /// This was reached, and the limit did not bite for this reason.
+    pub(crate) fn escaped(achieved: Amount, why_not: impl Into<String>) -> Verdict {
+        Verdict { achieved: Some(achieved), why_not: Some(why_not.into()) }
+    }
+
+    /// Nothing can be told, for this reason.
+    pub(crate) fn unknown(why_not: impl Into<String>) -> Verdict {
+        Verdict { achieved: None, why_not: Some(why_not.into()) }
+    }
+}
+
 /// One kind of limit.
 pub trait Control: Sync {
     /// The word by which experiments sweep it: `cores`, `write_mb_s`.
@@ -192,4 +273,18 @@ pub trait Control: Sync {
 }
 
 /// Every control, in the order in which they are told and applied.
-pub static CONTROLS: &[&dyn Control] = &[&llc_ways::LlcWays, &memory_bandwidth::MemoryBandwidth];
+pub static CONTROLS: &[&dyn Control] = &[
+    &cores::Cores,
+    &cpu_weight::CpuWeight,
+    &cpu_quota::CpuQuota,
+    &nice::Nice,
+    &llc_ways::LlcWays,
+    &memory_bandwidth::MemoryBandwidth,
+    &memory::Memory,
+    &disk::READ_MB_S,
+    &disk::WRITE_MB_S,
+    &disk::READ_IOPS,
+    &disk::WRITE_IOPS,
+    &huge_pages::HugePages,
+    &prefetchers::Prefetchers,
+];

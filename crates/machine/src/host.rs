@@ -1,15 +1,21 @@
 //! Reading `/proc` and `/sys` below a root, so that a test can read a folder that looks like another machine.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use procfs::FromRead;
+
+use crate::change::{Changes, Kernel};
 
 /// A machine as its file systems show it. Every question has the answer `None`; nothing panics.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
+    changes: Arc<dyn Changes>,
 }
 
 impl Host {
@@ -20,7 +26,14 @@ impl Host {
 
     /// A machine whose `/proc` and `/sys` lie below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Host {
-        Host { root: root.into() }
+        let root = root.into();
+        let changes = Arc::new(Kernel { is_real: root == Path::new("/") });
+        Host { root, changes }
+    }
+
+    /// A machine whose `/proc` and `/sys` lie below `root`, and on which `changes` does what a kernel would do.
+    pub fn changed_by(root: impl Into<PathBuf>, changes: Arc<dyn Changes>) -> Host {
+        Host { root: root.into(), changes }
     }
 
     /// Where `path`, absolute on that machine, lies on this one.
@@ -77,14 +90,56 @@ impl Host {
         T::from_read(File::open(self.path(path)).ok()?).ok()
     }
 
+    /// Writes a text to a file that is there, in one piece, as files of the kernel want it.
+    pub fn write(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+        self.changes.write(&self.path(path), text)
+    }
+
+    /// Makes a folder in one that is there.
+    pub fn make_folder(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.changes.make_folder(&self.path(path))
+    }
+
+    /// Removes a folder; of control groups, one without members and without groups of its own.
+    pub fn remove_folder(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.changes.remove_folder(&self.path(path))
+    }
+
+    /// Lets a thread run on these cores only.
+    pub fn set_affinity(&self, thread: i32, cores: &[usize]) -> io::Result<()> {
+        self.changes.set_affinity(thread, cores)
+    }
+
+    /// Gives a thread a nice value.
+    pub fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+        self.changes.set_nice(thread, nice)
+    }
+
+    /// What a model-specific register of a core holds.
+    pub fn register(&self, core: usize, register: u32) -> io::Result<u64> {
+        let mut value = [0; 8];
+        File::open(self.path(register_file(core)))?.read_exact_at(&mut value, register.into())?;
+        Ok(u64::from_le_bytes(value))
+    }
+
+    /// Gives a model-specific register of a core a value.
+    pub fn set_register(&self, core: usize, register: u32, value: u64) -> io::Result<()> {
+        self.changes.set_register(&self.path(register_file(core)), register, value)
+    }
+
     /// Whether this process may write to a file or folder. Asks, and changes nothing.
     pub fn writable(&self, path: impl AsRef<Path>) -> bool {
         rustix::fs::access(self.path(path), rustix::fs::Access::WRITE_OK).is_ok()
     }
 }
 
+/// Where the kernel shows a core's model-specific registers.
+fn register_file(core: usize) -> String {
+    format!("/dev/cpu/{core}/msr")
+}
+
 /// Reads `0-3,8`. `None` if any part is not a number or a range, or a range runs backwards.
-fn parse_core_list(text: &str) -> Option<Vec<usize>> {
+pub(crate) fn parse_core_list(text: &str) -> Option<Vec<usize>> {
     /// More cores than Linux can be built for; a longer range is nonsense, and not to be written out.
     const CORES_MAX: usize = 1 << 16;
     let mut cores = Vec::new();

@@ -9,6 +9,7 @@
 
 pub mod availability;
 pub mod cgroup;
+pub mod change;
 pub mod control;
 pub mod counters;
 pub mod cpu_time;
@@ -16,6 +17,7 @@ pub mod describe;
 pub mod device;
 pub mod facts;
 pub mod host;
+pub mod limiter;
 pub mod resctrl;
 pub mod sensor;
 pub mod space;

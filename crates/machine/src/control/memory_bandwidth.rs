@@ -87,6 +87,7 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
 fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
     let wanted = wanted(bandwidth(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
     let group = subject::enter(resctrl, place, KEY)?;
+    group.undo_bandwidth().map_or(Ok(()), |undo| place.undo.note(undo))?;
     group.set_bandwidth(wanted)?;
     subject::move_threads(&group, place.host, place.subject)
 }

@@ -81,7 +81,7 @@ impl Topology {
 }
 
 /// The logical cores that are online; from `/proc/cpuinfo` where `/sys` is hidden.
-pub(super) fn online_cores(host: &Host) -> Vec<usize> {
+pub(crate) fn online_cores(host: &Host) -> Vec<usize> {
     host.cores("/sys/devices/system/cpu/online").unwrap_or_else(|| {
         let text = host.text("/proc/cpuinfo").unwrap_or_default();
         (0..text.lines().filter(|line| line.split(':').next().is_some_and(|key| key.trim() == "processor")).count())

@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::group::Group;
-use super::{Absent, Resctrl};
-use crate::control::{ControlError, Place, Subject};
+use super::{Absent, PREFIX, Resctrl, is_our_name};
+use crate::control::{ControlError, Place, Subject, Undo};
 use crate::host::Host;
-
-/// How the names of our groups begin.
-const PREFIX: &str = "plimsoll-";
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
 /// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
@@ -25,6 +22,9 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
         return Err(ended(place.subject).error(control));
     }
     if let Some(group) = resctrl.find(&name) {
+        // Another control has made it and noted where the threads came from. Noted again, for this control needs it too, it
+        // is the first note that counts.
+        place.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
         return Ok(group);
     }
     let home = home(resctrl, &threads).map_err(|absent| absent.error(control))?;
@@ -88,7 +88,7 @@ fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Ab
     }
     match homes.as_slice() {
         [] => Ok(None),
-        [(folder, _), ..] if folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) => {
+        [(folder, _), ..] if is_our_name(folder) => {
             let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
             Err(Absent::because(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
         }

@@ -70,7 +70,7 @@ fn a_group_from_beginning_to_end() {
     assert_eq!(group.tasks().unwrap().into_iter().collect::<Vec<_>>(), [300]);
     group.set_mask(CacheMask(0xf)).unwrap();
 
-    let monitor = group.monitor("hog", &mut world.notes).unwrap();
+    let monitor = group.monitor("plimsoll-hog", &mut world.notes).unwrap();
     monitor.add_task(300).unwrap();
     world.kernel.set_counter(monitor.path(), 0, "llc_occupancy", 1000);
     world.kernel.set_counter(monitor.path(), 1, "llc_occupancy", 24);
@@ -84,21 +84,21 @@ fn a_group_from_beginning_to_end() {
 #[test]
 fn counters_that_have_no_figure() {
     let mut world = world(Shape::intel());
-    let group = world.resctrl().group("g", Shares::default(), None, &mut world.notes).unwrap();
+    let group = world.resctrl().group("plimsoll-g", Shares::default(), None, &mut world.notes).unwrap();
     for word in ["Unavailable", "Error", "Unassigned"] {
-        world.kernel.set_counter("g", 1, "mbm_total_bytes", word);
+        world.kernel.set_counter("plimsoll-g", 1, "mbm_total_bytes", word);
         let error = group.memory_bytes(Traffic::Total).unwrap_err();
-        assert_eq!(error.to_string(), format!("g/mon_data/mon_L3_01/mbm_total_bytes reads {word}"));
+        assert_eq!(error.to_string(), format!("plimsoll-g/mon_data/mon_L3_01/mbm_total_bytes reads {word}"));
     }
-    world.kernel.set_counter("g", 1, "mbm_total_bytes", "Unavailable|7");
+    world.kernel.set_counter("plimsoll-g", 1, "mbm_total_bytes", "Unavailable|7");
     let read = group.memory_bytes(Traffic::Total).unwrap();
     assert_eq!(read, ByDomain::from([(0, 0), (1, 7)]), "the second reading counts");
     let mut shape = Shape::intel();
     shape.monitoring.as_mut().unwrap().events = vec!["llc_occupancy"];
     let mut world = self::world(shape);
-    let group = world.resctrl().group("g", Shares::default(), None, &mut world.notes).unwrap();
+    let group = world.resctrl().group("plimsoll-g", Shares::default(), None, &mut world.notes).unwrap();
     let error = group.memory_bytes(Traffic::Local).unwrap_err();
-    assert_eq!(error.to_string(), "there is no mbm_local_bytes in g/mon_data/mon_L3_00");
+    assert_eq!(error.to_string(), "there is no mbm_local_bytes in plimsoll-g/mon_data/mon_L3_00");
     assert_eq!(group.traffic_limited(), None);
     let none = self::world(Shape { monitoring: None, ..Shape::intel() });
     assert!(none.resctrl().default_group().occupancy().is_err());
@@ -123,20 +123,20 @@ fn refusals_carry_the_words_of_the_kernel() {
     shape.bandwidth = Some([10, 10, 100, 2]);
     let mut world = world(shape);
     let resctrl = world.resctrl();
-    let group = resctrl.group("a", Shares::default(), None, &mut world.notes).unwrap();
-    let error = resctrl.group("b", Shares::default(), None, &mut world.notes).unwrap_err();
+    let group = resctrl.group("plimsoll-a", Shares::default(), None, &mut world.notes).unwrap();
+    let error = resctrl.group("plimsoll-b", Shares::default(), None, &mut world.notes).unwrap_err();
     let words = text(error);
-    assert!(words.starts_with("cannot make /sys/fs/resctrl/b: "), "{words}");
+    assert!(words.starts_with("cannot make /sys/fs/resctrl/plimsoll-b: "), "{words}");
     assert!(words.ends_with("(Out of CLOSIDs)"), "{words}");
     let words = text(group.set_mask(CacheMask(0x5)).unwrap_err());
-    assert!(words.starts_with("cannot write \"L3:0=5;1=5\" to /sys/fs/resctrl/a/schemata: "), "{words}");
+    assert!(words.starts_with("cannot write \"L3:0=5;1=5\" to /sys/fs/resctrl/plimsoll-a/schemata: "), "{words}");
     assert!(words.ends_with("(The mask 5 has non-consecutive 1-bits)"), "{words}");
     let words = text(group.add_task(4711).unwrap_err());
     assert!(words.ends_with("(No task 4711; Error while processing task 4711)"), "{words}");
     // A refused share leaves no group behind.
     world.undo();
     let shares = Shares { mask: Some(CacheMask(0)), bandwidth: None };
-    assert!(resctrl.group("c", shares, None, &mut world.notes).is_err());
+    assert!(resctrl.group("plimsoll-c", shares, None, &mut world.notes).is_err());
     assert!(resctrl.group_names().is_empty());
     assert_eq!(world.notes.undo.len(), 1, "its removal was noted before it was made");
     world.undo();
@@ -145,19 +145,23 @@ fn refusals_carry_the_words_of_the_kernel() {
 #[test]
 fn what_is_no_group_is_not_taken_back() {
     let resctrl = world(Shape::intel()).resctrl();
-    for folder in [MOUNT, "/sys/fs", "/etc"] {
+    for folder in
+        [MOUNT, "/sys/fs", "/etc", "/sys/fs/resctrl/db", "/sys/fs/resctrl/plimsoll-x/../db", "/sys/fs/resctrl/info"]
+    {
         assert!(resctrl.take_back(folder, None).is_err(), "{folder}");
     }
-    resctrl.take_back("/sys/fs/resctrl/gone", Some("/sys/fs/resctrl/gone-too")).unwrap();
+    resctrl.take_back("/sys/fs/resctrl/plimsoll-gone", Some("/sys/fs/resctrl/gone-too")).unwrap();
 }
 
 #[test]
 fn the_group_of_somebody_else_is_never_noted() {
     let mut world = world(Shape::intel());
-    world.kernel.make_group("db").unwrap();
+    world.kernel.make_group("plimsoll-db").unwrap();
     let before = world.kernel.snapshot();
-    let words = text(world.resctrl().group("db", Shares::default(), None, &mut world.notes).unwrap_err());
-    assert!(words.starts_with("cannot make /sys/fs/resctrl/db: "), "{words}");
+    for (name, why) in [("db", "begin with plimsoll-"), ("info", "begin with plimsoll-"), ("plimsoll-db", "exists")] {
+        let words = text(world.resctrl().group(name, Shares::default(), None, &mut world.notes).unwrap_err());
+        assert!(words.starts_with(&format!("cannot make /sys/fs/resctrl/{name}: ")) && words.contains(why), "{words}");
+    }
     assert!(world.notes.undo.is_empty());
     assert_eq!(world.kernel.snapshot(), before);
 }
@@ -173,7 +177,7 @@ fn notes_that_fail_stop_everything() {
     }
     let world = world(Shape::intel());
     let before = world.kernel.snapshot();
-    assert!(world.resctrl().group("a", Shares::default(), None, &mut Full).is_err());
+    assert!(world.resctrl().group("plimsoll-a", Shares::default(), None, &mut Full).is_err());
     assert_eq!(world.kernel.snapshot(), before);
 }
 
@@ -182,7 +186,7 @@ fn threads_that_begin_while_others_are_moved_are_found() {
     let world = Arc::new(world(Shape::intel()));
     let busy = Arc::new(Busy { world: world.clone(), left: AtomicU32::new(20) });
     let resctrl = Resctrl::over(busy, MOUNT, BandwidthUnit::Percent);
-    let group = resctrl.group("g", Shares::default(), None, &mut Notes::default()).unwrap();
+    let group = resctrl.group("plimsoll-g", Shares::default(), None, &mut Notes::default()).unwrap();
     subject::move_threads(&group, &world.host, &world.subject).unwrap();
     let tasks = group.tasks().unwrap();
     assert_eq!(tasks.len(), 24, "{tasks:?}");
@@ -195,7 +199,7 @@ fn threads_without_end_are_an_error() {
     let world = Arc::new(world(Shape::intel()));
     let busy = Arc::new(Busy { world: world.clone(), left: AtomicU32::new(u32::MAX) });
     let resctrl = Resctrl::over(busy, MOUNT, BandwidthUnit::Percent);
-    let group = resctrl.group("g", Shares::default(), None, &mut Notes::default()).unwrap();
+    let group = resctrl.group("plimsoll-g", Shares::default(), None, &mut Notes::default()).unwrap();
     // Each move makes a thread more, so that the number doubles nothing but never falls to none.
     let words = text(subject::move_threads(&group, &world.host, &world.subject).unwrap_err());
     assert!(words.contains("after 32 looks"), "{words}");
@@ -205,7 +209,7 @@ fn threads_without_end_are_an_error() {
 fn threads_of_processes_and_descendants() {
     let world = world(Shape::intel());
     let threads = |processes: &[i32]| {
-        let subject = Subject { processes: processes.to_vec() };
+        let subject = Subject { processes: processes.to_vec(), ..Subject::default() };
         subject::threads(&world.host, &subject).into_iter().collect::<Vec<_>>()
     };
     assert_eq!(threads(&[100]), [100, 101, 102, 200]);
@@ -242,8 +246,11 @@ fn a_folder_like_a_mount_is_read_and_refuses_what_it_cannot_do() {
     assert!(resctrl.group_names().is_empty());
     // In a folder that is no resctrl a group has no files: an error, and nothing is left.
     let shares = Shares { mask: Some(CacheMask(0x3)), bandwidth: None };
-    let words = text(resctrl.group("g", shares, None, &mut Notes::default()).unwrap_err());
-    assert!(words.starts_with("cannot write \"L3:0=3;1=3\" to /sys/fs/resctrl/g/schemata: No such file"), "{words}");
+    let words = text(resctrl.group("plimsoll-g", shares, None, &mut Notes::default()).unwrap_err());
+    assert!(
+        words.starts_with("cannot write \"L3:0=3;1=3\" to /sys/fs/resctrl/plimsoll-g/schemata: No such file"),
+        "{words}"
+    );
     assert!(resctrl.group_names().is_empty());
 }
 
@@ -260,7 +267,7 @@ fn controls_tell_what_a_mount_offers_and_what_stands_in_the_way() {
         assert!(!probed.available && probed.reason.contains("pcm-memory (process 4242)"), "{probed:?}");
     }
     let none = FakeHost::new(&[]);
-    let subject = Subject { processes: vec![1] };
+    let subject = Subject { processes: vec![1], ..Subject::default() };
     for control in [&LlcWays as &dyn Control, &MemoryBandwidth] {
         assert!(!control.probe(&none.host()).available);
         let amount = crate::control::Amount::Number(4.0);
@@ -327,7 +334,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 /// Does one thing; that it may fail is the point.
 fn act(world: &mut World, home: Option<&str>, act: Act) {
     let resctrl = world.resctrl();
-    let name = |name: u8| format!("g{name}");
+    let name = |name: u8| format!("plimsoll-g{name}");
     let find = |number: u8| resctrl.find(&name(number));
     let _ = match act {
         Act::Make(number, mask) => {
@@ -335,7 +342,7 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
             resctrl.group(&name(number), shares, home.map(str::to_owned), &mut world.notes).map(|_| ())
         }
         Act::Monitor(number, monitor) => find(number).map_or(Ok(()), |group| {
-            let monitor = group.monitor(&format!("m{monitor}"), &mut world.notes)?;
+            let monitor = group.monitor(&format!("plimsoll-m{monitor}"), &mut world.notes)?;
             group.tasks()?.into_iter().take(1).try_for_each(|task| monitor.add_task(task))
         }),
         Act::Mask(number, mask) => find(number).map_or(Ok(()), |group| group.set_mask(CacheMask(mask))),

@@ -74,7 +74,7 @@ fn a_limit_from_beginning_to_end() {
         world.fork(101, 100, 103);
         assert_eq!(verdict(&world, &ways(2.0), &earlier), Verdict { achieved: Some(ways(1.5)), why_not: None });
         apply(&mut world, &ways(4.0)).unwrap();
-        assert_eq!(world.notes.undo.len(), 1, "the group is made once");
+        assert_eq!(world.notes.undo.len(), 2, "one group, one mask: {:?}", world.notes);
         assert_eq!(verdict(&world, &ways(4.0), &earlier).why_not, None);
         world.end(100, 103);
         world.undo();

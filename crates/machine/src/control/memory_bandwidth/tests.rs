@@ -1,9 +1,10 @@
 //! Memory bandwidth limited, verified and given back on a fake kernel.
 
 use super::*;
-use crate::resctrl::BandwidthUnit;
+use crate::control::Undo;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
+use crate::resctrl::{BandwidthUnit, ResctrlFiles};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -136,6 +137,13 @@ fn it_shares_the_group_with_the_ways() {
     assert_eq!(resctrl.group_names(), [self::group()]);
     let schemata = group.schemata().unwrap();
     assert_eq!((schemata.masks("L3")[&0].0, schemata.numbers("MB")[&0]), (0x3, 20));
+    // Lifted alone, the limit goes and the mask stays.
+    let text = "MB:0=100;1=100\n".to_owned();
+    let undo = Undo::WriteFile { path: format!("{}/schemata", group.folder()), text: text.clone() };
+    assert_eq!(world.notes.undo.last(), Some(&undo));
+    world.kernel.write(&format!("{}/schemata", self::group()), &text).unwrap();
+    let schemata = group.schemata().unwrap();
+    assert_eq!((schemata.masks("L3")[&0].0, schemata.numbers("MB")[&0]), (0x3, 100));
     world.undo();
     assert_eq!(world.kernel.snapshot(), before);
 }

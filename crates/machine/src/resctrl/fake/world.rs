@@ -20,7 +20,7 @@ pub(crate) struct World {
     proc: Arc<FakeHost>,
 }
 
-/// Undoing, in the order in which it was noted.
+/// Undoing, in the order in which it was noted; what is about the same file or group counts once, as in the restore journal.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) undo: Vec<Undo>,
@@ -28,7 +28,15 @@ pub(crate) struct Notes {
 
 impl UndoNotes for Notes {
     fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
-        self.undo.push(undo);
+        let about = |undo: &Undo| match undo {
+            Undo::RemoveGroup { folder, .. } => folder.clone(),
+            // The lines of two resources in one file are two things.
+            Undo::WriteFile { path, text } => format!("{path} {text}"),
+            other => panic!("resctrl notes no such thing: {other:?}"),
+        };
+        if !self.undo.iter().any(|noted| about(noted) == about(&undo)) {
+            self.undo.push(undo);
+        }
         Ok(())
     }
 }
@@ -42,7 +50,7 @@ impl World {
         let proc = Arc::new(FakeHost::new(&[]));
         let world = World {
             kernel: Arc::new(FakeKernel::new(shape, THREADS)),
-            subject: Subject { processes: vec![100] },
+            subject: Subject { processes: vec![100], ..Subject::default() },
             notes: Notes::default(),
             host: proc.host(),
             unit,
@@ -98,7 +106,14 @@ impl World {
         for undo in self.notes.undo.drain(..).rev() {
             match undo {
                 Undo::RemoveGroup { folder, tasks_to } => resctrl.take_back(&folder, tasks_to.as_deref()).unwrap(),
-                other => panic!("only groups are made: {other:?}"),
+                Undo::WriteFile { path, text } => {
+                    let file = path.strip_prefix("/sys/fs/resctrl/").unwrap();
+                    match self.kernel.write(file, &text) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        outcome => outcome.unwrap(),
+                    }
+                }
+                other => panic!("resctrl notes no such thing: {other:?}"),
             }
         }
     }

@@ -1,0 +1,84 @@
+//! Everything that Plimsoll does to a machine, as opposed to what it reads.
+//!
+//! A [`Host`](crate::host::Host) passes its changes through here. A test gives it something that behaves as a kernel does
+//! (a new control group has its files), or that fails at a moment of choice.
+
+use std::fmt::Debug;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+
+/// What can be changed on a machine. Paths are those of this machine, whatever root the host has.
+pub trait Changes: Debug + Send + Sync {
+    /// Writes to a file that is there, in one piece.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Makes a folder in one that is there.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    /// Removes a folder.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
+    /// Lets a thread run on these cores only.
+    fn set_affinity(&self, thread: i32, cores: &[usize]) -> io::Result<()>;
+    /// Gives a thread a nice value.
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
+    /// Gives a model-specific register a value, through the file of its core.
+    fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()>;
+}
+
+/// The kernel of this machine; where the host is but a folder, files are all there is to change.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// Whether thread numbers are those of this machine.
+    pub is_real: bool,
+}
+
+impl Kernel {
+    /// A number of a made-up machine is that of a stranger here.
+    fn thread(&self, thread: i32) -> io::Result<Option<Pid>> {
+        match Pid::from_raw(thread) {
+            Some(pid) if self.is_real && thread > 0 => Ok(Some(pid)),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "no thread of this machine")),
+        }
+    }
+}
+
+impl Changes for Kernel {
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        // Never created: a file that the kernel does not offer is a controller that is not there.
+        OpenOptions::new().write(true).truncate(!self.is_real).open(path)?.write_all(text.as_bytes())
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
+    fn set_affinity(&self, thread: i32, cores: &[usize]) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        for core in cores {
+            if *core >= CpuSet::MAX_CPU {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("core {core} is beyond every machine"),
+                ));
+            }
+            set.set(*core);
+        }
+        Ok(rustix::thread::sched_setaffinity(self.thread(thread)?, &set)?)
+    }
+
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+        // Linux keeps the nice value of each thread, and takes a thread's number for a process's (setpriority(2), BUGS).
+        Ok(rustix::process::setpriority_process(self.thread(thread)?, nice)?)
+    }
+
+    fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path)?.write_all_at(&value.to_le_bytes(), register.into())
+    }
+}

@@ -1,0 +1,201 @@
+//! `cores`: the logical cores that the subject may run on.
+//!
+//! By the cpuset controller, which binds threads that begin later as well; without it by the affinity of every thread,
+//! which threads that begin later inherit.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::group::{self, CORES, Group};
+use super::threads::{Thread, bring_all, living, threads, ticks_now};
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict, amount};
+use crate::availability::Availability;
+use crate::cgroup::Cgroups;
+use crate::facts::processor::online_cores;
+use crate::host::{Host, parse_core_list};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Cores;
+
+const KEY: &str = "cores";
+
+impl Control for Cores {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn unit(&self) -> &'static str {
+        "cores"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "logical cores to run on: so many (one of each physical core first), or a list such as 0-3,8"
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        let groups = group::probe(host, CORES);
+        if groups.available || threads(host, std::process::id() as i32).is_empty() {
+            return groups;
+        }
+        Availability::yes(format!("affinity of every thread, which threads may change ({})", groups.reason))
+    }
+
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        wanted(&usable(host), host, amount).map(drop)
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let cores = wanted(&usable(place.host), place.host, amount)?;
+        match group::join(place, KEY, CORES) {
+            Ok(group) => apply_to_group(place, &group, &cores),
+            Err(ControlError::Unavailable { .. }) => apply_to_threads(place, &cores),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
+        Observation::new()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        _earlier: &Observation,
+        _window: Duration,
+    ) -> Verdict {
+        let cores = match wanted(&usable(host), host, amount) {
+            Ok(cores) => BTreeSet::from_iter(cores),
+            Err(error) => return Verdict::unknown(error.to_string()),
+        };
+        let processes = match group::find(host, subject, CORES) {
+            Ok(group) => group.processes(host),
+            Err(_) => living(host, &subject.processes),
+        };
+        let threads: Vec<Thread> = processes.iter().flat_map(|process| threads(host, *process)).collect();
+        if threads.is_empty() {
+            return Verdict::unknown("none of the processes to limit is running");
+        }
+        let allowed: BTreeSet<usize> = threads.iter().flat_map(|thread| thread.cores.iter().copied()).collect();
+        let achieved = match amount {
+            Amount::Number(_) => Amount::Number(allowed.len() as f64),
+            Amount::Text(_) => Amount::Text(list(allowed.iter().copied())),
+        };
+        let outside = |thread: &&Thread| thread.cores.iter().any(|core| !cores.contains(core));
+        let count = threads.iter().filter(outside).count();
+        if count > 0 {
+            let beyond = list(allowed.difference(&cores).copied());
+            return Verdict::escaped(
+                achieved,
+                format!("{count} of {} threads may run on cores {beyond}", threads.len()),
+            );
+        }
+        if allowed.len() < cores.len() {
+            let short = format!("threads may run on cores {} only, less than was asked for", list(allowed));
+            return Verdict::escaped(achieved, short);
+        }
+        // A thread that has not run since the limit was set shows the core where it ran before; one that is on a core
+        // outside now would have been moved by the kernel at once.
+        Verdict::held(achieved)
+    }
+}
+
+/// A list as the kernel writes it: `0-2,8`.
+pub(super) fn list(cores: impl IntoIterator<Item = usize>) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for core in cores.into_iter().collect::<BTreeSet<usize>>() {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == core => *last = core,
+            _ => ranges.push((core, core)),
+        }
+    }
+    let text =
+        |(first, last): (usize, usize)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.into_iter().map(text).collect::<Vec<String>>().join(",")
+}
+
+/// The cores that this process's own groups leave it, limits of ours not counted.
+fn usable(host: &Host) -> Vec<usize> {
+    let online = online_cores(host);
+    let cgroups = Cgroups::read(host);
+    let Some((unified, groups)) = cgroups.standing(CORES.v1, CORES.v2) else { return online };
+    let file = if unified { "cpuset.cpus.effective" } else { "cpuset.effective_cpus" };
+    let ours = |folder: &std::path::PathBuf| {
+        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("plimsoll-"))
+    };
+    let allowed = groups
+        .iter()
+        .filter(|folder| !ours(folder))
+        .find_map(|folder| host.cores(folder.join(file)).or_else(|| host.cores(folder.join("cpuset.cpus"))));
+    match allowed {
+        Some(allowed) => online.into_iter().filter(|core| allowed.contains(core)).collect(),
+        None => online,
+    }
+}
+
+/// The cores that an amount means.
+fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, ControlError> {
+    match amount {
+        Amount::Text(text) => {
+            let Some(cores) = parse_core_list(text) else {
+                return Err(ControlError::amount(KEY, amount, "it is a number or a list such as 0-3,8"));
+            };
+            match cores.iter().find(|core| !usable.contains(core)) {
+                Some(core) => {
+                    let there = list(usable.iter().copied());
+                    Err(ControlError::amount(KEY, amount, format!("core {core} is not usable; usable are {there}")))
+                }
+                None => Ok(cores),
+            }
+        }
+        Amount::Number(_) => {
+            let count = amount::whole(KEY, amount, 1.0, usable.len() as f64, "cores")? as usize;
+            // The first hardware thread of every physical core comes before the second of any.
+            let rank = |core: usize| {
+                let file = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+                let siblings = host.cores(file).unwrap_or_default();
+                siblings.iter().filter(|sibling| **sibling < core && usable.contains(sibling)).count()
+            };
+            let mut ordered = usable.to_vec();
+            ordered.sort_by_key(|core| (rank(*core), *core));
+            ordered.truncate(count);
+            ordered.sort_unstable();
+            Ok(ordered)
+        }
+    }
+}
+
+fn apply_to_group(place: &mut Place<'_>, group: &Group, cores: &[usize]) -> Result<(), ControlError> {
+    let all = list(usable(place.host));
+    // An empty list in version 2 is "as the group above", which version 1 does not know.
+    let free = if group.unified { "\n" } else { all.as_str() };
+    group.set(place, KEY, "cpuset.cpus", &list(cores.iter().copied()), free)
+}
+
+fn apply_to_threads(place: &mut Place<'_>, cores: &[usize]) -> Result<(), ControlError> {
+    let host = place.host;
+    let processes = living(host, &place.subject.processes);
+    if processes.is_empty() {
+        return Err(ControlError::unavailable(KEY, "none of the processes to limit is running", None));
+    }
+    let since = ticks_now(host);
+    bring_all(host, &processes, |process, thread| {
+        if thread.cores == cores {
+            return Ok(false);
+        }
+        place.undo.note(Undo::Affinity {
+            thread: thread.id,
+            started: thread.started,
+            cores: thread.cores.clone(),
+            since: since.filter(|_| thread.id == process),
+        })?;
+        match host.set_affinity(thread.id, cores) {
+            Err(error) if super::threads::started(host, thread.id).is_some() => {
+                Err(ControlError::refused("set the cores of", format!("thread {}", thread.id), error))
+            }
+            _ => Ok(true),
+        }
+    })
+}

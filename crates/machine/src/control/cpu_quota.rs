@@ -1,0 +1,129 @@
+//! `cpu_quota`: the CPU time that all threads of the subject may use, in cores.
+
+use std::time::Duration;
+
+use super::group::{self, CPU, CPU_TIME, Group};
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use crate::availability::Availability;
+use crate::facts::processor::online_cores;
+use crate::host::Host;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct CpuQuota;
+
+const KEY: &str = "cpu_quota";
+/// The kernel's own period. The quota is handed out anew for each.
+const PERIOD_US: f64 = 100_000.0;
+/// The kernel takes no quota below 1 ms a period.
+const LEAST_CORES: f64 = 0.01;
+
+impl Control for CpuQuota {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn unit(&self) -> &'static str {
+        "cores"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "CPU time per second of all threads together (1.5 is one and a half cores); they wait when it is used up"
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        group::probe(host, CPU)
+    }
+
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        quota(host, amount).map(drop)
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let quota_us = (quota(place.host, amount)? * PERIOD_US).round() as u64;
+        let group = group::join(place, KEY, CPU)?;
+        if group.unified {
+            return group.set(place, KEY, "cpu.max", &format!("{quota_us} {PERIOD_US}"), "max");
+        }
+        // Time is counted by another controller, which may be in a hierarchy of its own. Without it the limit holds, and
+        // whether it bit cannot be told.
+        match group::join(place, KEY, CPU_TIME) {
+            Ok(_) | Err(ControlError::Unavailable { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        group.set(place, KEY, "cpu.cfs_period_us", &PERIOD_US.to_string(), &PERIOD_US.to_string())?;
+        group.set(place, KEY, "cpu.cfs_quota_us", &quota_us.to_string(), "-1")
+    }
+
+    fn observe(&self, host: &Host, subject: &Subject) -> Observation {
+        let mut observation = Observation::new();
+        if let Ok(group) = group::find(host, subject, CPU) {
+            observation.extend(used_s(host, subject, &group).map(|used| ("used_s".to_owned(), used)));
+            let throttled = host.line_value(group.file("cpu.stat"), "nr_throttled");
+            observation.extend(throttled.map(|count| ("throttled".to_owned(), count as f64)));
+        }
+        observation
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        earlier: &Observation,
+        window: Duration,
+    ) -> Verdict {
+        let (group, quota) = match (group::find(host, subject, CPU), quota(host, amount)) {
+            (Ok(group), Ok(quota)) => (group, quota),
+            (Err(reason), _) => return Verdict::unknown(reason),
+            (_, Err(error)) => return Verdict::unknown(error.to_string()),
+        };
+        let set = in_force(host, &group);
+        if set.is_none_or(|set| (set - quota).abs() > 0.001) {
+            return Verdict::unknown(format!("the quota in force is {set:?} cores, not {quota}"));
+        }
+        let now = self.observe(host, subject);
+        let (Some(used), Some(before)) = (now.get("used_s"), earlier.get("used_s")) else {
+            return Verdict::unknown("the CPU time of the group is not counted (no cpuacct controller)");
+        };
+        let (used, seconds) = (used - before, window.as_secs_f64());
+        let achieved = Amount::Number(used / seconds.max(1e-9));
+        // The window begins and ends within a period, in which all of its quota may be used at once, and cores hold on to
+        // slices of 5 ms that they have got.
+        let period = PERIOD_US / 1e6;
+        if used <= quota * (seconds + period) * 1.05 + 0.005 * online_cores(host).len() as f64 {
+            return Verdict::held(achieved);
+        }
+        let throttled = now.get("throttled").zip(earlier.get("throttled")).map_or(0.0, |(now, then)| now - then);
+        let reason = format!(
+            "{:.2} cores were used, {quota} allowed (5 % and a period of {period} s are tolerated); stopped {throttled} times",
+            used / seconds.max(1e-9)
+        );
+        Verdict::escaped(achieved, reason)
+    }
+}
+
+fn quota(host: &Host, amount: &Amount) -> Result<f64, ControlError> {
+    amount::number(KEY, amount, LEAST_CORES, online_cores(host).len().max(1) as f64, "cores")
+}
+
+/// The quota that the group has now, in cores.
+fn in_force(host: &Host, group: &Group) -> Option<f64> {
+    let (quota, period): (f64, f64) = if group.unified {
+        let text = host.text(group.file("cpu.max"))?;
+        let (quota, period) = text.split_once(' ')?;
+        (quota.parse().ok()?, period.parse().ok()?)
+    } else {
+        (host.value(group.file("cpu.cfs_quota_us"))?, host.value(group.file("cpu.cfs_period_us"))?)
+    };
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+/// CPU time that the group has used, seconds.
+fn used_s(host: &Host, subject: &Subject, group: &Group) -> Option<f64> {
+    if group.unified {
+        return Some(host.line_value(group.file("cpu.stat"), "usage_usec")? as f64 / 1e6);
+    }
+    let counting = group::find(host, subject, CPU_TIME).ok()?;
+    Some(host.value::<u64>(counting.file("cpuacct.usage"))? as f64 / 1e9)
+}

@@ -1,0 +1,211 @@
+//! `read_mb_s`, `write_mb_s`, `read_iops`, `write_iops`: what the subject may read from and write to its disk per second.
+//!
+//! The kernel slows down requests where they are submitted. Reading, and writing past the page cache, is submitted by the
+//! process itself. What the page cache holds back is written later by the kernel: version 2 charges that to the group that
+//! made the pages dirty (where memory and io controllers are both on, and the file system takes part); version 1 charges
+//! it to nobody, and it goes past the limit. So a limit on writing is only believed after a look at the disk itself.
+
+mod device;
+mod verify;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::group::{self, DISK, Group};
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use crate::availability::Availability;
+use crate::host::Host;
+use device::Device;
+
+/// One of the four; see the module.
+#[derive(Debug)]
+pub(super) struct Disk {
+    key: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+    /// What an amount of 1 is in the kernel's unit.
+    scale: f64,
+    least: f64,
+    /// Version 1: the file of the limit, the file of what was done, and the word of its lines.
+    v1_limit: &'static str,
+    v1_done: &'static str,
+    v1_word: &'static str,
+    /// Version 2: the keys within `io.max` and `io.stat`.
+    v2_limit: &'static str,
+    v2_done: &'static str,
+}
+
+const BYTES_V1: &str = "blkio.throttle.io_service_bytes";
+const REQUESTS_V1: &str = "blkio.throttle.io_serviced";
+
+pub(super) static READ_MB_S: Disk = Disk {
+    key: "read_mb_s",
+    unit: "MB/s (10^6 bytes)",
+    meaning: "bytes read per second from the disk that holds the data",
+    scale: 1e6,
+    least: 0.1,
+    v1_limit: "blkio.throttle.read_bps_device",
+    v1_done: BYTES_V1,
+    v1_word: "Read",
+    v2_limit: "rbps",
+    v2_done: "rbytes",
+};
+
+pub(super) static WRITE_MB_S: Disk = Disk {
+    key: "write_mb_s",
+    unit: "MB/s (10^6 bytes)",
+    meaning: "bytes written per second to the disk that holds the data",
+    scale: 1e6,
+    least: 0.1,
+    v1_limit: "blkio.throttle.write_bps_device",
+    v1_done: BYTES_V1,
+    v1_word: "Write",
+    v2_limit: "wbps",
+    v2_done: "wbytes",
+};
+
+pub(super) static READ_IOPS: Disk = Disk {
+    key: "read_iops",
+    unit: "requests/s",
+    meaning: "read requests per second to the disk that holds the data",
+    scale: 1.0,
+    least: 1.0,
+    v1_limit: "blkio.throttle.read_iops_device",
+    v1_done: REQUESTS_V1,
+    v1_word: "Read",
+    v2_limit: "riops",
+    v2_done: "rios",
+};
+
+pub(super) static WRITE_IOPS: Disk = Disk {
+    key: "write_iops",
+    unit: "requests/s",
+    meaning: "write requests per second to the disk that holds the data",
+    scale: 1.0,
+    least: 1.0,
+    v1_limit: "blkio.throttle.write_iops_device",
+    v1_done: REQUESTS_V1,
+    v1_word: "Write",
+    v2_limit: "wiops",
+    v2_done: "wios",
+};
+
+impl Control for Disk {
+    fn key(&self) -> &'static str {
+        self.key
+    }
+
+    fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        let mut groups = group::probe(host, DISK);
+        if groups.available {
+            match device(host, &Subject::default()) {
+                Ok(device) => groups.reason = format!("{}; temporary files are on {}", groups.reason, device.name),
+                Err(reason) => groups.reason = format!("{}; for temporary files not: {reason}", groups.reason),
+            }
+        }
+        groups
+    }
+
+    fn check(&self, _host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        self.limit(amount).map(drop)
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let limit = self.limit(amount)?;
+        let device = device(place.host, place.subject).map_err(|reason| {
+            ControlError::unavailable(self.key, reason, Some("put the data on a disk with a device of its own"))
+        })?;
+        let group = group::join(place, self.key, DISK)?;
+        let number = device.number();
+        match group.unified {
+            true => {
+                let text = |limit: &str| format!("{number} {}={limit}", self.v2_limit);
+                group.set(place, self.key, "io.max", &text(&limit.to_string()), &text("max"))
+            }
+            // 0 lifts it.
+            false => group.set(place, self.key, self.v1_limit, &format!("{number} {limit}"), &format!("{number} 0")),
+        }
+    }
+
+    fn observe(&self, host: &Host, subject: &Subject) -> Observation {
+        let found = || Some((group::find(host, subject, DISK).ok()?, device(host, subject).ok()?));
+        found().map(|(group, device)| self.figures(host, &group, &device)).unwrap_or_default()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        earlier: &Observation,
+        window: Duration,
+    ) -> Verdict {
+        let limit = match self.limit(amount) {
+            Ok(limit) => limit,
+            Err(error) => return Verdict::unknown(error.to_string()),
+        };
+        let (group, device) = match (group::find(host, subject, DISK), device(host, subject)) {
+            (Ok(group), Ok(device)) => (group, device),
+            (Err(reason), _) | (_, Err(reason)) => return Verdict::unknown(reason),
+        };
+        match self.in_force(host, &group, &device) {
+            Some(set) if set == limit => {}
+            set => return Verdict::unknown(format!("the limit in force is {set:?} a second, not {limit}")),
+        }
+        let now = self.figures(host, &group, &device);
+        self.judge(limit as f64, earlier, &now, window)
+    }
+}
+
+impl Disk {
+    /// The limit in the kernel's unit, bytes or requests per second.
+    fn limit(&self, amount: &Amount) -> Result<u64, ControlError> {
+        // A terabyte, or a thousand million requests, is beyond every disk.
+        let number = amount::number(self.key, amount, self.least, 1e12 / self.scale.max(1e3), self.unit)?;
+        Ok((number * self.scale).round() as u64)
+    }
+
+    /// The limit that the group has now.
+    fn in_force(&self, host: &Host, group: &Group, device: &Device) -> Option<u64> {
+        let file = if group.unified { "io.max" } else { self.v1_limit };
+        let text = host.text(group.file(file))?;
+        let line = device.line(&text)?;
+        match group.unified {
+            true => line
+                .split_whitespace()
+                .find_map(|word| word.strip_prefix(self.v2_limit)?.strip_prefix('=')?.parse().ok()),
+            false => line.trim().parse().ok(),
+        }
+    }
+
+    /// What the group has done on the disk so far, bytes or requests; nothing yet is 0.
+    fn done(&self, host: &Host, group: &Group, device: &Device) -> Option<u64> {
+        if group.unified {
+            let text = host.text(group.file("io.stat"))?;
+            let Some(line) = device.line(&text) else { return Some(0) };
+            return line
+                .split_whitespace()
+                .find_map(|word| word.strip_prefix(self.v2_done)?.strip_prefix('=')?.parse().ok());
+        }
+        // The subject may have made groups below ours.
+        let files = [format!("{}_recursive", self.v1_done), self.v1_done.to_owned()];
+        let text = files.iter().find_map(|file| host.text(group.file(file)))?;
+        let mut lines = text.lines().filter_map(|line| device.line(line));
+        let done = lines.find_map(|line| line.trim().strip_prefix(self.v1_word)?.trim().parse().ok());
+        Some(done.unwrap_or(0))
+    }
+}
+
+/// The disk that holds the subject's data.
+fn device(host: &Host, subject: &Subject) -> Result<Device, String> {
+    let folder = subject.data_folder.clone().unwrap_or_else(|| PathBuf::from(std::env::temp_dir()));
+    Device::of(host, &folder)
+}

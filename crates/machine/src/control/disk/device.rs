@@ -1,0 +1,89 @@
+//! The disk below a folder.
+
+use std::path::Path;
+
+use procfs::process::MountInfos;
+
+use crate::host::Host;
+
+/// A disk, or what the kernel takes for one: a mapped or striped device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Device {
+    major: u32,
+    minor: u32,
+    /// As in `/proc/diskstats`.
+    pub name: String,
+}
+
+impl Device {
+    /// The disk that holds a folder; partitions belong to their disk. In words why there is none.
+    pub fn of(host: &Host, folder: &Path) -> Result<Device, String> {
+        use std::os::unix::fs::MetadataExt;
+
+        let there = host.path(folder);
+        let metadata =
+            std::fs::metadata(&there).map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
+        let (mut major, mut minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+        if major == 0 {
+            // A file system without a device (tmpfs, overlay), or one with several behind it (btrfs).
+            (major, minor) = mounted_device(host, folder)?;
+        }
+        if host.exists(format!("/sys/dev/block/{major}:{minor}/partition")) {
+            // The link leads into the folder of the disk, in which the partition's folder lies.
+            let number = host.text(format!("/sys/dev/block/{major}:{minor}/../dev"));
+            (major, minor) = number
+                .and_then(|text| numbers(&text))
+                .ok_or_else(|| format!("the disk of partition {major}:{minor} is not told"))?;
+        }
+        let name = name(host, major, minor).ok_or_else(|| {
+            format!("the device {major}:{minor} that holds {} is no disk of this machine", folder.display())
+        })?;
+        Ok(Device { major, minor, name })
+    }
+
+    /// As control groups write it.
+    pub fn number(&self) -> String {
+        format!("{}:{}", self.major, self.minor)
+    }
+
+    /// What follows the device's number in the first line that begins with it.
+    pub fn line<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let number = self.number();
+        text.lines().find_map(|line| line.trim_start().strip_prefix(number.as_str())?.strip_prefix(' '))
+    }
+
+    /// Bytes written to the disk so far, by whomever.
+    pub fn written_bytes(&self, host: &Host) -> Option<u64> {
+        let statistics: procfs::DiskStats = host.parsed("/proc/diskstats")?;
+        let disk = statistics.0.into_iter().find(|disk| disk.name == self.name)?;
+        // The unit is 512 bytes, whatever the disk's sectors are (kernel Documentation/admin-guide/iostats.rst).
+        Some(disk.sectors_written.saturating_mul(512))
+    }
+}
+
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn name(host: &Host, major: u32, minor: u32) -> Option<String> {
+    let statistics: procfs::DiskStats = host.parsed("/proc/diskstats")?;
+    let is_it = |disk: &procfs::DiskStat| disk.major == major as i32 && disk.minor == minor as i32;
+    statistics.0.into_iter().find(is_it).map(|disk| disk.name)
+}
+
+/// The device that the mount table names for the folder's file system.
+fn mounted_device(host: &Host, folder: &Path) -> Result<(u32, u32), String> {
+    let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
+    // Where several are mounted over each other, the last one is seen.
+    let within = mounts.iter().filter(|mount| folder.starts_with(&mount.mount_point));
+    let mount = within.max_by_key(|mount| mount.mount_point.as_os_str().len());
+    let found = mount.and_then(|mount| {
+        let name = mount.mount_source.as_deref()?.strip_prefix("/dev/")?;
+        numbers(&host.text(format!("/sys/class/block/{name}/dev"))?)
+    });
+    found.ok_or_else(|| {
+        let kind = mount.map_or("unknown", |mount| mount.fs_type.as_str());
+        format!("{} is on a file system without a disk of its own ({kind})", folder.display())
+    })
+}

@@ -1,0 +1,99 @@
+//! Whether a limit of the disk bit: what the group reached, and what went past it.
+
+use std::time::Duration;
+
+use super::device::Device;
+use super::{Disk, Group};
+use crate::control::threads::started;
+use crate::control::{Amount, Observation, Verdict};
+use crate::host::Host;
+
+/// A rate may be above the limit by this share: the ends of the window cut requests in two.
+const TOLERANCE: f64 = 0.05;
+/// What the kernel lets through at once: it counts against the limit in slices of a tenth of a second.
+const BUCKET_S: f64 = 0.1;
+/// Bytes per second past the limit that are not worth a word: journals of file systems and the like, at least so many, or
+/// this share of the limit.
+const ESCAPED_LEAST: f64 = 1e6;
+const ESCAPED_SHARE: f64 = 0.1;
+
+/// What the group has done, bytes or requests.
+const DONE: &str = "done";
+/// Bytes written to the disk by all.
+const DISK_WRITTEN: &str = "disk_written";
+/// Before the number and the beginning of a process: bytes that it has written or made dirty.
+const PROCESS_WRITTEN: &str = "process_written ";
+
+impl Disk {
+    /// The figures that a window is judged by.
+    pub(super) fn figures(&self, host: &Host, group: &Group, device: &Device) -> Observation {
+        let mut figures = Observation::new();
+        figures.extend(self.done(host, group, device).map(|done| (DONE.to_owned(), done as f64)));
+        if self.limits_written_bytes() {
+            figures.extend(device.written_bytes(host).map(|bytes| (DISK_WRITTEN.to_owned(), bytes as f64)));
+            for process in group.processes(host) {
+                let written = host.line_value(format!("/proc/{process}/io"), "write_bytes");
+                if let Some((written, started)) = written.zip(started(host, process)) {
+                    figures.insert(format!("{PROCESS_WRITTEN}{process} {started}"), written as f64);
+                }
+            }
+        }
+        figures
+    }
+
+    fn limits_written_bytes(&self) -> bool {
+        self.key == "write_mb_s"
+    }
+
+    /// Compares the figures of a window's two ends with the limit, bytes or requests per second.
+    pub(super) fn judge(&self, limit: f64, earlier: &Observation, now: &Observation, window: Duration) -> Verdict {
+        let seconds = window.as_secs_f64();
+        let since = |name: &str| Some(now.get(name)? - earlier.get(name)?);
+        let Some(done) = since(DONE).filter(|done| *done >= 0.0 && seconds > 0.0) else {
+            return Verdict::unknown("what the group did on the disk is not known for the whole window");
+        };
+        let mut past_limit = 0.0;
+        if self.limits_written_bytes() {
+            let Some(disk) = since(DISK_WRITTEN) else {
+                return Verdict::unknown("what was written to the disk is not told (/proc/diskstats)");
+            };
+            past_limit = (disk - done).min(written_back(earlier, now).map_or(f64::INFINITY, |all| all - done)).max(0.0);
+        }
+        let rate = |amount: f64| amount / seconds / self.scale;
+        if past_limit / seconds > ESCAPED_LEAST.max(limit * ESCAPED_SHARE) {
+            let reason =
+                format!("{:.1} MB/s went past the limit as write-back of the page cache", past_limit / seconds / 1e6);
+            return Verdict::escaped(Amount::Number(rate(done + past_limit)), reason);
+        }
+        let achieved = Amount::Number(rate(done));
+        if done <= limit * seconds * (1.0 + TOLERANCE) + limit * BUCKET_S {
+            return Verdict::held(achieved);
+        }
+        let reason = format!(
+            "{:.2} were reached, {} allowed ({:.0} % and {BUCKET_S} s at that rate are tolerated), in {}",
+            rate(done),
+            limit / self.scale,
+            TOLERANCE * 100.0,
+            self.unit
+        );
+        Verdict::escaped(achieved, reason)
+    }
+}
+
+/// Bytes that the group's processes wrote or made dirty in the window. `None` if one has ended, which takes its count with
+/// it: then all that was written to the disk may be theirs.
+fn written_back(earlier: &Observation, now: &Observation) -> Option<f64> {
+    let of_processes = |figures: &Observation| -> Vec<(String, f64)> {
+        figures
+            .iter()
+            .filter(|(name, _)| name.starts_with(PROCESS_WRITTEN))
+            .map(|(name, bytes)| (name.clone(), *bytes))
+            .collect()
+    };
+    if of_processes(earlier).iter().any(|(name, _)| !now.contains_key(name)) {
+        return None;
+    }
+    let written = of_processes(now);
+    (!written.is_empty())
+        .then(|| written.iter().map(|(name, bytes)| bytes - earlier.get(name).copied().unwrap_or(0.0)).sum())
+}

@@ -1,0 +1,332 @@
+//! Control groups of our own: where they may be made, and moving processes into them.
+//!
+//! A group of ours lies below the group that the subject is in, so that limits that are already there go on to hold. It is
+//! the only kind of group that is ever written to; others are read, and get processes back that came from them.
+//!
+//! In version 2 a group that has processes offers no controllers to groups below it (the rule of no internal processes),
+//! and what it offers is its maker's business. There our group lies below the nearest group above the subject that
+//! offers what is wanted, as long as no group that is passed over limits anything.
+
+use std::path::{Path, PathBuf};
+
+use procfs::process::MountInfos;
+
+use super::threads::{living, started, threads};
+use super::{ControlError, Origin, Place, Subject, Undo};
+use crate::availability::Availability;
+use crate::cgroup::Cgroups;
+use crate::host::Host;
+
+/// A controller by its names in either version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Controller {
+    pub v1: &'static str,
+    pub v2: &'static str,
+}
+
+pub(super) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
+/// Version 2 counts CPU time wherever it shares it out.
+pub(super) const CPU_TIME: Controller = Controller { v1: "cpuacct", v2: "cpu" };
+pub(super) const CORES: Controller = Controller { v1: "cpuset", v2: "cpuset" };
+pub(super) const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
+pub(super) const DISK: Controller = Controller { v1: "blkio", v2: "io" };
+const WANTED: [Controller; 4] = [CPU, CORES, MEMORY, DISK];
+
+const DELEGATE: &str = "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes PROGRAM";
+const WRITABLE: &str =
+    "let the container write to its control groups (docker run --cgroupns=private --privileged), or run outside of it";
+
+/// Why there can be no group; turned into an error or an availability.
+struct Refusal {
+    reason: String,
+    remedy: Option<&'static str>,
+}
+
+/// A group that we made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Group {
+    folder: PathBuf,
+    /// Whether it is of version 2.
+    pub unified: bool,
+}
+
+/// Where one process stands: its own group, then those above it.
+struct Member {
+    process: i32,
+    unified: bool,
+    groups: Vec<PathBuf>,
+}
+
+/// The beginning of the names of groups that a Plimsoll with this process number makes.
+pub(crate) fn name_prefix(process: u32) -> String {
+    format!("plimsoll-{process}-")
+}
+
+fn is_ours(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(&name_prefix(std::process::id()))
+}
+
+impl Member {
+    fn of(host: &Host, process: i32, controller: Controller) -> Result<Member, Refusal> {
+        let cgroups = Cgroups::of_process(host, &process.to_string());
+        let (unified, groups) = standing(&cgroups, controller)?;
+        let listed = host.text(groups[0].join("cgroup.procs")).unwrap_or_default();
+        if !listed.lines().any(|line| line.trim().parse() == Ok(process)) {
+            let reason = format!("the control group of process {process} cannot be seen from here");
+            return Err(Refusal { reason, remedy: Some("run outside of the container, beside the database") });
+        }
+        Ok(Member { process, unified, groups: groups.to_vec() })
+    }
+
+    /// The group that it is in, or was in before it came to ours.
+    fn origin_groups(&self) -> &[PathBuf] {
+        if is_ours(&self.groups[0]) { &self.groups[1..] } else { &self.groups }
+    }
+}
+
+fn standing(cgroups: &Cgroups, controller: Controller) -> Result<(bool, &[PathBuf]), Refusal> {
+    match cgroups.standing(controller.v1, controller.v2) {
+        Some((unified, groups)) if !groups.is_empty() => Ok((unified, groups)),
+        _ => Err(match cgroups.version() {
+            None => Refusal {
+                reason: "no control group file system is mounted".to_owned(),
+                remedy: Some("as root: mount -t cgroup2 none /sys/fs/cgroup"),
+            },
+            Some(version) => Refusal {
+                reason: format!("control groups (version {version}) have no {} controller here", controller.v2),
+                remedy: Some("a kernel, or a container, with that controller"),
+            },
+        }),
+    }
+}
+
+/// Whether this process could be moved into a group with the controller; the mechanism in words.
+pub(super) fn probe(host: &Host, controller: Controller) -> Availability {
+    let found = || {
+        let cgroups = Cgroups::read(host);
+        let (unified, groups) = standing(&cgroups, controller)?;
+        let groups = if is_ours(&groups[0]) { &groups[1..] } else { groups };
+        let base = base(host, groups, unified, controller)?;
+        Ok((unified, base))
+    };
+    match found() {
+        Ok((unified, base)) => {
+            let (version, name) = if unified { (2, controller.v2) } else { (1, controller.v1) };
+            Availability::yes(format!("control groups version {version}, {name}, below {}", base.display()))
+        }
+        Err(Refusal { reason, remedy }) => Availability::no(reason, remedy),
+    }
+}
+
+/// The folder below which a group with the controller can be made, for processes that are all in or below `groups[0]`.
+fn base(host: &Host, groups: &[PathBuf], unified: bool, controller: Controller) -> Result<PathBuf, Refusal> {
+    let own = groups.first().ok_or_else(|| Refusal { reason: "there is no group above".to_owned(), remedy: None })?;
+    let base = if unified { offering(host, groups, controller)? } else { own };
+    if host.writable(base) {
+        return Ok(base.clone());
+    }
+    let reason = format!("the control group {} is not ours to write", base.display());
+    let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
+    let mount = mounts.iter().filter(|mount| base.starts_with(&mount.mount_point));
+    let mount = mount.max_by_key(|mount| mount.mount_point.as_os_str().len());
+    match mount {
+        Some(mount) if mount.mount_options.contains_key("ro") => Err(Refusal {
+            reason: format!("control groups are mounted read-only at {}", mount.mount_point.display()),
+            remedy: Some(WRITABLE),
+        }),
+        _ => Err(Refusal { reason, remedy: Some(DELEGATE) }),
+    }
+}
+
+/// The group that offers the controller, and as many others as any; the nearest of them.
+fn offering<'a>(host: &Host, groups: &'a [PathBuf], controller: Controller) -> Result<&'a PathBuf, Refusal> {
+    let mut best: Option<(usize, &PathBuf)> = None;
+    for (at, group) in groups.iter().enumerate() {
+        let offered = host.text(group.join("cgroup.subtree_control")).unwrap_or_default();
+        let offers = |wanted: Controller| offered.split_whitespace().any(|name| name == wanted.v2);
+        let count = WANTED.iter().filter(|wanted| offers(**wanted)).count();
+        if offers(controller) && best.is_none_or(|(most, _)| count > most) {
+            if let Some(limit) = groups[..at].iter().find_map(|passed| limit_of(host, passed)) {
+                return best.map(|(_, group)| group).ok_or_else(|| Refusal {
+                    reason: format!(
+                        "{} offers the {} controller, but a group there would escape {limit}",
+                        group.display(),
+                        controller.v2
+                    ),
+                    remedy: Some("take that limit away, or run in a scope without limits: systemd-run --scope PROGRAM"),
+                });
+            }
+            best = Some((count, group));
+        }
+    }
+    best.map(|(_, group)| group).ok_or_else(|| Refusal {
+        reason: format!(
+            "no group at or above {} offers the {} controller to new groups",
+            groups[0].display(),
+            controller.v2
+        ),
+        remedy: Some("let systemd turn it on: systemd-run --scope -p Delegate=yes PROGRAM (as a user with --user)"),
+    })
+}
+
+/// A limit that a group of version 2 sets itself, in words.
+fn limit_of(host: &Host, group: &Path) -> Option<String> {
+    const FREE: [(&str, &str); 6] = [
+        ("cpu.max", "max "),
+        ("memory.max", "max"),
+        ("memory.high", "max"),
+        ("memory.swap.max", "max"),
+        ("cpuset.cpus", ""),
+        ("io.max", ""),
+    ];
+    FREE.iter().find_map(|(file, free)| {
+        let text = host.text(group.join(file))?;
+        let is_free = if free.is_empty() { text.is_empty() } else { text.starts_with(free) };
+        (!is_free).then(|| format!("{} of {} ({text})", file, group.display()))
+    })
+}
+
+/// The members of the subject that live; at least one.
+fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec<Member>, Refusal> {
+    let members: Vec<Member> = living(host, &subject.processes)
+        .into_iter()
+        .filter_map(|process| match Member::of(host, process, controller) {
+            // One that ended meanwhile needs no limit.
+            Err(_) if living(host, &[process]).is_empty() => None,
+            found => Some(found),
+        })
+        .collect::<Result<_, _>>()?;
+    if members.is_empty() {
+        return Err(Refusal { reason: "none of the processes to limit is running".to_owned(), remedy: None });
+    }
+    Ok(members)
+}
+
+/// Makes a group with the controller, if there is none yet, and moves the subject's processes into it.
+pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller) -> Result<Group, ControlError> {
+    let host = place.host;
+    let refuse = |refusal: Refusal| ControlError::unavailable(control, refusal.reason, refusal.remedy);
+    let members = members(host, place.subject, controller).map_err(refuse)?;
+    let unified = members[0].unified;
+    let folder = match members.iter().find(|member| is_ours(&member.groups[0])) {
+        Some(member) => member.groups[0].clone(),
+        None => {
+            let all_below = |group: &&PathBuf| members.iter().all(|member| member.groups[0].starts_with(group));
+            let common: Vec<PathBuf> = members[0].groups.iter().filter(all_below).cloned().collect();
+            let base = base(host, &common, unified, controller).map_err(refuse)?;
+            base.join(format!("{}{}", name_prefix(std::process::id()), members[0].process))
+        }
+    };
+    let group = Group { folder, unified };
+    let mut came_from = Vec::new();
+    for member in &members {
+        if !unified {
+            same_group_for_all_threads(host, member, controller).map_err(refuse)?;
+        }
+        let Some(from) = member.origin_groups().first() else { continue };
+        let Some(started) = started(host, member.process) else { continue };
+        came_from.push(Origin { process: member.process, started, folder: from.display().to_string() });
+    }
+    place.undo.note(Undo::RemoveControlGroup { folder: group.folder.display().to_string(), came_from })?;
+    if !host.exists(&group.folder) {
+        host.make_folder(&group.folder)
+            .map_err(|error| ControlError::refused("make the control group", group.folder.display(), error))?;
+    }
+    if !unified && controller == CORES {
+        group.fill_cpuset(host)?;
+    }
+    for member in members.iter().filter(|member| member.groups[0] != group.folder) {
+        group.take(host, member.process)?;
+    }
+    Ok(group)
+}
+
+/// Version 1 lets threads of one process be in different groups. Moving the process would lose where each was.
+fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controller) -> Result<(), Refusal> {
+    for thread in threads(host, member.process) {
+        let cgroups = Cgroups::of_process(host, &format!("{}/task/{}", member.process, thread.id));
+        if let Some((_, groups)) = cgroups.standing(controller.v1, controller.v2)
+            && groups.first() != member.groups.first()
+        {
+            let reason = format!("threads of process {} are in different control groups", member.process);
+            return Err(Refusal { reason, remedy: Some("move them into one") });
+        }
+    }
+    Ok(())
+}
+
+/// The group of ours that holds the subject; in words why there is none that holds all of it.
+pub(super) fn find(host: &Host, subject: &Subject, controller: Controller) -> Result<Group, String> {
+    let members = members(host, subject, controller).map_err(|refusal| refusal.reason)?;
+    let first = &members[0];
+    match members.iter().find(|member| !is_ours(&member.groups[0]) || member.groups[0] != first.groups[0]) {
+        None => Ok(Group { folder: first.groups[0].clone(), unified: first.unified }),
+        Some(member) => Err(format!(
+            "process {} is not in the group that is limited, but in {}",
+            member.process,
+            member.groups[0].display()
+        )),
+    }
+}
+
+impl Group {
+    pub fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// The folder above.
+    pub fn parent(&self) -> &Path {
+        self.folder.parent().expect("a group of ours lies below another")
+    }
+
+    /// Writes to a file of the group; `free` is what lifts the limit again.
+    pub fn set(
+        &self,
+        place: &mut Place<'_>,
+        control: &str,
+        file: &str,
+        text: &str,
+        free: &str,
+    ) -> Result<(), ControlError> {
+        let path = self.file(file);
+        if !place.host.exists(&path) {
+            let reason = format!("the group {} has no {file}", self.folder.display());
+            return Err(ControlError::unavailable(control, reason, Some("a kernel that offers it")));
+        }
+        place.undo.note(Undo::WriteFile { path: path.clone(), text: free.to_owned() })?;
+        self.write(place.host, file, text)
+    }
+
+    fn write(&self, host: &Host, file: &str, text: &str) -> Result<(), ControlError> {
+        assert!(is_ours(&self.folder), "only groups that we made are ever written to");
+        let path = self.file(file);
+        host.write(&path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
+    }
+
+    /// A cpuset of version 1 takes no process before it has cores and memory nodes.
+    fn fill_cpuset(&self, host: &Host) -> Result<(), ControlError> {
+        for (file, effective) in [("cpuset.cpus", "cpuset.effective_cpus"), ("cpuset.mems", "cpuset.effective_mems")] {
+            if host.text(self.file(file)).is_some_and(|text| !text.is_empty()) {
+                continue;
+            }
+            let above = [effective, file].iter().find_map(|name| host.text(self.parent().join(name)));
+            self.write(host, file, &above.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn take(&self, host: &Host, process: i32) -> Result<(), ControlError> {
+        match self.write(host, "cgroup.procs", &process.to_string()) {
+            // It has ended meanwhile.
+            Err(_) if living(host, &[process]).is_empty() => Ok(()),
+            taken => taken,
+        }
+    }
+
+    /// Its processes, those that began within it among them.
+    pub fn processes(&self, host: &Host) -> Vec<i32> {
+        let listed = host.text(self.file("cgroup.procs")).unwrap_or_default();
+        listed.lines().filter_map(|line| line.trim().parse().ok()).collect()
+    }
+}

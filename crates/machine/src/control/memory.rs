@@ -1,0 +1,145 @@
+//! `memory_mib`: the memory that may be charged to the subject from now on.
+//!
+//! A page is charged to the group of the process that first touched it and stays there, whatever group the process is
+//! moved to (version 1 could move charges until Linux 6.x took that away; version 2 never could). So the limit bites on
+//! what is allocated after it was set, and [`verify`](Control::verify) says how much was there before.
+
+use std::time::Duration;
+
+use super::group::{self, Group, MEMORY};
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use crate::availability::Availability;
+use crate::host::Host;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Memory;
+
+const KEY: &str = "memory_mib";
+const MIB: f64 = 1024.0 * 1024.0;
+/// Less than this, and a process is killed before it has loaded its libraries.
+const LEAST_MIB: f64 = 16.0;
+/// Pages charged elsewhere that are not worth a word: libraries, and what the kernel charges in batches.
+const ELSEWHERE_LEAST_MIB: f64 = 8.0;
+
+/// The files of one version.
+struct Files {
+    limit: &'static str,
+    usage: &'static str,
+    free: &'static str,
+    /// Lines of `memory.stat` whose sum is what cannot be dropped, anonymous memory and shared memory.
+    kept: [&'static str; 2],
+}
+
+fn files(group: &Group) -> Files {
+    match group.unified {
+        true => Files { limit: "memory.max", usage: "memory.current", free: "max", kept: ["anon", "shmem"] },
+        false => Files {
+            limit: "memory.limit_in_bytes",
+            usage: "memory.usage_in_bytes",
+            free: "-1",
+            kept: ["total_rss", "total_shmem"],
+        },
+    }
+}
+
+impl Control for Memory {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn unit(&self) -> &'static str {
+        "MiB"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "memory and page cache that may be charged to it; what was allocated before the limit does not count"
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        group::probe(host, MEMORY)
+    }
+
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        limit(host, amount).map(drop)
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let limit = limit(place.host, amount)?;
+        let group = group::join(place, KEY, MEMORY)?;
+        let files = files(&group);
+        // Version 2 takes a limit below what is in use, and then kills. Version 1 refuses by itself.
+        let kept = kept(place.host, &group);
+        if kept > limit {
+            let why =
+                format!("{:.0} MiB are in use that cannot be dropped; restart the database first", kept as f64 / MIB);
+            return Err(ControlError::amount(KEY, amount, why));
+        }
+        group.set(place, KEY, files.limit, &limit.to_string(), files.free)
+    }
+
+    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
+        Observation::new()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        _earlier: &Observation,
+        _window: Duration,
+    ) -> Verdict {
+        let (group, limit) = match (group::find(host, subject, MEMORY), limit(host, amount)) {
+            (Ok(group), Ok(limit)) => (group, limit),
+            (Err(reason), _) => return Verdict::unknown(reason),
+            (_, Err(error)) => return Verdict::unknown(error.to_string()),
+        };
+        let files = files(&group);
+        // The kernel counts in whole pages.
+        let set: Option<u64> = host.value(group.file(files.limit));
+        if set.is_none_or(|set| set.abs_diff(limit) >= 1 << 16) {
+            return Verdict::unknown(format!("{} holds {set:?}, not {limit}", group.file(files.limit)));
+        }
+        let Some(usage) = host.value::<u64>(group.file(files.usage)) else {
+            return Verdict::unknown(format!("{} cannot be read", group.file(files.usage)));
+        };
+        let achieved = Amount::Number(usage as f64 / MIB);
+        if usage > limit {
+            return Verdict::escaped(achieved, format!("{} bytes are charged, {limit} allowed", usage));
+        }
+        let Some(held) = held(host, &group) else {
+            return Verdict::unknown("what its processes hold is not told (/proc/PID/smaps_rollup)");
+        };
+        let elsewhere = held.saturating_sub(kept(host, &group)) as f64 / MIB;
+        if elsewhere > ELSEWHERE_LEAST_MIB.max(limit as f64 / MIB * 0.05) {
+            let reason =
+                format!("does not bite: {elsewhere:.0} MiB were allocated before the limit; load again inside it");
+            return Verdict::escaped(achieved, reason);
+        }
+        Verdict::held(achieved)
+    }
+}
+
+/// The limit, bytes.
+fn limit(host: &Host, amount: &Amount) -> Result<u64, ControlError> {
+    let most = host.line_value("/proc/meminfo", "MemTotal").map_or(f64::MAX, |bytes| (bytes as f64 / MIB).floor());
+    Ok((amount::number(KEY, amount, LEAST_MIB, most, "MiB")? * MIB) as u64)
+}
+
+/// Bytes charged to the group that cannot be dropped as page cache can.
+fn kept(host: &Host, group: &Group) -> u64 {
+    let line = |name: &&str| host.line_value(group.file("memory.stat"), name);
+    files(group).kept.iter().filter_map(line).sum()
+}
+
+/// Bytes of anonymous and shared memory that the group's processes hold, wherever they are charged; pages that several
+/// share are counted in parts. `None` if no process tells.
+fn held(host: &Host, group: &Group) -> Option<u64> {
+    let of_process = |process: i32| {
+        let file = format!("/proc/{process}/smaps_rollup");
+        Some(host.line_value(&file, "Pss_Anon")? + host.line_value(&file, "Pss_Shmem").unwrap_or(0))
+    };
+    let told: Vec<u64> = group.processes(host).into_iter().filter_map(of_process).collect();
+    (!told.is_empty()).then(|| told.iter().sum())
+}

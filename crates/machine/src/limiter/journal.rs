@@ -1,0 +1,240 @@
+//! The restore journal: how every change that is in force is undone, on disk before the change is made.
+//!
+//! A file of JSON lines. The first says which process, of which boot, writes it; each other is a change of one control.
+//! Undoing goes from the last to the first. A line that a kill has torn was never followed by its change. What is undone is
+//! taken out by writing the rest to a new file, which takes the old one's name; being killed in between only means that
+//! something is undone twice, which does nothing. The file is gone when nothing is left.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::undo::{Undone, undo};
+use super::{LimiterError, Restored};
+use crate::control::Undo;
+use crate::host::Host;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Header {
+    /// Who writes; part of the names of its groups.
+    process: u32,
+    /// Nothing outlives a boot. `None` where the kernel does not tell.
+    boot: Option<String>,
+}
+
+/// Every other line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Note {
+    control: String,
+    undo: Undo,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    header: Header,
+    notes: Vec<Note>,
+    /// Open while there are notes.
+    file: Option<File>,
+}
+
+fn path_in(state: &Path) -> PathBuf {
+    state.join("restore.jsonl")
+}
+
+impl Journal {
+    /// An empty one, which takes no place on the disk.
+    pub fn new(host: &Host, state: &Path) -> Journal {
+        let header = Header { process: std::process::id(), boot: host.text("/proc/sys/kernel/random/boot_id") };
+        Journal { path: path_in(state), header, notes: Vec::new(), file: None }
+    }
+
+    /// Undoes what an old one says.
+    pub fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
+        let path = path_in(state);
+        let failed = |error| LimiterError::State { path: path.clone(), error };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
+            Err(error) => return Err(failed(error)),
+        };
+        let now = Journal::new(host, state);
+        let (header, notes, unreadable) = read(&text);
+        let (Some(header), true) = (header, unreadable.is_empty()) else {
+            // A torn first line was followed by no change.
+            if text.contains('\n') {
+                let failed = vec![format!("lines {unreadable:?} of {} cannot be read", path.display())];
+                return Err(LimiterError::NotRestored { failed, journal: path });
+            }
+            std::fs::remove_file(&path).map_err(failed)?;
+            return Ok(Restored::default());
+        };
+        if header.boot != now.header.boot {
+            std::fs::remove_file(&path).map_err(failed)?;
+            let told = "the machine was booted since, and nothing is left to undo".to_owned();
+            return Ok(Restored { undone: vec![told], failed: Vec::new() });
+        }
+        Journal { header, notes, ..now }.undo_all(host)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes a change of a control that is about to be made.
+    ///
+    /// What a control has changed before keeps its first note: that is how it was. A group that another control has made
+    /// is noted as that one did, who knew where its members came from.
+    pub fn note(&mut self, control: &str, mut undo: Undo) -> io::Result<()> {
+        let same = |note: &&Note| note.undo.is_about_the_same(&undo);
+        if self.notes.iter().filter(same).any(|note| note.control == control) {
+            return Ok(());
+        }
+        if undo.group().is_some()
+            && let Some(first) = self.notes.iter().find(same)
+        {
+            undo = first.undo.clone();
+        }
+        let note = Note { control: control.to_owned(), undo };
+        let mut line = json(&note)?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(create(&self.path)?),
+        };
+        let end = file.metadata()?.len();
+        if end == 0 {
+            line = format!("{}{line}", json(&self.header)?);
+        }
+        if let Err(error) = file.write_all(line.as_bytes()).and_then(|()| file.sync_data()) {
+            // A full disk: half a line would hide those that follow it.
+            let _ = file.set_len(end);
+            return Err(error);
+        }
+        self.notes.push(note);
+        Ok(())
+    }
+
+    /// Whether undoing what a control has noted frees the subject of its limit. It does not if the control shares a group
+    /// and has noted nothing within that group.
+    pub fn can_be_lifted_alone(&self, control: &str) -> bool {
+        let ours = || self.notes.iter().filter(|note| note.control == control);
+        let within = |folder: &str| {
+            ours().any(|note| matches!(&note.undo, Undo::WriteFile { path, .. } if Path::new(path).starts_with(folder)))
+        };
+        ours().all(|note| note.undo.group().is_none_or(|folder| !self.is_shared(control, folder) || within(folder)))
+    }
+
+    fn is_shared(&self, control: &str, folder: &str) -> bool {
+        self.notes.iter().any(|note| note.control != control && note.undo.group() == Some(folder))
+    }
+
+    /// Undoes what one control has done; groups that others use stay.
+    pub fn undo_control(&mut self, host: &Host, control: &str) -> Result<Restored, LimiterError> {
+        let shared: Vec<String> = self
+            .notes
+            .iter()
+            .filter_map(|note| note.undo.group())
+            .filter(|folder| self.is_shared(control, folder))
+            .map(str::to_owned)
+            .collect();
+        let (others, ours): (Vec<Note>, Vec<Note>) =
+            std::mem::take(&mut self.notes).into_iter().partition(|note| note.control != control);
+        let is_shared =
+            |note: &Note| note.undo.group().is_some_and(|folder| shared.iter().any(|other| other == folder));
+        let (restored, left) = self.undo(host, ours.into_iter().filter(|note| !is_shared(note)).collect());
+        self.notes = others;
+        self.notes.extend(left);
+        self.rewrite()?;
+        Ok(restored)
+    }
+
+    /// Undoes everything.
+    pub fn undo_all(&mut self, host: &Host) -> Result<Restored, LimiterError> {
+        if self.notes.is_empty() && self.file.is_none() && !self.path.exists() {
+            return Ok(Restored::default());
+        }
+        let notes = std::mem::take(&mut self.notes);
+        let (restored, left) = self.undo(host, notes);
+        self.notes = left;
+        self.rewrite()?;
+        Ok(restored)
+    }
+
+    /// Undoes notes from the last to the first; with what is left of them, in their order.
+    fn undo(&self, host: &Host, notes: Vec<Note>) -> (Restored, Vec<Note>) {
+        let (mut restored, mut left) = (Restored::default(), Vec::new());
+        for note in notes.into_iter().rev() {
+            match undo(host, &note.undo, self.header.process) {
+                Undone::Nothing => {}
+                Undone::Done(told) => restored.undone.push(told),
+                Undone::Failed(told) => {
+                    restored.failed.push(told);
+                    left.push(note);
+                }
+            }
+        }
+        left.reverse();
+        (restored, left)
+    }
+
+    /// Brings the file to the notes that are left.
+    fn rewrite(&mut self) -> Result<(), LimiterError> {
+        self.file = None;
+        let written = || -> io::Result<Option<File>> {
+            if self.notes.is_empty() {
+                return match std::fs::remove_file(&self.path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(None),
+                };
+            }
+            let mut text = json(&self.header)?;
+            for note in &self.notes {
+                text += &json(note)?;
+            }
+            let new = self.path.with_extension("new");
+            let mut file = create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_data()?;
+            std::fs::rename(&new, &self.path)?;
+            Ok(Some(file))
+        };
+        self.file = written().map_err(|error| LimiterError::State { path: self.path.clone(), error })?;
+        Ok(())
+    }
+}
+
+fn json(value: &impl Serialize) -> io::Result<String> {
+    Ok(serde_json::to_string(value)? + "\n")
+}
+
+/// A new file that only we may read and write, whatever was there before.
+fn create(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Header, notes, and the numbers of lines that are neither. A last line without its end is torn and counts for nothing.
+fn read(text: &str) -> (Option<Header>, Vec<Note>, Vec<usize>) {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut lines = whole.lines().enumerate();
+    let header = lines.next().and_then(|(_, line)| serde_json::from_str(line).ok());
+    let (mut notes, mut unreadable) = (Vec::new(), Vec::new());
+    if header.is_none() {
+        unreadable.push(1);
+    }
+    for (at, line) in lines {
+        match serde_json::from_str(line) {
+            Ok(note) => notes.push(note),
+            Err(_) => unreadable.push(at + 1),
+        }
+    }
+    (header, notes, unreadable)
+}

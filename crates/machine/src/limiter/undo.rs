@@ -1,0 +1,198 @@
+//! Undoing one change, from what was noted of it. Doing so twice does no harm, and nothing is done to what has come in the
+//! place of what was changed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::control::group::name_prefix;
+use crate::control::threads::{descendants, parent, started, threads};
+use crate::control::{Origin, Undo};
+use crate::host::Host;
+
+/// How undoing went, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// There was nothing to undo any more.
+    Nothing,
+    Done(String),
+    Failed(String),
+}
+
+/// A group may be busy for moments after its last member has left.
+const TRIES_MAX: usize = 400;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Undo {
+    /// The folder that goes, if it is a group.
+    pub(super) fn group(&self) -> Option<&str> {
+        match self {
+            Undo::RemoveGroup { folder, .. } | Undo::RemoveControlGroup { folder, .. } => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// Whether both bring the same thing back to how it was, at two moments.
+    pub(super) fn is_about_the_same(&self, other: &Undo) -> bool {
+        match (self, other) {
+            (Undo::WriteFile { path: one, .. }, Undo::WriteFile { path: other, .. }) => one == other,
+            (Undo::Affinity { thread: one, started: since, .. }, Undo::Affinity { thread, started, .. })
+            | (Undo::Nice { thread: one, started: since, .. }, Undo::Nice { thread, started, .. }) => {
+                (one, since) == (thread, started)
+            }
+            (Undo::Register { register: one, .. }, Undo::Register { register, .. }) => one == register,
+            _ => self.group().is_some() && self.group() == other.group(),
+        }
+    }
+}
+
+/// Undoes a change that the process `owner` made.
+pub(super) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
+    match undo {
+        Undo::RemoveGroup { folder, tasks_to } => {
+            let above = Path::new(folder).parent().unwrap_or(Path::new("/"));
+            let to = tasks_to.as_deref().map_or(above, Path::new);
+            remove_group(host, Path::new(folder), "plimsoll", &|_| to.to_owned())
+        }
+        Undo::RemoveControlGroup { folder, came_from } => {
+            let to = |task: i32| origin(host, task, came_from, Path::new(folder));
+            remove_group(host, Path::new(folder), &name_prefix(owner), &to)
+        }
+        Undo::WriteFile { path, text } => write_file(host, path, text),
+        Undo::Affinity { thread, started, cores, since } => {
+            let set = |thread: i32| host.set_affinity(thread, cores);
+            for_thread(host, *thread, *started, *since, &set, &format!("may run on cores {cores:?} again"))
+        }
+        Undo::Nice { thread, started, nice, since } => {
+            let set = |thread: i32| host.set_nice(thread, *nice);
+            for_thread(host, *thread, *started, *since, &set, &format!("has nice value {nice} again"))
+        }
+        Undo::Register { register, values } => write_registers(host, *register, values),
+    }
+}
+
+/// Moves what is in a group to where it belongs and removes the folder.
+fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> PathBuf) -> Undone {
+    let shown = folder.display();
+    let is_ours = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    if !is_ours {
+        return Undone::Failed(format!("{shown} is not a group of ours"));
+    }
+    if !host.exists(folder) {
+        return Undone::Nothing;
+    }
+    // Control groups list whole processes, resctrl lists threads.
+    let list = if host.exists(folder.join("cgroup.procs")) { "cgroup.procs" } else { "tasks" };
+    let mut moved = 0;
+    let mut last_error = String::new();
+    for attempt in 0..TRIES_MAX {
+        if attempt > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let listed = host.text(folder.join(list)).unwrap_or_default();
+        for task in listed.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
+            let target = existing(host, to(task)).join(list);
+            match host.write(&target, &task.to_string()) {
+                Ok(()) => moved += 1,
+                Err(_) if started(host, task).is_none() => {}
+                Err(error) => last_error = format!("task {task} to {}: {error}", target.display()),
+            }
+        }
+        match host.remove_folder(folder) {
+            Ok(()) => return Undone::Done(format!("removed the group {shown}, {moved} tasks moved back")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Undone::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                if last_error.is_empty() {
+                    last_error = error.to_string();
+                }
+            }
+            Err(error) => return Undone::Failed(format!("cannot remove the group {shown}: {error}")),
+        }
+    }
+    Undone::Failed(format!("cannot empty the group {shown}: {last_error}"))
+}
+
+/// The folder, or the nearest above it that is there.
+fn existing(host: &Host, folder: PathBuf) -> PathBuf {
+    folder.ancestors().find(|folder| host.exists(folder)).map(Path::to_owned).unwrap_or(folder)
+}
+
+/// Where a process came from; if it began in the group, where the nearest process came from that it descends from.
+fn origin(host: &Host, process: i32, came_from: &[Origin], folder: &Path) -> PathBuf {
+    const GENERATIONS_MAX: usize = 64;
+    let mut ancestor = Some(process);
+    for _ in 0..GENERATIONS_MAX {
+        let Some(number) = ancestor else { break };
+        let known = came_from.iter().find(|origin| {
+            origin.process == number && started(host, number).is_none_or(|started| started == origin.started)
+        });
+        if let Some(origin) = known {
+            return PathBuf::from(&origin.folder);
+        }
+        ancestor = parent(host, number).filter(|parent| *parent > 1);
+    }
+    match came_from.first() {
+        Some(origin) => PathBuf::from(&origin.folder),
+        None => folder.parent().unwrap_or(folder).to_owned(),
+    }
+}
+
+fn write_file(host: &Host, path: &str, text: &str) -> Undone {
+    // Nothing else is ever changed, and a journal could say anything.
+    let is_of_kernel = ["/proc/", "/sys/"].iter().any(|start| path.starts_with(start)) && !path.contains("/../");
+    if !is_of_kernel {
+        return Undone::Failed(format!("{path} is no file of the kernel"));
+    }
+    match host.write(path, text) {
+        Ok(()) => Undone::Done(format!("wrote {:?} to {path}", text.trim())),
+        // The group it was in is gone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Undone::Nothing,
+        Err(error) => Undone::Failed(format!("cannot write {:?} to {path}: {error}", text.trim())),
+    }
+}
+
+/// Sets a thread back; if it is the first of its process, also those who have inherited from it since.
+fn for_thread(
+    host: &Host,
+    thread: i32,
+    began: u64,
+    since: Option<u64>,
+    set: &dyn Fn(i32) -> io::Result<()>,
+    told: &str,
+) -> Undone {
+    if started(host, thread) != Some(began) {
+        return Undone::Nothing;
+    }
+    let mut affected = vec![thread];
+    if let Some(since) = since {
+        let later = |process: i32| threads(host, process).into_iter().filter(|thread| thread.started >= since);
+        affected.extend(later(thread).map(|heir| heir.id).filter(|id| *id != thread));
+        affected.extend(descendants(host, thread).into_iter().flat_map(later).map(|heir| heir.id));
+    }
+    for thread in &affected {
+        if let Err(error) = set(*thread)
+            && started(host, *thread).is_some()
+        {
+            return Undone::Failed(format!("cannot set thread {thread} back: {error}"));
+        }
+    }
+    Undone::Done(format!(
+        "thread {thread} {told}{}",
+        match affected.len() {
+            1 => String::new(),
+            all => format!(", with {} that it passed it on to", all - 1),
+        }
+    ))
+}
+
+fn write_registers(host: &Host, register: u32, values: &BTreeMap<usize, u64>) -> Undone {
+    for (core, value) in values {
+        if let Err(error) = host.set_register(*core, register, *value) {
+            return Undone::Failed(format!(
+                "cannot write {value:#x} to register {register:#x} of core {core}: {error}"
+            ));
+        }
+    }
+    Undone::Done(format!("register {register:#x} of {} cores has its value again", values.len()))
+}

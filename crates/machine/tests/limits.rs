@@ -1,0 +1,263 @@
+//! Limits on the control groups of the machine that the tests run on, and on real processes. What this machine lacks is
+//! said on standard error, and left out.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
+
+/// Set for a copy of this program that limits itself, says so, and waits to be killed.
+const HOLD: &str = "PLIMSOLL_TEST_HOLD";
+
+/// A process that ends with the test.
+struct Subprocess(Child);
+
+impl Subprocess {
+    fn start(program: &str, arguments: &[&str]) -> Subprocess {
+        let quiet = |command: &mut Command| command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        Subprocess(quiet(Command::new(program).args(arguments)))
+    }
+
+    fn id(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    /// What groups it is in.
+    fn groups(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/cgroup", self.id())).unwrap()
+    }
+
+    fn subject(&self, folder: &Path) -> Subject {
+        Subject { processes: vec![self.id()], data_folder: Some(folder.to_owned()) }
+    }
+}
+
+impl Drop for Subprocess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a control works here by control groups; says so if not.
+fn works(key: &str) -> bool {
+    let control = CONTROLS.iter().find(|control| control.key() == key).unwrap();
+    let probe = control.probe(&Host::real());
+    let works = probe.available && probe.reason.contains("control groups");
+    if !works {
+        eprintln!("left out: {key}: {}", probe.reason);
+    }
+    works
+}
+
+/// A folder on a disk; `None` if the build folder is on none that can be limited.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn limits(pairs: &[(&str, f64)]) -> Limits {
+    pairs.iter().map(|(key, amount)| ((*key).to_owned(), Amount::Number(*amount))).collect()
+}
+
+/// The groups below /sys/fs/cgroup that a process with this number made.
+fn groups_of(process: u32) -> BTreeSet<PathBuf> {
+    fn walk(folder: &Path, prefix: &str, found: &mut BTreeSet<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().starts_with(prefix) {
+                    found.insert(entry.path());
+                }
+                walk(&entry.path(), prefix, found);
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(Path::new("/sys/fs/cgroup"), &format!("plimsoll-{process}-"), &mut found);
+    found
+}
+
+/// Those that were made for one subject by this process.
+fn groups_for(subject: i32) -> BTreeSet<PathBuf> {
+    let name = format!("plimsoll-{}-{subject}", std::process::id());
+    groups_of(std::process::id()).into_iter().filter(|path| path.ends_with(&name)).collect()
+}
+
+fn number(verdict: &Verdict) -> f64 {
+    match verdict.achieved {
+        Some(Amount::Number(number)) => number,
+        _ => panic!("no figure: {verdict:?}"),
+    }
+}
+
+#[test]
+fn limits_bite_and_everything_is_put_back() {
+    if !["cores", "cpu_quota", "cpu_weight"].iter().all(|key| works(key)) {
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let busy = Subprocess::start("sh", &["-c", "while :; do :; done"]);
+    let before = busy.groups();
+    let mut limiter = Limiter::begin(Host::real(), busy.subject(Path::new("/")), state.path()).unwrap();
+    assert!(limiter.left_over().undone.is_empty());
+    limiter.set(&limits(&[("cores", 1.0), ("cpu_quota", 0.25), ("cpu_weight", 50.0)])).unwrap();
+    assert_ne!(busy.groups(), before);
+    let window = limiter.observe();
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    let verdicts = limiter.verify(&window);
+    assert_eq!(verdicts["cores"], Verdict { achieved: Some(Amount::Number(1.0)), why_not: None });
+    assert_eq!(verdicts["cpu_weight"].why_not, None);
+    assert_eq!(verdicts["cpu_quota"].why_not, None, "{verdicts:?}");
+    assert!(number(&verdicts["cpu_quota"]) > 0.0);
+
+    limiter.set(&limits(&[("cpu_quota", 0.5)])).unwrap();
+    assert_eq!(limiter.in_force(), limits(&[("cpu_quota", 0.5)]));
+    let error = limiter.set(&limits(&[("cpu_quota", 0.1), ("cores", 1e6)])).unwrap_err();
+    assert!(error.to_string().starts_with("cores cannot be 1000000: it is at most"), "{error}");
+    assert_eq!(limiter.in_force(), limits(&[("cpu_quota", 0.5)]));
+    assert_eq!(limiter.verify(&limiter.observe()).len(), 1);
+
+    let restored = limiter.restore().unwrap();
+    assert!(!restored.undone.is_empty());
+    assert_eq!(busy.groups(), before);
+    assert_eq!(groups_for(busy.id()), BTreeSet::new());
+    assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1, "the lock alone is left");
+}
+
+#[test]
+fn a_write_limit_bites_on_direct_writes() {
+    transfer("write_mb_s", "of", "if=/dev/zero", "oflag=direct,dsync");
+}
+
+#[test]
+fn a_read_limit_bites_on_direct_reads() {
+    transfer("read_mb_s", "if", "of=/dev/null", "iflag=direct");
+}
+
+/// Has `dd` move a megabyte at two megabytes a second.
+fn transfer(key: &str, side: &str, other_side: &str, flag: &str) {
+    if !works(key) {
+        return;
+    }
+    let (state, folder) = (tempfile::tempdir().unwrap(), folder());
+    let file = folder.path().join("data");
+    std::fs::write(&file, vec![7; 1 << 20]).unwrap();
+    // The program waits until it is limited.
+    let (go, done) = (folder.path().join("go"), folder.path().join("done"));
+    // The shell stays, as a database does.
+    let script = format!(
+        "while [ ! -e {} ]; do sleep 0.02; done; dd {side}={} {other_side} bs=64k count=16 {flag} conv=notrunc; \
+         echo $? > {}; sleep 1000",
+        go.display(),
+        file.display(),
+        done.display()
+    );
+    let subprocess = Subprocess::start("sh", &["-c", &script]);
+    let mut limiter = Limiter::begin(Host::real(), subprocess.subject(folder.path()), state.path()).unwrap();
+    if let Err(error) = limiter.set(&limits(&[(key, 2.0)])) {
+        assert!(error.to_string().contains("without a disk of its own"), "{error}");
+        eprintln!("left out: {error}");
+        return;
+    }
+    let window = limiter.observe();
+    std::fs::write(&go, "").unwrap();
+    let status = loop {
+        match std::fs::read_to_string(&done) {
+            Ok(status) if status.ends_with('\n') => break status,
+            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    let verdict = limiter.verify(&window).remove(key).unwrap();
+    if status.trim() != "0" {
+        return eprintln!("left out: this file system takes no direct requests");
+    }
+    assert!(number(&verdict) <= 2.0 * 1.05 + 0.3, "{verdict:?}");
+}
+
+#[test]
+fn a_memory_limit_is_in_force_and_tells_what_was_there_before() {
+    if !works("memory_mib") {
+        return;
+    }
+    let (state, folder) = (tempfile::tempdir().unwrap(), folder());
+    let subprocess = Subprocess::start("sleep", &["1000"]);
+    let mut limiter = Limiter::begin(Host::real(), subprocess.subject(folder.path()), state.path()).unwrap();
+    limiter.set(&limits(&[("memory_mib", 64.0)])).unwrap();
+    let verdict = limiter.verify(&limiter.observe()).remove("memory_mib").unwrap();
+    assert_eq!(verdict.why_not, None, "{verdict:?}");
+    assert!(number(&verdict) < 64.0);
+    drop(limiter);
+    assert_eq!(groups_for(subprocess.id()), BTreeSet::new());
+}
+
+#[test]
+fn a_second_one_is_refused_and_told_by_whom() {
+    let state = tempfile::tempdir().unwrap();
+    let subject = Subject { processes: vec![std::process::id() as i32], data_folder: None };
+    let first = Limiter::begin(Host::real(), subject.clone(), state.path()).unwrap();
+    let own = std::process::id() as i32;
+    let refused = Limiter::begin(Host::real(), subject.clone(), state.path());
+    assert!(matches!(refused, Err(LimiterError::InUse { process: Some(process) }) if process == own));
+    assert!(matches!(restore_left_over(&Host::real(), state.path()), Err(LimiterError::InUse { .. })));
+    drop(first);
+    Limiter::begin(Host::real(), subject, state.path()).unwrap();
+}
+
+/// Not a test by itself: the program that [`what_a_killed_one_left_is_put_back`] kills.
+#[test]
+fn hold_limits_until_killed() {
+    let Some(state) = std::env::var_os(HOLD) else { return };
+    let subject = Subject { processes: vec![std::process::id() as i32], data_folder: None };
+    let mut limiter = Limiter::begin(Host::real(), subject, Path::new(&state)).unwrap();
+    let mut wanted = limits(&[("nice", 3.0)]);
+    for (key, amount) in [("cores", 1.0), ("cpu_quota", 0.5), ("memory_mib", 2048.0)] {
+        if works(key) {
+            wanted.insert(key.to_owned(), Amount::Number(amount));
+        }
+    }
+    if !CONTROLS.iter().any(|control| control.key() == "nice" && control.probe(&Host::real()).available) {
+        wanted.remove("nice");
+    }
+    limiter.set(&wanted).unwrap();
+    // A child that lives on, within the groups.
+    let child = Command::new("sleep").arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    println!("\nholding {}", child.id());
+    std::thread::sleep(std::time::Duration::from_secs(1000));
+}
+
+#[test]
+fn what_a_killed_one_left_is_put_back() {
+    let state = tempfile::tempdir().unwrap();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "hold_limits_until_killed", "--nocapture"])
+        .env(HOLD, state.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = holder.id();
+    let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let child = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("holding ")?.parse::<i32>().ok());
+    let child = child.expect("the program holds limits");
+    let groups = |process: i32| std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
+    let limited = groups_of(process);
+    if let Err(error) = restore_left_over(&Host::real(), state.path()) {
+        assert!(matches!(error, LimiterError::InUse { process: Some(other) } if other == process as i32), "{error}");
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert_eq!(groups_of(process), limited, "a kill leaves everything as it was");
+    let restored = restore_left_over(&Host::real(), state.path()).unwrap();
+    assert_eq!(restored.failed, Vec::<String>::new());
+    assert_eq!(groups_of(process), BTreeSet::new());
+    assert!(!groups(child).contains("plimsoll"));
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    assert_eq!(groups(child), own, "the child is where the program came from");
+    assert_eq!(restore_left_over(&Host::real(), state.path()).unwrap().undone, Vec::<String>::new());
+    let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
+}
