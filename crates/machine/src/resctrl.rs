@@ -72,7 +72,7 @@ impl Resctrl {
         if let Some(absent) = conflict::rival(host) {
             return Err(absent);
         }
-        let files = Arc::new(MountedFiles::at(host.path(&mount.folder)));
+        let files = Arc::new(MountedFiles::at(host.clone(), &mount.folder));
         Ok(Resctrl::over(files, mount.folder, mount.unit))
     }
 

@@ -3,6 +3,7 @@
 //!
 //! [`Shape`] is the machine. Pseudo-locking, slow memory and the debug files are not here; nothing uses them.
 
+mod mirror;
 mod schemata;
 mod shape;
 pub(crate) mod world;

@@ -1,5 +1,7 @@
 //! Groups and their undoing, on the fake kernel, on a folder that looks like a mount, and on a real mount where there is one.
 
+mod limits;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -11,7 +13,6 @@ use super::fake::world::{Busy, MOUNT, Notes, World};
 use super::fake::{FakeKernel, Shape};
 use super::*;
 use crate::control::Subject;
-use crate::host::fake::FakeHost;
 
 fn world(shape: Shape) -> World {
     World::new(shape, BandwidthUnit::Percent)
@@ -218,31 +219,13 @@ fn threads_of_processes_and_descendants() {
     assert!(threads(&[]).is_empty());
 }
 
-/// A folder with the files of a mount, to see that what is read from memory above is read from files too.
-fn folder_like_a_mount() -> FakeHost {
-    let fake = FakeHost::new(&[
-        ("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n"),
-        ("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n"),
-        ("/sys/fs/resctrl/tasks", "1\n"),
-    ]);
-    let kernel = FakeKernel::new(Shape::intel(), [1]);
-    let mut files = vec!["schemata".to_owned(), "size".to_owned(), "info/last_cmd_status".to_owned()];
-    for file in ["cbm_mask", "min_cbm_bits", "shareable_bits", "sparse_masks", "num_closids"] {
-        files.push(format!("info/L3/{file}"));
-    }
-    files.extend(["min_bandwidth", "bandwidth_gran", "num_closids"].map(|file| format!("info/MB/{file}")));
-    files.extend(["num_rmids", "mon_features", "max_threshold_occupancy"].map(|file| format!("info/L3_MON/{file}")));
-    for file in files {
-        fake.write(&format!("/sys/fs/resctrl/{file}"), &kernel.read(&file).unwrap());
-    }
-    fake
-}
-
 #[test]
 fn a_folder_like_a_mount_is_read_and_refuses_what_it_cannot_do() {
-    let fake = folder_like_a_mount();
-    let resctrl = Resctrl::open(&fake.host()).unwrap();
-    assert_eq!(resctrl.capabilities(), world(Shape::intel()).resctrl().capabilities());
+    let world = world(Shape::intel());
+    world.mounted();
+    // The files without what makes them a kernel's.
+    let resctrl = Resctrl::open(&world.host).unwrap();
+    assert_eq!(resctrl.capabilities(), world.resctrl().capabilities());
     assert!(resctrl.group_names().is_empty());
     // In a folder that is no resctrl a group has no files: an error, and nothing is left.
     let shares = Shares { mask: Some(CacheMask(0x3)), bandwidth: None };
@@ -252,30 +235,6 @@ fn a_folder_like_a_mount_is_read_and_refuses_what_it_cannot_do() {
         "{words}"
     );
     assert!(resctrl.group_names().is_empty());
-}
-
-#[test]
-fn controls_tell_what_a_mount_offers_and_what_stands_in_the_way() {
-    use crate::control::Control;
-    use crate::control::{llc_ways::LlcWays, memory_bandwidth::MemoryBandwidth};
-    let fake = folder_like_a_mount();
-    let (ways, bandwidth) = (LlcWays.probe(&fake.host()), MemoryBandwidth.probe(&fake.host()));
-    assert!(ways.available && ways.reason.contains("11 ways of 1.25 MiB"), "{ways:?}");
-    assert!(bandwidth.available && bandwidth.reason.contains("in % "), "{bandwidth:?}");
-    fake.write("/proc/4242/comm", "pcm-memory\n");
-    for probed in [LlcWays.probe(&fake.host()), MemoryBandwidth.probe(&fake.host())] {
-        assert!(!probed.available && probed.reason.contains("pcm-memory (process 4242)"), "{probed:?}");
-    }
-    let none = FakeHost::new(&[]);
-    let subject = Subject { processes: vec![1], ..Subject::default() };
-    for control in [&LlcWays as &dyn Control, &MemoryBandwidth] {
-        assert!(!control.probe(&none.host()).available);
-        let amount = crate::control::Amount::Number(4.0);
-        assert!(control.check(&none.host(), &amount).is_err());
-        let observed = control.observe(&none.host(), &subject);
-        let verdict = control.verify(&none.host(), &subject, &amount, &observed, Duration::from_secs(1));
-        assert!(verdict.achieved.is_none() && verdict.why_not.is_some(), "{verdict:?}");
-    }
 }
 
 /// On a machine with resctrl and with the right to use it: a group is made, limited, read back and removed.

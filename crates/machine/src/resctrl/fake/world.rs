@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::mirror::Mirror;
 use super::{FakeKernel, Shape};
 use crate::control::{ControlError, Place, Subject, Undo, UndoNotes};
 use crate::host::Host;
@@ -71,6 +72,15 @@ impl World {
 
     pub(crate) fn resctrl(&self) -> Resctrl {
         Resctrl::over(self.kernel.clone(), MOUNT, self.unit)
+    }
+
+    /// The machine as a folder on which resctrl is mounted, and what brings the folder up to date.
+    pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
+        self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
+        self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
+        let mirror = Arc::new(Mirror { kernel: self.kernel.clone(), mount: self.host.path(MOUNT) });
+        mirror.show();
+        (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
     }
 
     pub(crate) fn place(&mut self) -> Place<'_> {
