@@ -160,12 +160,8 @@ mod tests {
 
     /// A curve of steps at the sizes of caches.
     fn curve(largest: usize, per_doubling: u32) -> Vec<CurvePoint> {
-        let latency = |bytes: usize| match bytes {
-            ..=0x8000 => 1.0,
-            ..=0x10_0000 => 4.0,
-            ..=0x200_0000 => 15.0,
-            _ => 110.0,
-        };
+        let steps = [(32 << 10, 1.0), (1 << 20, 4.0), (32 << 20, 15.0), (usize::MAX, 110.0)];
+        let latency = |bytes: usize| steps.iter().find(|step| bytes <= step.0).unwrap().1;
         let point = |bytes| CurvePoint { bytes, latency: Figure::of("ns", &[latency(bytes)]).unwrap() };
         sizes(largest, per_doubling).into_iter().map(point).collect()
     }
