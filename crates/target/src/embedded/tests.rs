@@ -8,12 +8,12 @@ use plimsoll_workload::tpch::tables::{LINEITEM, SCHEMA};
 use super::*;
 use crate::open::Target;
 
-/// A hundredth of the smallest data, of one table; empty others.
+/// One table at a hundredth of the smallest scale; the others are empty.
 fn loaded<'a>(options: impl IntoIterator<Item = &'a str>) -> Embedded {
     let database = Target::parse("embedded:", options).unwrap().open().unwrap();
     database.create(&SCHEMA).unwrap();
     for batch in batches(LINEITEM, 0.01, 1, 1) {
-        database.load(&SCHEMA, LINEITEM, batch.unwrap()).unwrap();
+        database.load(&SCHEMA, LINEITEM, batch).unwrap();
     }
     database.finish_load(&SCHEMA).unwrap();
     database
