@@ -165,3 +165,6 @@ fn declaration(table: &Table) -> TableDeclaration {
 fn failed(error: TableSetError) -> DatabaseError {
     DatabaseError::Failed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
