@@ -12,7 +12,7 @@ use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
-use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
@@ -26,6 +26,20 @@ pub struct EmbeddedOptions {
     pub engine: EngineOptions,
     /// Queries.
     pub queries: QueryOptions,
+    /// What a commit waits for, and where the log is.
+    pub log: LogOptions,
+}
+
+/// Why the embedded engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Its query side.
+    #[error(transparent)]
+    Queries(#[from] QueryError),
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] LogError),
 }
 
 /// The embedded engine, with the tables of any number of schemas. Its data live as long as this value.
@@ -40,10 +54,16 @@ pub struct Embedded {
 
 impl Embedded {
     /// An empty database.
-    pub fn new(options: EmbeddedOptions) -> Result<Self, QueryError> {
+    pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
-        let engine = Engine::new(options.engine.clone());
+        let log = Log::open(&options.log, Arc::clone(&options.engine.clock))?;
+        let engine = Engine::with_log(options.engine.clone(), log);
         Ok(Embedded { engine, options: RwLock::new(options), queries, schemas: RwLock::default() })
+    }
+
+    /// What the log has done so far; `None` without a log.
+    pub fn log_statistics(&self) -> Option<LogStatistics> {
+        self.engine.log_statistics()
     }
 
     /// The tables of a schema, for whoever wants to look beneath.
@@ -94,7 +114,10 @@ impl Database for Embedded {
         let mut options = self.options.write();
         let mut changed = options.clone();
         set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name() {
+        // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
+        // rows whose insertions it lacks.
+        let is_other_scheduler = changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name();
+        if is_other_scheduler || changed.log != options.log {
             return Ok(OptionChange::NeedsReopening);
         }
         // Queries keep nothing between sessions but their threads and plans.
