@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::counters::event::Event;
-use crate::counters::{CounterReading, CountersUnavailable};
+use crate::counters::{CounterReading, CountersUnavailable, Event};
 use crate::facts::{Cache, Capability, MachineFacts};
+use crate::top_down::TopDown;
 
 /// The widest line, except for words that are wider.
 const WIDTH: usize = 80;
@@ -83,17 +83,44 @@ fn write_capability(text: &mut String, capability: &Capability) {
 }
 
 fn write_reading(text: &mut String, reading: &CounterReading) {
-    let values = [reading.cycles, reading.instructions, reading.l1d_misses, reading.llc_misses, reading.branch_misses];
-    for (event, value) in Event::ALL.into_iter().zip(values) {
-        let value = value.map_or_else(|| "-".to_owned(), grouped);
-        let _ = writeln!(text, "  {:<31}{value:>15}", event.to_string());
+    let summary = reading.summary();
+    let _ = writeln!(text, "  {:<31}{:>15}{:>10}", "", "estimate", "coverage");
+    for event in Event::HARDWARE {
+        let (count, coverage) = match summary.figures.get(&event) {
+            Some(figure) => (grouped(figure.count), format!("{:.0} %", figure.coverage * 100.0)),
+            None => ("-".to_owned(), String::new()),
+        };
+        let _ = writeln!(text, "{}", format!("  {:<31}{count:>15}{coverage:>10}", event.to_string()).trim_end());
     }
-    if let (Some(cycles @ 1..), Some(instructions)) = (reading.cycles, reading.instructions) {
-        let _ = writeln!(text, "  {:<31}{:>15.2}", "instructions per cycle", instructions as f64 / cycles as f64);
+    if let Some(ratio) = summary.instructions_per_cycle {
+        let _ = writeln!(text, "  {:<31}{ratio:>15.2}", "instructions per cycle");
     }
-    let _ = writeln!(text, "  {:<31}{:>13.0} %", "coverage", reading.coverage * 100.0);
-    for note in &reading.notes {
+    if let Some(read) = &summary.memory_read {
+        let _ = writeln!(text, "  {:<31}{:>15}", "read from memory", bytes(read.bytes));
+    }
+    if let Some(top_down) = &summary.top_down {
+        write_top_down(text, top_down);
+    }
+    for note in summary.notes.iter().chain(summary.top_down.iter().flat_map(|top_down| &top_down.notes)) {
         write_item(text, "  note: ", note);
+    }
+}
+
+fn write_top_down(text: &mut String, top_down: &TopDown) {
+    let badge = if top_down.approximate { ", approximate" } else { "" };
+    write_item(text, "  top-down: ", &format!("{} by {}{badge}", top_down.family, top_down.method));
+    for (name, share) in [
+        ("retiring", top_down.retiring),
+        ("bad speculation", top_down.bad_speculation),
+        ("frontend", top_down.frontend),
+        ("backend", top_down.backend),
+        ("  memory", top_down.memory),
+        ("  core", top_down.core),
+        ("SMT contention", top_down.smt_contention),
+    ] {
+        if let Some(share) = share {
+            let _ = writeln!(text, "    {name:<29}{:>13.1} %", share * 100.0);
+        }
     }
 }
 

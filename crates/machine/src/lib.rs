@@ -8,6 +8,7 @@
 //! may be the real one or a folder that looks like one.
 
 pub mod availability;
+pub mod cache_miss;
 pub mod cgroup;
 pub mod control;
 pub mod counters;
@@ -18,6 +19,7 @@ pub mod facts;
 pub mod host;
 pub mod sensor;
 pub mod space;
+pub mod top_down;
 
 pub use describe::describe;
 pub use facts::MachineFacts;

@@ -1,7 +1,9 @@
 //! The words for machines that are not this one, letter by letter.
 
 use super::*;
+use crate::counters::reading::tests::reading_of;
 use crate::facts::tests::{small_guest, small_guest_live};
+use crate::top_down::Family;
 
 const SMALL_GUEST: &str = "\
 Machine
@@ -56,31 +58,50 @@ fn a_small_guest_without_counters() {
 }
 
 #[test]
-fn a_reading_with_a_figure_missing() {
+fn a_reading_with_figures_missing() {
     let mut text = String::new();
-    let reading = CounterReading {
-        cycles: Some(1_234_567_890),
-        instructions: Some(617_283_945),
-        l1d_misses: Some(12),
-        llc_misses: None,
-        branch_misses: Some(0),
-        coverage: 0.86,
-        notes: vec![
-            "last-level cache misses are not offered by this processor (LLC-load-misses: Invalid argument)".into(),
-        ],
-    };
+    let first = [("cycles", 1_234_567_890), ("instructions", 617_283_945), ("l1d_misses", 12), ("branch_misses", 0)];
+    let second = [
+        ("cycles", 1_000_000),
+        ("ex_ret_ops", 2_400_000),
+        ("de_dis_uop_queue_empty_di0", 200_000),
+        ("de_dis_dispatch_token_stalls1", 200_000),
+        ("de_dis_dispatch_token_stalls2", 100_000),
+    ];
+    let mut reading = reading_of(&[(75, 75, &first), (25, 25, &second)]);
+    reading.family = Some(Family::Zen3);
+    reading.notes =
+        vec!["last-level cache misses are not offered by this processor (LLC-load-misses: Invalid argument)".into()];
     write_reading(&mut text, &reading);
     assert_eq!(
         text,
-        "  cycles                           1,234,567,890
-  instructions                       617,283,945
-  first-level data cache misses               12
+        "                                        estimate  coverage
+  cycles                           1,235,567,890     100 %
+  instructions                       823,045,260      75 %
+  branches                                     -
+  branch misses                                0      75 %
+  first-level data cache loads                 -
+  first-level data cache misses               16      75 %
+  second-level cache misses                    -
+  last-level cache loads                       -
   last-level cache misses                      -
-  branch misses                                0
+  data TLB loads                               -
+  data TLB misses                              -
+  misses served by L2                          -
+  misses served by L3                          -
+  misses served by memory                      -
   instructions per cycle                    0.50
-  coverage                                  86 %
+  top-down: AMD Zen 3 by cycles of dispatch stalls, approximate
+    retiring                              40.0 %
+    bad speculation                       10.0 %
+    frontend                              20.0 %
+    backend                               30.0 %
   note: last-level cache misses are not offered by this processor
         (LLC-load-misses: Invalid argument)
+  note: no memory reads: lines read from memory were not counted
+  note: cycle-based approximation: retiring is in slots, frontend and backend
+        are in cycles, the backend is an upper bound and bad speculation is the
+        rest; not comparable with processors that count slots
 "
     );
 }

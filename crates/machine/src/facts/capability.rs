@@ -7,6 +7,7 @@ use procfs::process::MountInfos;
 use super::processor::Identity;
 use super::{Capability, Live, guest};
 use crate::cgroup::Cgroups;
+use crate::counters::Event;
 use crate::cpu_time::ThreadTimes;
 use crate::device::DeviceSample;
 use crate::host::Host;
@@ -42,8 +43,8 @@ fn no(name: &str, reason: impl Into<String>, remedy: Option<&str>) -> Capability
 fn hardware_counters(live: &Live) -> Capability {
     const NAME: &str = "hardware counters";
     match &live.counters {
-        Ok(reading) if reading.cycles.is_some() => {
-            let covered = format!("coverage {:.0} %", reading.coverage * 100.0);
+        Ok(reading) if reading.figure(Event::Cycles).is_some() => {
+            let covered = format!("coverage {:.0} %", reading.coverage() * 100.0);
             let notes = reading.notes.iter().map(|note| format!("; {note}"));
             yes(NAME, std::iter::once(format!("they count; {covered}")).chain(notes).collect::<String>())
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::counters::reading::tests::reading_of;
 use crate::host::fake::FakeHost;
 
 /// A guest with two cores, version 1 control groups and no performance counters.
@@ -129,10 +130,10 @@ fn counters_that_stand_still_are_not_available() {
     let fake = small_guest();
     let mut live = small_guest_live(&fake);
     let note = "the counters open but stand still".to_owned();
-    live.counters = Ok(CounterReading { coverage: 1.0, notes: vec![note], ..CounterReading::default() });
+    live.counters = Ok(CounterReading { notes: vec![note], ..CounterReading::default() });
     let facts = MachineFacts::of(&fake.host(), &live);
     assert!(!capability(&facts, "hardware counters").available);
-    live.counters = Ok(CounterReading { cycles: Some(5), coverage: 0.5, ..CounterReading::default() });
+    live.counters = Ok(reading_of(&[(10, 5, &[("cycles", 5)])]));
     let facts = MachineFacts::of(&fake.host(), &live);
     assert_eq!(capability(&facts, "hardware counters").reason, "they count; coverage 50 %");
 }
