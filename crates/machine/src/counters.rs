@@ -104,8 +104,19 @@ impl CounterSet {
     /// Opens the counters of a plan, stopped and at zero. A thread that has ended is left out.
     ///
     /// Takes one file descriptor for each event of each thread (each core, of a control group); the soft limit of open files
-    /// is raised if it is too low.
+    /// is raised if it is too low. Where the hard limit is too low as well, the last groups are left out, with a note.
     pub fn open(plan: &Plan, watched: &Watched) -> Result<CounterSet, CountersUnavailable> {
+        let mut plan = plan.clone();
+        loop {
+            match CounterSet::open_all(&plan, watched) {
+                Err(CountersUnavailable::NoFiles { .. }) if plan.groups.len() > 1 => plan.leave_out_last_half(),
+                opened => return opened,
+            }
+        }
+    }
+
+    /// As [`open`](CounterSet::open), all groups or none.
+    fn open_all(plan: &Plan, watched: &Watched) -> Result<CounterSet, CountersUnavailable> {
         let mut set = CounterSet {
             plan: plan.clone(),
             targets: Vec::new(),

@@ -140,8 +140,18 @@ impl Plan {
         self.groups.iter().map(|group| (group.name.as_str(), group.events.iter().map(|event| event.key).collect()))
     }
 
+    /// Leaves out the later half of the groups, for want of files.
+    pub(super) fn leave_out_last_half(&mut self) {
+        let left_out = self.groups.split_off(self.groups.len().div_ceil(2));
+        let names: Vec<String> = left_out.into_iter().map(|group| group.name).collect();
+        self.notes.insert(format!(
+            "too few files may be open for all counters (ulimit -Hn): left out are the groups {}",
+            names.join(", ")
+        ));
+    }
+
     /// Takes the first way of each wish that works.
-    fn settle(&mut self, host: &Host, wishes: Vec<Wish>) -> Result<(), CountersUnavailable> {
+    pub(super) fn settle(&mut self, host: &Host, wishes: Vec<Wish>) -> Result<(), CountersUnavailable> {
         let mut trial = Trial::new(host);
         for wish in wishes {
             let mut refusals = Vec::new();

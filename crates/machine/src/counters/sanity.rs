@@ -6,12 +6,13 @@ use std::time::Duration;
 use super::Event;
 use super::plan::Plan;
 use super::reading::{GroupCounts, SetCounts};
+use crate::top_down::method::MemoryReads;
 
 /// A thread that ran for this long has used cycles, whatever the counter says.
 const RUNNING_MIN: Duration = Duration::from_millis(1);
 
-/// With this many misses of the first level, a last level that never misses is not wired to its counter.
-const L1D_MISSES_SUSPICIOUS: u64 = 1_000_000;
+/// Beside this many misses of the first level, a last level that never misses is not wired to its counter.
+const L1D_MISSES_SUSPICIOUS: f64 = 1e6;
 
 /// Takes out what cannot be right and notes why.
 pub(super) fn clean(set: &mut SetCounts, plan: &Plan, notes: &mut BTreeSet<String>) {
@@ -39,21 +40,39 @@ pub(super) fn clean(set: &mut SetCounts, plan: &Plan, notes: &mut BTreeSet<Strin
         }
         notes.insert(format!("{still} stood at 0 while the threads worked: it is not used"));
     }
-    let [l1d, llc] = [Event::L1dMisses.key(), Event::LlcMisses.key()];
-    let total = |of: &str, beside: &str| -> u64 {
-        set.groups
-            .iter()
-            .filter(|group| group.counts.contains_key(beside))
-            .filter_map(|group| group.counts.get(of))
-            .sum()
-    };
-    let beside = total(l1d, llc);
-    if total(llc, l1d) == 0 && beside >= L1D_MISSES_SUSPICIOUS {
-        notes.insert(format!("{} counted 0 beside {beside} {}: they are not used", Event::LlcMisses, Event::L1dMisses));
+    for (key, misses) in never_from_memory(set, plan) {
         for group in &mut set.groups {
-            group.counts.remove(llc);
+            group.counts.remove(key);
         }
+        notes.insert(format!("{key} counted 0 beside about {misses} {}: it is not used", Event::L1dMisses));
     }
+}
+
+/// Events that only memory can cause, at 0 while the first level missed so often that some of it must have come from
+/// memory; with about how many misses there were meanwhile. Guests and off-core events are known for it.
+fn never_from_memory(set: &SetCounts, plan: &Plan) -> Vec<(&'static str, u64)> {
+    let reads = match plan.family.map(|family| &family.table().memory_reads) {
+        Some(MemoryReads::Events(events, _)) => *events,
+        _ => &[],
+    };
+    let keys = [Event::LlcMisses.key(), Event::ServedByMemory.key()].into_iter();
+    let (l1d_running, l1d_misses) = counted(set, Event::L1dMisses.key());
+    if l1d_running.is_zero() {
+        return Vec::new();
+    }
+    keys.chain(reads.iter().map(|event| event.name))
+        .filter_map(|key| {
+            let (running, count) = counted(set, key);
+            let misses = l1d_misses as f64 * running.as_secs_f64() / l1d_running.as_secs_f64();
+            (count == 0 && misses >= L1D_MISSES_SUSPICIOUS).then_some((key, misses.round() as u64))
+        })
+        .collect()
+}
+
+/// For how long an event was counted, and how often it happened.
+fn counted(set: &SetCounts, key: &str) -> (Duration, u64) {
+    let groups = set.groups.iter().filter_map(|group| Some((group.running, *group.counts.get(key)?)));
+    groups.fold((Duration::ZERO, 0), |sum, group| (sum.0 + group.0, sum.1 + group.1))
 }
 
 /// Less than this share of a group's time without counters is not worth a note.

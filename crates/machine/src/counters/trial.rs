@@ -61,15 +61,7 @@ impl<'a> Trial<'a> {
                     let why = format!("{}: {} events at once are too many here", group.name, group.events().count());
                     return Ok(Err(why));
                 }
-                Fate::TooLarge => {
-                    let half = group.own.len().div_ceil(2);
-                    let parts = group.own.chunks(half).enumerate().map(|(number, own)| WantedGroup {
-                        name: format!("{}/{}", group.name, number + 1),
-                        own: own.to_vec(),
-                        ..group.clone()
-                    });
-                    waiting.extend(parts.collect::<Vec<_>>().into_iter().rev());
-                }
+                Fate::TooLarge => waiting.extend(halves(&group).into_iter().rev()),
             }
         }
         Ok(Ok(found))
@@ -155,6 +147,17 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// A group in two parts, each with the leading events.
+fn halves(group: &WantedGroup) -> Vec<WantedGroup> {
+    let half = group.own.len().div_ceil(2);
+    let part = |(number, own): (usize, &[WantedEvent])| WantedGroup {
+        name: format!("{}/{}", group.name, number + 1),
+        own: own.to_vec(),
+        ..group.clone()
+    };
+    group.own.chunks(half).enumerate().map(part).collect()
+}
+
 /// Whether an event opens by itself, so that it was the group that was too large.
 fn opens_alone(event: &WantedEvent) -> bool {
     event.sources.iter().any(|source| {
@@ -186,3 +189,6 @@ fn count_work(group: &mut OpenedGroup, events: &[PlannedEvent]) -> io::Result<Gr
     group.read_into(events, &mut counts)?;
     Ok(counts)
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,15 +42,17 @@ fn no(name: &str, reason: impl Into<String>, remedy: Option<&str>) -> Capability
 /// Opening counters says little: virtual ones may open and stand still, so what counts is that cycles were counted.
 fn hardware_counters(live: &Live) -> Capability {
     const NAME: &str = "hardware counters";
-    match &live.counters {
-        Ok(reading) if reading.figure(Event::Cycles).is_some() => {
-            let covered = format!("coverage {:.0} %", reading.coverage() * 100.0);
-            let notes = reading.notes.iter().map(|note| format!("; {note}"));
-            yes(NAME, std::iter::once(format!("they count; {covered}")).chain(notes).collect::<String>())
-        }
-        Ok(reading) => no(NAME, reading.notes.join("; "), Some("stop other profilers, or run on bare metal")),
-        Err(unavailable) => no(NAME, unavailable.to_string(), unavailable.remedy().as_deref()),
-    }
+    let reading = match &live.counters {
+        Ok(reading) => reading,
+        Err(unavailable) => return no(NAME, unavailable.to_string(), unavailable.remedy().as_deref()),
+    };
+    let Some(cycles) = reading.figure(Event::Cycles) else {
+        return no(NAME, reading.notes.join("; "), Some("stop other profilers, or run on bare metal"));
+    };
+    // Every group has cycles, so that less than all of the time means that the kernel shares the counters out.
+    let covered = format!("coverage {:.0} %", cycles.coverage * 100.0);
+    let notes = reading.notes.iter().map(|note| format!("; {note}"));
+    yes(NAME, std::iter::once(format!("they count; {covered}")).chain(notes).collect::<String>())
 }
 
 fn thread_times(times: Option<ThreadTimes>) -> Capability {
