@@ -141,9 +141,8 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
     let warnings = warnings.into_iter().chain(others_busy(records));
-    let warnings = grouped(warnings.chain(of_runs).chain(no_method));
+    let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {
         format: FORMAT,
         plimsoll: provenance.version,

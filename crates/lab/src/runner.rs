@@ -31,6 +31,7 @@ use plimsoll_workload::registry::{BenchmarkError, make};
 use crate::limits::{LimitsError, MEMORY_MIB, MachineLimits};
 use crate::plan::{Arm, Plan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
+use crate::sensors::Instruments;
 use crate::targets::Targets;
 use observer::SensorObserver;
 pub use order::Selection;
@@ -130,6 +131,7 @@ pub struct Runner<'a> {
     plan: &'a Plan,
     store: Store<'a>,
     limits: &'a mut dyn MachineLimits,
+    instruments: Instruments,
     /// The limit of memory under which the data was loaded.
     memory_limit: Option<Amount>,
     /// The benchmarks of the setting that ran last.
@@ -139,7 +141,13 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Nothing is opened or limited yet.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
-        Runner { plan, store: Store::new(targets, &plan.url), limits, memory_limit: None, benchmarks: None }
+        let (store, instruments) = (Store::new(targets, &plan.url), Instruments::here(None));
+        Runner { plan, store, limits, instruments, memory_limit: None, benchmarks: None }
+    }
+
+    /// Windows are measured with these.
+    pub fn with_instruments(self, instruments: Instruments) -> Self {
+        Runner { instruments, ..self }
     }
 
     /// Runs what `selection` wants of the plan and is not among the `done`.
@@ -246,7 +254,7 @@ impl<'a> Runner<'a> {
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
-        let mut observer = SensorObserver::new(&mut tick, self.limits);
+        let mut observer = SensorObserver::new(&mut tick, self.limits, &self.instruments);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();

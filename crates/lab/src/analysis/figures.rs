@@ -167,6 +167,7 @@ impl<'a> RunFigures<'a> {
             let document = match figure {
                 MachineFigure::PerRequest(_) => serde_json::to_value(workload.counters.as_ref()?).ok()?,
                 MachineFigure::TopDown(_) => serde_json::to_value(workload.top_down.as_ref()?).ok()?,
+                MachineFigure::CacheMisses(_) => serde_json::to_value(workload.cache_misses.as_ref()?).ok()?,
                 MachineFigure::Device(_) => serde_json::to_value(point.device).ok()?,
                 MachineFigure::Achieved(_) => serde_json::to_value(&point.achieved).ok()?,
             };

@@ -136,6 +136,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         locks: None,
         counters: None,
         top_down: None,
+        cache_misses: None,
     };
     (result, histograms)
 }

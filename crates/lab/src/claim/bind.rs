@@ -157,7 +157,11 @@ impl Binder<'_> {
                 whole("a share of response time")?;
                 Figure::Metric(Metric::TimeShare(time_part(subject())?))
             }
-            Function::PerRequest | Function::TopDown | Function::Device | Function::Achieved => {
+            Function::PerRequest
+            | Function::TopDown
+            | Function::CacheMisses
+            | Function::Device
+            | Function::Achieved => {
                 whole("a figure of the machine")?;
                 Figure::Metric(Metric::Machine(machine_figure(call.function, subject())?))
             }

@@ -137,6 +137,8 @@ pub enum Function {
     PerRequest,
     /// A share of the top-down breakdown, 0 to 1.
     TopDown,
+    /// A share of the breakdown by cache misses.
+    CacheMisses,
     /// What devices did.
     Device,
     /// What was reached of a limit of the machine.
@@ -155,7 +157,7 @@ pub struct FunctionEntry {
 }
 
 /// Every function of measurements.
-pub static FUNCTIONS: [FunctionEntry; 16] = [
+pub static FUNCTIONS: [FunctionEntry; 17] = [
     FunctionEntry { function: Function::Throughput, name: "throughput", usage: "throughput(SELECTOR, …)" },
     FunctionEntry { function: Function::Mean, name: "mean", usage: "mean(SELECTOR, …)" },
     FunctionEntry { function: Function::Percentile(Percentile::P50), name: "p50", usage: "p50(SELECTOR, …)" },
@@ -170,6 +172,7 @@ pub static FUNCTIONS: [FunctionEntry; 16] = [
     FunctionEntry { function: Function::Knee, name: "knee", usage: "knee(SWEEP KEY, SHARE, SELECTOR, …)" },
     FunctionEntry { function: Function::PerRequest, name: "per_request", usage: "per_request(EVENT, SELECTOR, …)" },
     FunctionEntry { function: Function::TopDown, name: "top_down", usage: "top_down(PART, SELECTOR, …)" },
+    FunctionEntry { function: Function::CacheMisses, name: "cache_misses", usage: "cache_misses(PART, SELECTOR, …)" },
     FunctionEntry { function: Function::Device, name: "device", usage: "device(FIGURE, SELECTOR, …)" },
     FunctionEntry { function: Function::Achieved, name: "achieved", usage: "achieved(LIMIT, SELECTOR, …)" },
 ];
@@ -187,6 +190,7 @@ impl Function {
                 | Function::Knee
                 | Function::PerRequest
                 | Function::TopDown
+                | Function::CacheMisses
                 | Function::Device
                 | Function::Achieved
         )

@@ -24,7 +24,7 @@ pub(super) fn record(
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
         let share = time_share(measured, &sensed.serving, &mut warnings);
         warnings.extend(remarks(&arm.name, measured));
-        convert::workload_result(measured, share, sensed.counters)
+        convert::workload_result(measured, share, &sensed.counted)
     });
     let workloads: Vec<WorkloadResult> = results.collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
@@ -55,8 +55,8 @@ pub(super) fn record(
         achieved,
         workloads,
         device: reading.device,
-        counters: reading.counters,
-        top_down: None,
+        counters: reading.counted.counters,
+        top_down: reading.counted.top_down,
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }

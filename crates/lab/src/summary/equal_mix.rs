@@ -88,6 +88,7 @@ mod tests {
             locks: None,
             counters: None,
             top_down: None,
+            cache_misses: None,
         }
     }
 
