@@ -11,6 +11,8 @@ mod cores;
 mod cpu_quota;
 mod cpu_weight;
 mod disk;
+#[cfg(test)]
+pub(crate) mod fake;
 pub(crate) mod group;
 mod huge_pages;
 pub(crate) mod llc_ways;

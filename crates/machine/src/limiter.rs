@@ -119,6 +119,9 @@ pub fn default_state_folder() -> PathBuf {
 
 /// Undoes what a Plimsoll that was killed left, and says what that was. Does nothing where nothing is left.
 pub fn restore_left_over(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
+    if !state.exists() {
+        return Ok(Restored::default());
+    }
     let _lock = StateLock::take(state)?;
     Journal::restore_old(host, state)
 }
@@ -317,3 +320,6 @@ impl UndoNotes for Notes<'_> {
             .map_err(|error| ControlError::refused("note how to undo a change in", path.display(), error))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,9 +50,6 @@ impl Control for HugePages {
             return Err(ControlError::unavailable(KEY, "the kernel has no transparent huge pages", None));
         };
         let text = amount.to_string();
-        if word == text {
-            return Ok(());
-        }
         place.undo.note(Undo::WriteFile { path: FILE.to_owned(), text: word })?;
         place.host.write(FILE, &text).map_err(|error| ControlError::refused(format!("write {text:?} to"), FILE, error))
     }

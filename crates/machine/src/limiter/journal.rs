@@ -65,19 +65,23 @@ impl Journal {
         };
         let now = Journal::new(host, state);
         let (header, notes, unreadable) = read(&text);
-        let (Some(header), true) = (header, unreadable.is_empty()) else {
-            // A torn first line was followed by no change.
-            if text.contains('\n') {
-                let failed = vec![format!("lines {unreadable:?} of {} cannot be read", path.display())];
-                return Err(LimiterError::NotRestored { failed, journal: path });
-            }
+        let forget = |told: Vec<String>| {
             std::fs::remove_file(&path).map_err(failed)?;
-            return Ok(Restored::default());
+            Ok(Restored { undone: told, failed: Vec::new() })
         };
+        // A torn first line was followed by no change.
+        if !text.contains('\n') {
+            return forget(Vec::new());
+        }
+        let (Some(header), true) = (header, unreadable.is_empty()) else {
+            let failed = vec![format!("lines {unreadable:?} of {} cannot be read", path.display())];
+            return Err(LimiterError::NotRestored { failed, journal: path });
+        };
+        if notes.is_empty() {
+            return forget(Vec::new());
+        }
         if header.boot != now.header.boot {
-            std::fs::remove_file(&path).map_err(failed)?;
-            let told = "the machine was booted since, and nothing is left to undo".to_owned();
-            return Ok(Restored { undone: vec![told], failed: Vec::new() });
+            return forget(vec!["the machine was booted since, and nothing is left to undo".to_owned()]);
         }
         Journal { header, notes, ..now }.undo_all(host)
     }
@@ -120,13 +124,15 @@ impl Journal {
     }
 
     /// Whether undoing what a control has noted frees the subject of its limit. It does not if the control shares a group
-    /// and has noted nothing within that group.
+    /// and has noted nothing within that group, or has noted nothing at all: its limit is part of what another did.
     pub fn can_be_lifted_alone(&self, control: &str) -> bool {
         let ours = || self.notes.iter().filter(|note| note.control == control);
         let within = |folder: &str| {
             ours().any(|note| matches!(&note.undo, Undo::WriteFile { path, .. } if Path::new(path).starts_with(folder)))
         };
-        ours().all(|note| note.undo.group().is_none_or(|folder| !self.is_shared(control, folder) || within(folder)))
+        ours().next().is_some()
+            && ours()
+                .all(|note| note.undo.group().is_none_or(|folder| !self.is_shared(control, folder) || within(folder)))
     }
 
     fn is_shared(&self, control: &str, folder: &str) -> bool {
@@ -155,7 +161,7 @@ impl Journal {
 
     /// Undoes everything.
     pub fn undo_all(&mut self, host: &Host) -> Result<Restored, LimiterError> {
-        if self.notes.is_empty() && self.file.is_none() && !self.path.exists() {
+        if self.notes.is_empty() && self.file.is_none() {
             return Ok(Restored::default());
         }
         let notes = std::mem::take(&mut self.notes);

@@ -26,7 +26,7 @@ impl StateLock {
         let owner = std::fs::metadata(state).map_err(failed)?;
         let user = rustix::process::geteuid().as_raw();
         if owner.uid() != user || owner.mode() & 0o022 != 0 {
-            return Err(failed(std::io::Error::other("others may write to this folder")));
+            return Err(failed(std::io::Error::other("others may write to this folder: chmod go-w")));
         }
         let open = || {
             let flags = OFlags::NOFOLLOW.bits() as i32;

@@ -23,6 +23,8 @@ pub(super) enum Undone {
 /// A group may be busy for moments after its last member has left.
 const TRIES_MAX: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+/// What else the kernel says will not change by waiting.
+const REFUSALS_MAX: usize = 3;
 
 impl Undo {
     /// The folder that goes, if it is a group.
@@ -85,32 +87,42 @@ fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> Pa
     // Control groups list whole processes, resctrl lists threads.
     let list = if host.exists(folder.join("cgroup.procs")) { "cgroup.procs" } else { "tasks" };
     let mut moved = 0;
-    let mut last_error = String::new();
-    for attempt in 0..TRIES_MAX {
-        if attempt > 0 {
-            std::thread::sleep(PAUSE);
-        }
+    let (mut last_error, mut refusals) = (String::new(), 0);
+    for _ in 0..TRIES_MAX {
+        let refused_before = refusals;
         let listed = host.text(folder.join(list)).unwrap_or_default();
         for task in listed.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
             let target = existing(host, to(task)).join(list);
             match host.write(&target, &task.to_string()) {
                 Ok(()) => moved += 1,
                 Err(_) if started(host, task).is_none() => {}
-                Err(error) => last_error = format!("task {task} to {}: {error}", target.display()),
+                Err(error) => {
+                    refusals += usize::from(!is_busy(&error));
+                    last_error = format!("task {task} to {}: {error}", target.display());
+                }
             }
         }
         match host.remove_folder(folder) {
             Ok(()) => return Undone::Done(format!("removed the group {shown}, {moved} tasks moved back")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Undone::Nothing,
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            Err(error) => {
+                refusals += usize::from(!is_busy(&error));
                 if last_error.is_empty() {
                     last_error = error.to_string();
                 }
             }
-            Err(error) => return Undone::Failed(format!("cannot remove the group {shown}: {error}")),
+        }
+        match refusals {
+            REFUSALS_MAX.. => break,
+            _ if refusals == refused_before => std::thread::sleep(PAUSE),
+            _ => {}
         }
     }
-    Undone::Failed(format!("cannot empty the group {shown}: {last_error}"))
+    Undone::Failed(format!("cannot remove the group {shown}: {last_error}"))
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// The folder, or the nearest above it that is there.
