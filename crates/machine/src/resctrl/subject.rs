@@ -14,7 +14,8 @@ pub fn group_name(subject: &Subject) -> String {
 }
 
 /// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
-/// runs with others in between; then [`move_threads`].
+/// runs with others in between; then [`move_threads`]. The threads go back to the group they came from; a place in one of its
+/// monitoring groups is not restored.
 pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<Group, ControlError> {
     let name = group_name(place.subject);
     let threads = threads(place.host, place.subject);

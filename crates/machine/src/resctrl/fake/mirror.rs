@@ -1,9 +1,10 @@
 //! The fake as a folder: what is done to the files of a host goes to the fake, and what the fake shows is written to files. So
 //! the way from a limit to the kernel is walked whole, and undoing is what the restore journal does.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::FakeKernel;
 use crate::change::Changes;
@@ -14,16 +15,29 @@ pub(crate) struct Mirror {
     pub(super) kernel: Arc<FakeKernel>,
     /// Where it is mounted, on this machine.
     pub(super) mount: PathBuf,
+    /// What was written there, and `None` for folders.
+    pub(super) written: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 impl Mirror {
     /// Writes everything that the kernel shows to the folder.
     pub(crate) fn show(&self) {
-        let _ = std::fs::remove_dir_all(&self.mount);
-        self.show_folder("");
+        let mut now = BTreeMap::new();
+        self.collect("", &mut now);
+        let mut written = self.written.lock().expect("no test panics while it holds the lock");
+        // What lies in a folder follows it, so that backwards a folder is empty when its turn comes.
+        for (path, text) in written.iter().rev().filter(|(path, _)| !now.contains_key(*path)) {
+            let path = self.mount.join(path);
+            if text.is_some() { std::fs::remove_file(path) } else { std::fs::remove_dir(path) }.unwrap();
+        }
+        for (path, text) in now.iter().filter(|(path, text)| written.get(*path) != Some(text)) {
+            let path = self.mount.join(path);
+            if let Some(text) = text { std::fs::write(path, text) } else { std::fs::create_dir_all(path) }.unwrap();
+        }
+        *written = now;
     }
 
-    fn show_folder(&self, folder: &str) {
+    fn collect(&self, folder: &str, found: &mut BTreeMap<String, Option<String>>) {
         const FILES: [&str; 17] = [
             "tasks",
             "cpus",
@@ -44,16 +58,16 @@ impl Mirror {
             "max_threshold_occupancy",
         ];
         const COUNTERS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
-        std::fs::create_dir_all(self.mount.join(folder)).unwrap();
+        found.insert(folder.to_owned(), None);
         let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         for path in FILES.iter().chain(&COUNTERS).map(|name| below(name)) {
             if let Ok(text) = self.kernel.read(&path) {
-                std::fs::write(self.mount.join(path), text).unwrap();
+                found.insert(path, Some(text));
             }
         }
         // The folders of counters and of `info` have none below, and the fake knows none there.
         for name in self.kernel.folders(folder).unwrap_or_default() {
-            self.show_folder(&below(&name));
+            self.collect(&below(&name), found);
         }
     }
 
