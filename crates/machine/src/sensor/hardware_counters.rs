@@ -6,7 +6,7 @@ use crate::availability::Availability;
 use crate::counters::{CounterReading, CountersUnavailable, ThreadCounters, probe};
 use crate::cpu_time::current_thread_id;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Cycles, instructions and misses of threads, by `perf_event_open`.
 #[derive(Debug)]
@@ -29,12 +29,12 @@ impl Sensor for HardwareCounters {
         counting(host)
     }
 
-    fn read_once(&self, _host: &Host) {
-        if let Ok(mut counters) = ThreadCounters::open(&[current_thread_id()])
-            && counters.enable().is_ok()
-        {
-            black_box(counters.read());
-        }
+    fn reader(&self, _host: &Host) -> Reader {
+        let counters = ThreadCounters::open(&[current_thread_id()]);
+        let mut counters = counters.and_then(|mut counters| counters.enable().map(|()| counters)).ok();
+        Box::new(move || {
+            black_box(counters.as_mut().map(ThreadCounters::read));
+        })
     }
 }
 

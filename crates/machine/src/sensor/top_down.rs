@@ -2,7 +2,7 @@
 
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor, hardware_counters};
+use crate::sensor::{Reader, Scope, Sensor, hardware_counters};
 
 /// Where the slots of a core's pipeline went, by families of hardware counters.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Sensor for TopDown {
         hardware_counters::counting(host)
     }
 
-    fn read_once(&self, host: &Host) {
-        hardware_counters::HardwareCounters.read_once(host);
+    fn reader(&self, host: &Host) -> Reader {
+        hardware_counters::HardwareCounters.reader(host)
     }
 }
