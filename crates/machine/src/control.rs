@@ -13,9 +13,9 @@ mod cpu_weight;
 mod disk;
 pub(crate) mod group;
 mod huge_pages;
-pub mod llc_ways;
+pub(crate) mod llc_ways;
 mod memory;
-pub mod memory_bandwidth;
+pub(crate) mod memory_bandwidth;
 mod nice;
 mod prefetchers;
 pub(crate) mod threads;
@@ -278,6 +278,8 @@ pub static CONTROLS: &[&dyn Control] = &[
     &cpu_weight::CpuWeight,
     &cpu_quota::CpuQuota,
     &nice::Nice,
+    &llc_ways::LlcWays,
+    &memory_bandwidth::MemoryBandwidth,
     &memory::Memory,
     &disk::READ_MB_S,
     &disk::WRITE_MB_S,

@@ -3,8 +3,8 @@
 //! on every core takes processors and nothing else).
 //!
 //! In reading order: [`HogSpec`] is what is wanted (`llc:8`), [`Hog::start`](HogSpec::start) makes it work at a [`Place`],
-//! [`HogHandle::report`] says what it really achieved, [`HogReport`]. [`serve`] runs one in a process of its own,
-//! so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] is how the last level cache is
+//! [`HogHandle::report`] says what it really achieved, [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
+//! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] is how the last level cache is
 //! held and how it is known how much of it was.
 //!
 //! Adding one is a file in `hog/` and a line in [`HOGS`].
@@ -15,6 +15,7 @@ mod crew;
 mod disk;
 mod llc;
 pub mod pirate;
+mod process;
 mod report;
 pub mod schedule;
 pub mod serve;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use bandwidth::Streams;
 pub(crate) use crew::{Crew, Leave, pin, pin_to_one};
+pub use process::HogProcess;
 pub use report::{Achieved, HogReport};
 pub use serve::serve;
 pub use spec::HogSpec;
@@ -115,6 +117,12 @@ pub enum HogError {
         /// The folder.
         folder: PathBuf,
         /// Why not.
+        why: String,
+    },
+    /// A hog in a process of its own that cannot be started or does not answer as it should.
+    #[error("a hog in a process of its own: {why}")]
+    Process {
+        /// What went wrong; a hog that cannot start says so itself.
         why: String,
     },
     /// The parent that hears what it does cannot be talked to.

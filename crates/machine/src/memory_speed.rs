@@ -31,6 +31,7 @@ pub use figure::Figure;
 pub use kept::{KeepError, KeptSpeed, state_folder};
 use latency::{CurvePoint, Level, LevelLatency};
 use loaded::LoadedPoint;
+pub(crate) use probe::waiting;
 
 /// What is measured on.
 #[derive(Debug, Clone)]

@@ -40,6 +40,14 @@ pub use schemata::Schemata;
 use crate::control::{ControlError, Undo, UndoNotes};
 use crate::host::Host;
 
+/// How the names of our groups begin. What has another name is never made nor removed.
+const PREFIX: &str = "plimsoll-";
+
+/// Whether a path is that of a group of ours: one below the mount or below the `mon_groups` of another.
+fn is_our_name(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !path.contains("..")
+}
+
 /// A mounted resctrl file system.
 #[derive(Clone)]
 pub struct Resctrl {
@@ -64,7 +72,7 @@ impl Resctrl {
         if let Some(absent) = conflict::rival(host) {
             return Err(absent);
         }
-        let files = Arc::new(MountedFiles::at(host.path(&mount.folder)));
+        let files = Arc::new(MountedFiles::at(host.clone(), &mount.folder));
         Ok(Resctrl::over(files, mount.folder, mount.unit))
     }
 
@@ -102,7 +110,7 @@ impl Resctrl {
         names
     }
 
-    /// Makes a group with these shares. Its removal is noted first, with `tasks_to` as the folder, absolute on the host, to
+    /// Makes a group with these shares, whose name must begin with `plimsoll-`. Its removal is noted first, with `tasks_to` as the folder, absolute on the host, to
     /// which its tasks go then (the default group if `None`). If the kernel refuses the shares, the group is removed again.
     pub fn group(
         &self,
@@ -125,8 +133,8 @@ impl Resctrl {
     /// Takes back a group that was noted as [`Undo::RemoveGroup`]: gives its tasks to `tasks_to` (the default group if `None`)
     /// and removes it. A group that is gone is no error, nor is a task that ended.
     pub fn take_back(&self, folder: &str, tasks_to: Option<&str>) -> Result<(), ControlError> {
-        let Some(path) = self.relative(folder).filter(|path| !path.is_empty()) else {
-            let error = std::io::Error::other("it is no group of resctrl");
+        let Some(path) = self.relative(folder).filter(|path| is_our_name(path)) else {
+            let error = std::io::Error::other("it is no group of ours in resctrl");
             return Err(self.refused("remove", folder, error));
         };
         let group = self.at(path);
@@ -144,8 +152,18 @@ impl Resctrl {
         }
     }
 
-    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that.
+    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. What is there
+    /// already is somebody else's, and undoing must not remove it: that is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
+        let refuse = |error| {
+            Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
+        };
+        if !is_our_name(path) {
+            return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
+        }
+        if self.files.read(&format!("{path}/tasks")).is_ok() {
+            return refuse(std::io::Error::from(std::io::ErrorKind::AlreadyExists));
+        }
         undo.note(Undo::RemoveGroup { folder: self.absolute(path), tasks_to })?;
         self.files.make_group(path).map_err(|error| self.refused("make", path, error))?;
         Ok(self.at(path.to_owned()))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
+use plimsoll_machine::hog::HogSpec;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
@@ -44,6 +45,9 @@ pub enum Command {
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
+    /// Be a hog: take a set amount of one resource until the input ends; a line of input asks for a report
+    #[command(hide = true)]
+    Hog(HogOptions),
 }
 
 /// Which database, and how it is to behave.
@@ -230,9 +234,32 @@ pub struct CheckOptions {
     pub json: bool,
 }
 
+/// `plimsoll hog`.
+#[derive(Debug, Args)]
+pub struct HogOptions {
+    /// What it takes and how much, such as cpu:1, llc:8, bandwidth:4000, disk:50
+    #[arg(value_name = "HOG")]
+    pub hog: HogSpec,
+    /// The cores it is pinned to, such as 1 or 2,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// The folder for the file of a disk hog [default: the one for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
 /// `plimsoll machine`.
 #[derive(Debug, Args)]
 pub struct MachineOptions {
+    /// Put back what a killed plimsoll has left limited
+    #[arg(long, conflicts_with = "probe")]
+    pub restore: bool,
+    /// Measure how fast the memory is and keep it for reports: latencies, bandwidths, how one grows with the other
+    #[arg(long)]
+    pub probe: bool,
+    /// With --probe: a first impression in some seconds
+    #[arg(long, requires = "probe")]
+    pub quick: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

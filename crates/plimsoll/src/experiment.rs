@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{Provenance, document, settings};
+use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
 use plimsoll_lab::journal::JournalHeader;
 use plimsoll_lab::plan::Plan;
@@ -16,6 +17,7 @@ use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::DriveError;
 
 use crate::failure::Failure;
+use crate::hog;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
@@ -127,7 +129,7 @@ impl Experiment<'_> {
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
-            let mut limits = HostLimits::new();
+            let mut limits = HostLimits::new(hog::command());
             Runner::new(self.plan, &TARGETS, &mut limits).run(&selection, done, &mut watch)
         };
         progress.clear();

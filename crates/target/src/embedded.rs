@@ -15,7 +15,7 @@ use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
-use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
@@ -33,6 +33,8 @@ pub struct EmbeddedOptions {
     pub columns_in_files: bool,
     /// Where these files are.
     pub column_folder: PathBuf,
+    /// What a commit waits for, and where the log is.
+    pub log: LogOptions,
 }
 
 impl Default for EmbeddedOptions {
@@ -42,8 +44,21 @@ impl Default for EmbeddedOptions {
             queries: QueryOptions::default(),
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
+            log: LogOptions::default(),
         }
     }
+}
+
+/// Why the embedded engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Its query side.
+    #[error(transparent)]
+    Queries(#[from] QueryError),
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] LogError),
 }
 
 /// The embedded engine, with the tables of any number of schemas. Its data live as long as this value.
@@ -60,16 +75,22 @@ pub struct Embedded {
 
 impl Embedded {
     /// An empty database.
-    pub fn new(options: EmbeddedOptions) -> Result<Self, QueryError> {
+    pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
-        let engine = Engine::new(options.engine.clone());
+        let log = Log::open(&options.log, Arc::clone(&options.engine.clock))?;
+        let engine = Engine::with_log(options.engine.clone(), log);
         Ok(Embedded { engine, options: RwLock::new(options), queries, column_folder, schemas: RwLock::default() })
     }
 
     /// What all queries of sessions opened since the last change of an option took from the disk.
     pub fn query_usage(&self) -> QueryUsage {
         self.queries.read().usage()
+    }
+
+    /// What the log has done so far; `None` without a log.
+    pub fn log_statistics(&self) -> Option<LogStatistics> {
+        self.engine.log_statistics()
     }
 
     /// The tables of a schema, for whoever wants to look beneath.
@@ -125,8 +146,11 @@ impl Database for Embedded {
         let mut changed = options.clone();
         set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
         let columns = |options: &EmbeddedOptions| (options.columns_in_files, options.column_folder.clone());
+        // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
+        // rows whose insertions it lacks.
         if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name()
             || columns(&changed) != columns(&options)
+            || changed.log != options.log
         {
             return Ok(OptionChange::NeedsReopening);
         }
@@ -165,3 +189,6 @@ fn declaration(table: &Table) -> TableDeclaration {
 fn failed(error: TableSetError) -> DatabaseError {
     DatabaseError::Failed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plimsoll_engine::query::QueryError;
+use plimsoll_engine::Durability;
 use plimsoll_policy::{LOCK_SCHEDULERS, lock_scheduler};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
-use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::embedded::{Embedded, EmbeddedOptions, OpenError};
 
 /// The target that is meant when none is named.
 pub const DEFAULT_URL: &str = "embedded:";
@@ -60,9 +60,22 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "durability",
-        about: "what a commit waits for; there is no log yet, so it waits for nothing",
-        set: |_, value| if value == "none" { Ok(()) } else { Err("`none`; there is no log yet".to_owned()) },
-        get: |_| "none".into(),
+        about: "what a commit waits for: nothing, the log's buffer, the disk",
+        set: |options, value| {
+            let known = Durability::ALL.into_iter().find(|durability| durability.name() == value);
+            options.log.durability = known.ok_or("`none`, `async` or `sync`")?;
+            Ok(())
+        },
+        get: |options| options.log.durability.name().into(),
+    },
+    TargetOption {
+        name: "log_folder",
+        about: "where the log is while the database is open; a temporary folder on a disk if it is not said",
+        set: |options, value| {
+            options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
+            options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
+        },
+        get: |options| options.log.folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
         name: "lock_policy",
@@ -183,7 +196,7 @@ impl Target {
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<Embedded, QueryError> {
+    pub fn open(&self) -> Result<Embedded, OpenError> {
         Embedded::new(self.options.clone())
     }
 }
@@ -194,10 +207,12 @@ mod tests {
 
     #[test]
     fn options_are_set_and_recorded() {
-        let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=none"]).expect("good");
+        let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=sync"]).expect("good");
         let settings = target.settings();
         assert_eq!(settings["target.dop"], 3);
         assert_eq!(settings["target.lock_policy"], "nprio");
+        assert_eq!(settings["target.durability"], "sync");
+        assert_eq!(settings["target.log_folder"], Value::Null);
         assert_eq!(settings["target.url"], "embedded:");
         assert_eq!(
             (&settings["target.columns"], &settings["target.memory_grant_mib"]),
@@ -220,7 +235,8 @@ mod tests {
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("columns=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
-            ("embedded:", Some("durability=sync"), "there is no log yet"),
+            ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),
+            ("embedded:", Some("log_folder="), "it can be a folder on a disk"),
         ] {
             let error = Target::parse(url, option).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");

@@ -108,7 +108,8 @@ impl QueryEngine {
         Ok(QueryEngine { options, workers, runtime, grant, sessions: Mutex::default(), usage: Mutex::default() })
     }
 
-    /// What all queries that have ended took from the disk, whether they had an answer or not.
+    /// What all queries that have ended took from the disk, whether they had an answer or not. Chunks that were still being
+    /// read when a query had enough are missing.
     pub fn usage(&self) -> QueryUsage {
         *self.usage.lock()
     }

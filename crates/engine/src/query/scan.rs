@@ -32,14 +32,13 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use itertools::Itertools;
 
 use crate::columns::ColumnTable;
 use crate::columns::statistics::DistinctCount;
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
-use crate::query::usage::UsageMeter;
 
 /// A scan of some columns and rows of a [`ColumnTable`].
 #[derive(Debug, Clone)]
@@ -126,10 +125,7 @@ impl DataSource for ColumnScan {
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let queue = args.sibling_state.and_then(|state| state.downcast::<AtomicUsize>().ok());
-        let batch_rows = args.context.session_config().batch_size();
-        let metrics = BaselineMetrics::new(&self.metrics, args.partition);
-        let meter = args.context.session_config().get_extension::<UsageMeter>();
-        let stream = ScanStream::new(self, args.partition, queue, batch_rows, metrics, meter);
+        let stream = ScanStream::new(self, args.partition, queue, &args.context);
         Ok(Box::pin(cooperative(stream)))
     }
 

@@ -99,6 +99,7 @@ fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError
 fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
     let mask = mask(cache(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
     let group = subject::enter(resctrl, place, KEY)?;
+    group.undo_mask().map_or(Ok(()), |undo| place.undo.note(undo))?;
     group.set_mask(mask)?;
     subject::move_threads(&group, place.host, place.subject)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, BandwidthControl, BandwidthUnit, ByDomain, Group, Resctrl, subject};
+use crate::resctrl::{Absent, BandwidthControl, ByDomain, Group, Resctrl, subject};
 
 const KEY: &str = "memory_bandwidth";
 
@@ -87,6 +87,7 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
 fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
     let wanted = wanted(bandwidth(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
     let group = subject::enter(resctrl, place, KEY)?;
+    group.undo_bandwidth().map_or(Ok(()), |undo| place.undo.note(undo))?;
     group.set_bandwidth(wanted)?;
     subject::move_threads(&group, place.host, place.subject)
 }

@@ -11,11 +11,12 @@
 //! which makes it fast, and no prefetcher fetches a lost line back before its loss is seen. A prefetcher that always brings
 //! the neighbour of a line, as Intel's second level may, hides up to half of the losses; then what is told is too much.
 //!
-//! `validate` shows whether all that is true on a machine: a chase through a known working set must begin to miss where
+//! [`validate()`] shows whether all that is true on a machine: a chase through a known working set must begin to miss where
 //! the pirate has taken so much that the rest is too small.
 
 pub mod counted;
 pub mod split;
+pub mod validate;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::memory_speed::buffer::{Buffer, LINE};
 use crate::memory_speed::caches::CacheSizes;
 use crate::memory_speed::chase::{follow_all, link, load};
 use split::{Split, Timings};
+pub use validate::{Validation, ValidationPoint, validate};
 
 /// Chains of a sweep: as many loads may be under way at a time. A core of any server since 2010 keeps ten.
 const CHAINS: usize = 8;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::buffer::{Buffer, LINE};
@@ -82,17 +83,25 @@ pub fn prepare(buffer: &mut Buffer, bytes: usize, warm_loads: usize) -> usize {
 }
 
 /// Nanoseconds of a load, on the mean of a round of at least `time`, going on from `at`.
+///
+/// Time on a core, not of the clock on the wall: what a load takes does not depend on who else is given the core in between.
+/// (What others do to the caches meanwhile does count.) A thread that hardly gets a core stops after twice the time.
 pub fn round(buffer: &Buffer, at: &mut usize, time: Duration) -> f64 {
-    let begin = Instant::now();
+    const WALL_TIMES_MAX: u32 = 2;
+    let (begin, begin_on_core) = (Instant::now(), time_on_core());
     let mut loads = 0;
     loop {
         *at = follow(buffer.bytes(), *at, BATCH);
         loads += BATCH;
-        let elapsed = begin.elapsed();
-        if elapsed >= time {
-            return elapsed.as_secs_f64() * 1e9 / loads as f64;
+        let on_core = time_on_core() - begin_on_core;
+        if on_core >= time || begin.elapsed() >= time * WALL_TIMES_MAX {
+            return on_core.as_secs_f64() * 1e9 / loads as f64;
         }
     }
+}
+
+fn time_on_core() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Latency of a working set in `rounds` rounds of `time`, on the calling thread.
@@ -151,12 +160,8 @@ mod tests {
 
     /// A curve of steps at the sizes of caches.
     fn curve(largest: usize, per_doubling: u32) -> Vec<CurvePoint> {
-        let latency = |bytes: usize| match bytes {
-            ..=0x8000 => 1.0,
-            ..=0x10_0000 => 4.0,
-            ..=0x200_0000 => 15.0,
-            _ => 110.0,
-        };
+        let steps = [(32 << 10, 1.0), (1 << 20, 4.0), (32 << 20, 15.0), (usize::MAX, 110.0)];
+        let latency = |bytes: usize| steps.iter().find(|step| bytes <= step.0).unwrap().1;
         let point = |bytes| CurvePoint { bytes, latency: Figure::of("ns", &[latency(bytes)]).unwrap() };
         sizes(largest, per_doubling).into_iter().map(point).collect()
     }

@@ -6,6 +6,7 @@ use super::bandwidth::{self, Bandwidth, Rounds};
 use super::buffer::Buffer;
 use super::latency::{self, CurvePoint};
 use super::{MemorySpeed, Options, loaded};
+use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 use crate::hog::pin;
 use crate::space::available_memory;
 
@@ -32,6 +33,8 @@ struct Plan {
     loaded: Rounds,
     per_doubling: u32,
     largest: usize,
+    /// Latencies take one round each when they have taken this long.
+    hurry_after: Duration,
     loaded_shares: &'static [f64],
 }
 
@@ -46,11 +49,13 @@ impl Plan {
         if options.quick {
             let loaded_shares = &[0.3, 0.7];
             let (bandwidth, latency, loaded) = (rounds(3, 15), rounds(3, 3), rounds(3, 15));
-            Plan { bandwidth, latency, loaded, per_doubling: 1, largest, loaded_shares }
+            let hurry_after = Duration::from_millis(1200);
+            Plan { bandwidth, latency, loaded, per_doubling: 1, largest, hurry_after, loaded_shares }
         } else {
             let loaded_shares = &[0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9];
             let (bandwidth, latency, loaded) = (rounds(7, 60), rounds(7, 10), rounds(7, 40));
-            Plan { bandwidth, latency, loaded, per_doubling: 2, largest, loaded_shares }
+            let hurry_after = Duration::from_secs(6);
+            Plan { bandwidth, latency, loaded, per_doubling: 2, largest, hurry_after, loaded_shares }
         }
     }
 }
@@ -113,9 +118,32 @@ fn measure_bandwidth(options: &Options, plan: &Plan, speed: &mut MemorySpeed, pr
     }
 }
 
+/// What the thread of the chases brings home.
+struct Curve {
+    points: Vec<CurvePoint>,
+    huge_share: Option<f64>,
+    /// What the scheduler gave the thread.
+    times: Option<ThreadTimes>,
+}
+
+/// From this share of its time on a thread that waits for its core is told of.
+const WAITING_MIN: f64 = 0.05;
+
+/// What to say of a thread that had to wait for its core; `None` if it did not have to.
+pub(crate) fn waiting(times: ThreadTimes) -> Option<String> {
+    let share = times.wait.as_secs_f64() / (times.run + times.wait).as_secs_f64();
+    (share >= WAITING_MIN).then(|| {
+        format!(
+            "the core of the chases was busy with other work {:.0} % of the time: measure again when it is idle",
+            share * 100.0
+        )
+    })
+}
+
 fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, progress: &mut dyn FnMut(f64, &str)) {
+    let begin = Instant::now();
     let core = options.cores.first().copied().unwrap_or(0);
-    let curve = |progress: &mut (dyn FnMut(f64, &str) + Send)| -> Result<(Vec<CurvePoint>, Option<f64>), String> {
+    let curve = |progress: &mut (dyn FnMut(f64, &str) + Send)| -> Result<Curve, String> {
         pin(core).map_err(|error| error.to_string())?;
         let mut buffer = Buffer::new(plan.largest).map_err(|error| error.to_string())?;
         let sizes = latency::sizes(plan.largest, plan.per_doubling);
@@ -123,9 +151,12 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         let mut curve = Vec::with_capacity(sizes.len());
         for (place, bytes) in sizes.into_iter().enumerate() {
             progress(0.3 + 0.4 * place as f64 / count, &format!("latency within {} KiB", bytes >> 10));
-            curve.extend(latency::measure(&mut buffer, bytes, plan.latency.count, plan.latency.each));
+            // A machine whose cores are taken by others would take minutes: then fewer rounds have to do.
+            let rounds = if begin.elapsed() < plan.hurry_after { plan.latency.count } else { 1 };
+            curve.extend(latency::measure(&mut buffer, bytes, rounds, plan.latency.each));
         }
-        Ok((curve, buffer.huge_share()))
+        let times = thread_times(current_thread_id());
+        Ok(Curve { points: curve, huge_share: buffer.huge_share(), times })
     };
     // On a thread of its own, so that the caller's affinity stays; what it tells goes through a channel.
     let (tell, told) = std::sync::mpsc::channel::<(f64, String)>();
@@ -139,10 +170,11 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         thread.join().expect("a thread that measures does not panic")
     });
     match result {
-        Ok((curve, huge)) => {
-            let (levels, notes) = latency::levels(&curve, &options.caches);
-            (speed.curve, speed.levels, speed.huge_page_share) = (curve, levels, huge);
+        Ok(Curve { points, huge_share, times }) => {
+            let (levels, notes) = latency::levels(&points, &options.caches);
+            (speed.curve, speed.levels, speed.huge_page_share) = (points, levels, huge_share);
             speed.notes.extend(notes);
+            speed.notes.extend(times.and_then(waiting));
         }
         Err(why) => speed.notes.push(format!("no latencies: {why}")),
     }

@@ -73,7 +73,7 @@ impl CacheControl {
     pub fn fault(&self, mask: CacheMask) -> Option<String> {
         let (low, run) = mask.first_run();
         if mask.0 == 0 && self.ways_min > 0 {
-            return Some(format!("it has no way; at least {} are needed", self.neighbours(self.ways_min)));
+            return Some(format!("it has no way, and must have {} at least", self.neighbours()));
         }
         let beyond = CacheMask(mask.0 & !self.full.0);
         if beyond.0 != 0 {
@@ -86,7 +86,7 @@ impl CacheControl {
             return Some(format!("{why}; {filled} would do"));
         }
         if run < self.ways_min {
-            return Some(format!("its lowest ways are {run}; at least {} are needed", self.neighbours(self.ways_min)));
+            return Some(format!("it has {run} side by side, and must have {} at least", self.neighbours()));
         }
         None
     }
@@ -127,8 +127,8 @@ impl CacheControl {
         )
     }
 
-    fn neighbours(&self, ways: u32) -> String {
-        if ways == 1 { "1 way".to_owned() } else { format!("{ways} neighbouring ways") }
+    fn neighbours(&self) -> String {
+        if self.ways_min == 1 { "1 way".to_owned() } else { format!("{} neighbouring ways", self.ways_min) }
     }
 
     /// All ways in the order in which masks grow.
@@ -195,8 +195,8 @@ mod tests {
         let intel = cache(0x7ff, 2, false, 0x600);
         check(&intel, 0x3, None);
         check(&intel, 0x7ff, None);
-        check(&intel, 0, Some("it has no way; at least 2 neighbouring ways are needed"));
-        check(&intel, 0x1, Some("its lowest ways are 1; at least 2 neighbouring ways are needed"));
+        check(&intel, 0, Some("it has no way, and must have 2 neighbouring ways at least"));
+        check(&intel, 0x1, Some("it has 1 side by side, and must have 2 neighbouring ways at least"));
         check(&intel, 0x5, Some("it has holes, and this processor takes neighbouring ways only; 0x7 would do"));
         check(&intel, 0x1800, Some("the bits 0x1800 lie beyond the 11 ways of the cache (0x7ff)"));
         let amd = cache(0xffff, 0, true, 0);

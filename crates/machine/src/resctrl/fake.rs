@@ -3,6 +3,7 @@
 //!
 //! [`Shape`] is the machine. Pseudo-locking, slow memory and the debug files are not here; nothing uses them.
 
+mod mirror;
 mod schemata;
 mod shape;
 pub(crate) mod world;
@@ -96,7 +97,7 @@ impl FakeKernel {
         self.state().tasks.remove(&task);
     }
 
-    /// What a counter reads: a number or one of the kernel's words.
+    /// What a counter reads: a number or one of the kernel's words; `Unavailable|7` is a word at first and then a number.
     pub(crate) fn set_counter(&self, group: &str, domain: u32, event: &str, reads: impl ToString) {
         self.state().counters.insert((group.to_owned(), domain, event.to_owned()), reads.to_string());
     }
@@ -138,7 +139,7 @@ fn not_found<T>() -> io::Result<T> {
 
 impl ResctrlFiles for FakeKernel {
     fn read(&self, path: &str) -> io::Result<String> {
-        let state = self.state();
+        let mut state = self.state();
         if let Some(file) = path.strip_prefix("info/") {
             return match file {
                 "last_cmd_status" if state.status.is_empty() => Ok("ok\n".to_owned()),
@@ -271,17 +272,21 @@ impl State {
     }
 
     /// The counter of a group; that of a control group is the sum over it and its monitoring groups.
-    fn counter(&self, shape: &Shape, group: &str, domain: u32, event: &str) -> Option<String> {
+    fn counter(&mut self, shape: &Shape, group: &str, domain: u32, event: &str) -> Option<String> {
         let exists = self.groups.contains_key(group) && shape.domains.contains(&domain);
         if !exists || !shape.monitoring.as_ref()?.events.contains(&event) {
             return None;
         }
         let mut sum = 0u64;
         for part in self.groups.keys().filter(|path| *path == group || parent_of(path) == Some(group)) {
-            let reads = self.counters.get(&(part.clone(), domain, event.to_owned())).map_or("0", String::as_str);
-            match reads.parse::<u64>() {
+            let Some(reads) = self.counters.get_mut(&(part.clone(), domain, event.to_owned())) else { continue };
+            let (now, next) = reads
+                .split_once('|')
+                .map_or((reads.clone(), reads.clone()), |(now, next)| (now.to_owned(), next.to_owned()));
+            *reads = next;
+            match now.parse::<u64>() {
                 Ok(value) => sum += value,
-                Err(_) => return Some(format!("{reads}\n")),
+                Err(_) => return Some(format!("{now}\n")),
             }
         }
         Some(format!("{sum}\n"))

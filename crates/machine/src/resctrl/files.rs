@@ -1,8 +1,9 @@
 //! The few operations on files that resctrl needs. The real ones act below a folder; a test puts a fake kernel there.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
+
+use crate::host::Host;
 
 /// The files of a resctrl mount. Paths are relative to it; the empty path is the mount itself.
 pub trait ResctrlFiles: Send + Sync {
@@ -18,40 +19,40 @@ pub trait ResctrlFiles: Send + Sync {
     fn folders(&self, path: &str) -> io::Result<Vec<String>>;
 }
 
-/// The files of a real mount.
+/// The files of a mount on a host.
 #[derive(Debug, Clone)]
 pub struct MountedFiles {
+    host: Host,
     folder: PathBuf,
 }
 
 impl MountedFiles {
-    /// The files below `folder`.
-    pub fn at(folder: impl Into<PathBuf>) -> MountedFiles {
-        MountedFiles { folder: folder.into() }
+    /// The files below `folder`, absolute on `host`.
+    pub fn at(host: Host, folder: impl Into<PathBuf>) -> MountedFiles {
+        MountedFiles { host, folder: folder.into() }
     }
 }
 
 impl ResctrlFiles for MountedFiles {
     fn read(&self, path: &str) -> io::Result<String> {
-        std::fs::read_to_string(self.folder.join(path))
+        std::fs::read_to_string(self.host.path(self.folder.join(path)))
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        // Not `fs::write`: that would make an ordinary file where the kernel has none.
-        OpenOptions::new().write(true).open(self.folder.join(path))?.write_all(text.as_bytes())
+        self.host.write(self.folder.join(path), text)
     }
 
     fn make_group(&self, path: &str) -> io::Result<()> {
-        std::fs::create_dir(self.folder.join(path))
+        self.host.make_folder(self.folder.join(path))
     }
 
     fn remove_group(&self, path: &str) -> io::Result<()> {
-        std::fs::remove_dir(self.folder.join(path))
+        self.host.remove_folder(self.folder.join(path))
     }
 
     fn folders(&self, path: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(self.folder.join(path))? {
+        for entry in std::fs::read_dir(self.host.path(self.folder.join(path)))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 names.extend(entry.file_name().into_string().ok());

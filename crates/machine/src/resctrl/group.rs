@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::schemata::{self, Schemata};
-use super::{CacheMask, Resctrl, Shares};
-use crate::control::{ControlError, UndoNotes};
+use super::{CacheControl, CacheMask, Resctrl, Shares};
+use crate::control::{ControlError, Undo, UndoNotes};
 
 /// A group of a mounted resctrl: its own shares, or for a monitoring group those of its parent. Stays when dropped.
 #[derive(Debug, Clone)]
@@ -118,8 +118,7 @@ impl Group {
         let Some(cache) = self.resctrl.capabilities.last_level() else {
             return Err(self.unsupported("last-level cache"));
         };
-        let lines = cache.resources.iter().map(|name| schemata::line(name, &cache.domains, mask.hex()));
-        self.write("schemata", &lines.collect::<String>())
+        self.write("schemata", &mask_lines(cache, mask))
     }
 
     /// Limits its memory bandwidth in each domain.
@@ -128,6 +127,22 @@ impl Group {
             return Err(self.unsupported("memory bandwidth"));
         };
         self.write("schemata", &schemata::line("MB", &bandwidth.domains, limit))
+    }
+
+    /// How its mask is lifted while the group stays, to be noted before it is set.
+    pub fn undo_mask(&self) -> Option<Undo> {
+        let cache = self.resctrl.capabilities.last_level()?;
+        Some(self.undo_by(mask_lines(cache, cache.full)))
+    }
+
+    /// How its limit of bandwidth is lifted while the group stays, to be noted before it is set.
+    pub fn undo_bandwidth(&self) -> Option<Undo> {
+        let bandwidth = self.resctrl.capabilities.bandwidth.as_ref()?;
+        Some(self.undo_by(schemata::line("MB", &bandwidth.domains, bandwidth.unlimited)))
+    }
+
+    fn undo_by(&self, text: String) -> Undo {
+        Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text }
     }
 
     /// What is in force.
@@ -196,7 +211,11 @@ impl Group {
         let domains = names.iter().filter_map(|name| Some((name, name.strip_prefix("mon_L3_")?.parse::<u32>().ok()?)));
         let read = |(name, id): (&String, u32)| {
             let file = format!("{folder}/{name}/{event}");
-            match self.resctrl.files.read(&file) {
+            let read = || self.resctrl.files.read(&file);
+            // After a counter was given to other groups its first reading is void and the next one may be right.
+            let first = read();
+            let text = if first.as_ref().is_ok_and(|text| text.trim() == "Unavailable") { read() } else { first };
+            match text {
                 Ok(text) => match text.trim().parse() {
                     Ok(value) => Ok((id, value)),
                     Err(_) => Err(NotRead::Word { file, word: text.trim().to_owned() }),
@@ -232,4 +251,9 @@ impl Group {
     fn file(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
+}
+
+/// The lines that give a cache this mask in all domains, for code and data alike.
+fn mask_lines(cache: &CacheControl, mask: CacheMask) -> String {
+    cache.resources.iter().map(|name| schemata::line(name, &cache.domains, mask.hex())).collect()
 }

@@ -1,16 +1,16 @@
-//! Whole processes in one group: made when first needed, found again by the id of the first process, and shared by all
-//! controls of resctrl.
+//! Whole processes in one group: made when first needed, found again by its name, and shared by all controls of resctrl.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::group::Group;
-use super::{Absent, Resctrl};
-use crate::control::{ControlError, Place, Subject};
+use super::{Absent, PREFIX, Resctrl, is_our_name};
+use crate::control::{ControlError, Place, Subject, Undo};
 use crate::host::Host;
 
-/// The name of the group that the controls make for a subject.
+/// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
+/// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
 pub fn group_name(subject: &Subject) -> String {
-    format!("plimsoll-{}", subject.processes.first().copied().unwrap_or(0))
+    format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
 }
 
 /// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
@@ -22,6 +22,9 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
         return Err(ended(place.subject).error(control));
     }
     if let Some(group) = resctrl.find(&name) {
+        // Another control has made it and noted where the threads came from. Noted again, for this control needs it too, it
+        // is the first note that counts.
+        place.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
         return Ok(group);
     }
     let home = home(resctrl, &threads).map_err(|absent| absent.error(control))?;
@@ -32,7 +35,7 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
 /// by one that was moved already belongs to the group, one that is made by another does not.
 pub fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
     /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
-    const LOOKS_MAX: usize = 100;
+    const LOOKS_MAX: usize = 32;
     for _ in 0..LOOKS_MAX {
         let outside = outside(group, host, subject)?;
         if outside.is_empty() {
@@ -85,6 +88,10 @@ fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Ab
     }
     match homes.as_slice() {
         [] => Ok(None),
+        [(folder, _), ..] if is_our_name(folder) => {
+            let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
+            Err(Absent::because(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
+        }
         [(folder, here)] if *here == threads.len() => Ok(Some(folder.clone())),
         homes => {
             let folders: Vec<&str> = homes.iter().map(|(folder, _)| folder.as_str()).collect();

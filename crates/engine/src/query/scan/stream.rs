@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, make_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, concat};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
@@ -47,6 +49,8 @@ pub struct ScanStream {
     batch_rows: usize,
     /// How many rows may still be returned.
     remaining: usize,
+    /// Whether batches are copied out of their chunks.
+    compacts: bool,
     waiting: Waiting,
     metrics: BaselineMetrics,
 }
@@ -60,17 +64,11 @@ struct Waiting {
 
 impl ScanStream {
     /// Starts a partition; partitions that share `queue` share the work.
-    pub fn new(
-        scan: &ColumnScan,
-        partition: usize,
-        queue: Option<Arc<AtomicUsize>>,
-        batch_rows: usize,
-        metrics: BaselineMetrics,
-        meter: Option<Arc<UsageMeter>>,
-    ) -> Self {
+    pub fn new(scan: &ColumnScan, partition: usize, queue: Option<Arc<AtomicUsize>>, context: &TaskContext) -> Self {
         let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
         let queue = queue.map_or(strided, ChunkQueue::Shared);
         let tested = scan.filters.iter().flat_map(|filter| collect_columns(filter)).map(|column| column.index());
+        let meter = context.session_config().get_extension::<UsageMeter>();
         let columns = scan.projection.iter().copied().chain(tested).sorted().dedup();
         ScanStream {
             table: Arc::clone(&scan.table),
@@ -79,10 +77,13 @@ impl ScanStream {
             filters: Filters::new(Arc::clone(&scan.table), &scan.filters),
             supply: Supply::new(Arc::clone(&scan.table), columns, queue, meter),
             place: None,
-            batch_rows,
+            batch_rows: context.session_config().batch_size(),
             remaining: scan.fetch.unwrap_or(usize::MAX),
+            // An operator that keeps a batch is charged for all of the memory that the batch points into, which would be the
+            // whole chunk time and again.
+            compacts: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
             waiting: Waiting::default(),
-            metrics,
+            metrics: BaselineMetrics::new(&scan.metrics, partition),
         }
     }
 
@@ -108,8 +109,8 @@ impl ScanStream {
     /// The columns of the chunk in work, and the next rows of it.
     fn poll_morsel(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<(Arc<LoadedColumns>, usize, usize)>>> {
         loop {
-            // Without conditions a morsel becomes a batch as it is.
-            let rows_max = if self.filters.are_empty() { self.batch_rows } else { MORSEL_ROWS };
+            // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for.
+            let rows_max = if self.filters.are_empty() || self.compacts { self.batch_rows } else { MORSEL_ROWS };
             if let Some((chunk, next)) = &mut self.place
                 && *next < chunk.rows
             {
@@ -175,6 +176,7 @@ impl ScanStream {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         let batch = if rows > self.remaining { batch.slice(0, self.remaining) } else { batch };
+        let batch = if self.compacts { compact(&batch)? } else { batch };
         self.remaining -= batch.num_rows();
         Ok(batch)
     }
@@ -195,6 +197,22 @@ impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
+}
+
+/// The same rows in memory of their own.
+fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+    let copy = |column: &ArrayRef| -> Result<ArrayRef> {
+        if let Some(texts) = column.as_string_view_opt() {
+            return Ok(Arc::new(texts.gc()));
+        }
+        let data = column.to_data();
+        let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+        copy.try_extend(0, 0, data.len())?;
+        Ok(make_array(copy.freeze()))
+    };
+    let columns = batch.columns().iter().map(copy).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
 /// Whether an expression is filled in by another operator while the query runs.

@@ -5,8 +5,12 @@ use crate::resctrl::BandwidthUnit;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
 
-const GROUP: &str = "plimsoll-100";
 const WAY: u64 = 5 << 18;
+
+/// The group of the subject of [`World`].
+fn group() -> String {
+    format!("plimsoll-{}-100", std::process::id())
+}
 
 fn world(shape: Shape) -> World {
     World::new(shape, BandwidthUnit::Percent)
@@ -26,7 +30,7 @@ fn verdict(world: &World, amount: &Amount, earlier: &Observation) -> Verdict {
 }
 
 fn hold(world: &World, domain: u32, bytes: impl ToString) {
-    world.kernel.set_counter(GROUP, domain, "llc_occupancy", bytes);
+    world.kernel.set_counter(&group(), domain, "llc_occupancy", bytes);
 }
 
 #[test]
@@ -44,13 +48,13 @@ fn amounts_and_their_masks() {
     check(ways(11.0), Ok(0x7ff));
     check(text("0xf0"), Ok(0xf0));
     check(text("unlimited"), Ok(0x7ff));
-    check(ways(0.0), Err("it has no way; at least 1 way are needed"));
+    check(ways(0.0), Err("it has no way, and must have 1 way at least"));
     check(ways(12.0), Err("it must be a whole number from 1 to 11"));
     check(ways(2.5), Err("it must be a whole number from 1 to 11"));
     check(ways(f64::NAN), Err("it must be a whole number from 1 to 11"));
     check(text("0x5"), Err("it has holes, and this processor takes neighbouring ways only; 0x7 would do"));
     check(text("0x800"), Err("the bits 0x800 lie beyond the 11 ways of the cache (0x7ff)"));
-    check(text("0x0"), Err("it has no way; at least 1 way are needed"));
+    check(text("0x0"), Err("it has no way, and must have 1 way at least"));
     check(text("half"), Err("it is no number of ways, no mask such as 0x7ff and not \"unlimited\""));
 }
 
@@ -60,8 +64,8 @@ fn a_limit_from_beginning_to_end() {
         let mut world = world(Shape { code_and_data, ..Shape::intel() });
         let before = world.kernel.snapshot();
         apply(&mut world, &ways(2.0)).unwrap();
-        let group = world.resctrl().find(GROUP).unwrap();
-        assert_eq!(group.tasks().unwrap().into_iter().collect::<Vec<_>>(), [100, 101, 102, 200]);
+        let limited = world.resctrl().find(&group()).unwrap();
+        assert_eq!(limited.tasks().unwrap().into_iter().collect::<Vec<_>>(), [100, 101, 102, 200]);
         hold(&world, 0, WAY + WAY / 2);
         hold(&world, 1, 0);
         let earlier = observed(&world.resctrl(), &world.subject);
@@ -70,7 +74,7 @@ fn a_limit_from_beginning_to_end() {
         world.fork(101, 100, 103);
         assert_eq!(verdict(&world, &ways(2.0), &earlier), Verdict { achieved: Some(ways(1.5)), why_not: None });
         apply(&mut world, &ways(4.0)).unwrap();
-        assert_eq!(world.notes.undo.len(), 1, "the group is made once");
+        assert_eq!(world.notes.undo.len(), 2, "one group, one mask: {:?}", world.notes);
         assert_eq!(verdict(&world, &ways(4.0), &earlier).why_not, None);
         world.end(100, 103);
         world.undo();
@@ -93,10 +97,10 @@ fn what_keeps_a_limit_from_biting() {
         use crate::resctrl::ResctrlFiles;
         world.kernel.write(file, text).unwrap();
     };
-    let other = |world: &mut World| write(world, "plimsoll-100/schemata", "L3:1=f\n");
+    let other = |world: &mut World| write(world, &format!("{}/schemata", group()), "L3:1=f\n");
     check(&other, 0, "the mask of L3 in domain 1 is 0xf and not 0x3");
     let left = |world: &mut World| write(world, "tasks", "101\n");
-    check(&left, 0, "1 of 4 threads are not in /sys/fs/resctrl/plimsoll-100, thread 101 for one");
+    check(&left, 0, &format!("1 of 4 threads are not in /sys/fs/resctrl/{}, thread 101 for one", group()));
     let full = |world: &mut World| hold(world, 0, 3 * WAY);
     check(&full, 0, "3.75 MiB are held in domain 0 where the mask has 2.50 MiB");
     check(&full, 4 * WAY, "it was 5.00 MiB at the beginning: lines from before the mask stay");
@@ -104,10 +108,10 @@ fn what_keeps_a_limit_from_biting() {
     check(
         &silent,
         0,
-        "what it holds cannot be measured: plimsoll-100/mon_data/mon_L3_01/llc_occupancy reads Unavailable",
+        &format!("what it holds cannot be measured: {}/mon_data/mon_L3_01/llc_occupancy reads Unavailable", group()),
     );
     let gone = |world: &mut World| world.undo();
-    check(&gone, 0, "there is no group plimsoll-100");
+    check(&gone, 0, &format!("there is no group {}", group()));
     let ended = |world: &mut World| {
         [(100, 100), (100, 101), (100, 102), (200, 200)].iter().for_each(|(p, t)| world.end(*p, *t))
     };
@@ -166,4 +170,17 @@ fn threads_go_back_to_the_group_they_came_from() {
     assert_ne!(world.kernel.snapshot(), before);
     world.undo();
     assert_eq!(world.kernel.snapshot(), before);
+}
+
+#[test]
+fn the_group_of_another_plimsoll_is_left_alone() {
+    use crate::resctrl::ResctrlFiles;
+    let mut world = world(Shape::intel());
+    world.kernel.make_group("plimsoll-1-100").unwrap();
+    world.kernel.write("plimsoll-1-100/tasks", "100,101,102,200\n").unwrap();
+    let before = world.kernel.snapshot();
+    let words = apply(&mut world, &ways(2.0)).unwrap_err().to_string();
+    assert!(words.contains("/sys/fs/resctrl/plimsoll-1-100, which another Plimsoll uses or left behind"), "{words}");
+    assert!(words.contains("plimsoll machine --restore"), "{words}");
+    assert_eq!((world.kernel.snapshot(), world.notes.undo.len()), (before, 0));
 }

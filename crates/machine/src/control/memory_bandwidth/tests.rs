@@ -1,11 +1,17 @@
 //! Memory bandwidth limited, verified and given back on a fake kernel.
 
 use super::*;
+use crate::control::Undo;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
+use crate::resctrl::{BandwidthUnit, ResctrlFiles};
 
-const GROUP: &str = "plimsoll-100";
 const SECOND: Duration = Duration::from_secs(1);
+
+/// The group of the subject of [`World`].
+fn group() -> String {
+    format!("plimsoll-{}-100", std::process::id())
+}
 
 fn percent() -> World {
     World::new(Shape::intel(), BandwidthUnit::Percent)
@@ -28,7 +34,7 @@ fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
 fn after(world: &World, amount: &Amount, event: &str, moved: [u64; 2]) -> Verdict {
     let count = |bytes: [u64; 2]| {
         for (domain, bytes) in [0, 1].into_iter().zip(bytes) {
-            world.kernel.set_counter(GROUP, domain, event, bytes);
+            world.kernel.set_counter(&group(), domain, event, bytes);
         }
     };
     count([1000, 1000]);
@@ -92,7 +98,7 @@ fn what_cannot_be_measured_has_no_figure() {
     check(&Observation::new(), SECOND, "no reading from the beginning");
     check(&full, Duration::ZERO, "the window is empty");
     check(&full.keys().map(|key| (key.clone(), 5.0)).collect(), SECOND, "began anew");
-    world.kernel.set_counter(GROUP, 0, "mbm_local_bytes", "Unavailable");
+    world.kernel.set_counter(&group(), 0, "mbm_local_bytes", "Unavailable");
     check(&full, SECOND, "reads Unavailable");
 
     let mut blind = World::new(Shape { monitoring: None, ..Shape::intel() }, BandwidthUnit::Percent);
@@ -125,12 +131,19 @@ fn it_shares_the_group_with_the_ways() {
     let before = world.kernel.snapshot();
     apply(&mut world, &number(50.0)).unwrap();
     let resctrl = world.resctrl();
-    let group = resctrl.find(GROUP).unwrap();
+    let group = resctrl.find(&self::group()).unwrap();
     group.set_mask(crate::resctrl::CacheMask(0x3)).unwrap();
     apply(&mut world, &number(20.0)).unwrap();
-    assert_eq!(resctrl.group_names(), [GROUP]);
+    assert_eq!(resctrl.group_names(), [self::group()]);
     let schemata = group.schemata().unwrap();
     assert_eq!((schemata.masks("L3")[&0].0, schemata.numbers("MB")[&0]), (0x3, 20));
+    // Lifted alone, the limit goes and the mask stays.
+    let text = "MB:0=100;1=100\n".to_owned();
+    let undo = Undo::WriteFile { path: format!("{}/schemata", group.folder()), text: text.clone() };
+    assert_eq!(world.notes.undo.last(), Some(&undo));
+    world.kernel.write(&format!("{}/schemata", self::group()), &text).unwrap();
+    let schemata = group.schemata().unwrap();
+    assert_eq!((schemata.masks("L3")[&0].0, schemata.numbers("MB")[&0]), (0x3, 100));
     world.undo();
     assert_eq!(world.kernel.snapshot(), before);
 }

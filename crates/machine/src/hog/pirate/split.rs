@@ -80,7 +80,7 @@ impl Timings {
     }
 
     /// Loads of bin `bin` and above.
-    fn from_bin(&self, bin: usize) -> u64 {
+    fn at_or_above(&self, bin: usize) -> u64 {
         self.bins[bin..].iter().sum()
     }
 }
@@ -109,7 +109,7 @@ impl Split {
     /// Of loads known to hit and loads known to miss.
     pub fn between(hits: &Timings, misses: &Timings) -> Split {
         let separation =
-            |bin: usize| share(misses.from_bin(bin), misses.count()) - share(hits.from_bin(bin), hits.count());
+            |bin: usize| share(misses.at_or_above(bin), misses.count()) - share(hits.at_or_above(bin), hits.count());
         let separations: Vec<f64> = (0..BINS).map(separation).collect();
         let best = separations.iter().copied().fold(0.0, f64::max);
         // Between two clear modes many thresholds are as good; their middle leaves both the most room to shift.
@@ -121,8 +121,8 @@ impl Split {
 
     /// How well misses are told from hits: 1 is perfectly, 0 is not at all.
     pub fn separation(&self) -> f64 {
-        share(self.misses.from_bin(self.bin), self.misses.count())
-            - share(self.hits.from_bin(self.bin), self.hits.count())
+        share(self.misses.at_or_above(self.bin), self.misses.count())
+            - share(self.hits.at_or_above(self.bin), self.hits.count())
     }
 
     /// Why timings cannot be used here; `None` if they can.
@@ -173,9 +173,9 @@ impl Split {
     }
 
     fn misses_by(&self, bin: usize, loads: &Timings) -> MissShare {
-        let seen = wilson(loads.from_bin(bin), loads.count());
-        let false_misses = wilson(self.hits.from_bin(bin), self.hits.count());
-        let false_hits = wilson(self.misses.count() - self.misses.from_bin(bin), self.misses.count());
+        let seen = wilson(loads.at_or_above(bin), loads.count());
+        let false_misses = wilson(self.hits.at_or_above(bin), self.hits.count());
+        let false_hits = wilson(self.misses.count() - self.misses.at_or_above(bin), self.misses.count());
         let corrected = |seen: f64, false_misses: f64, false_hits: f64| {
             ((seen - false_misses) / (1.0 - false_misses - false_hits).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
         };

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::mirror::Mirror;
 use super::{FakeKernel, Shape};
 use crate::control::{ControlError, Place, Subject, Undo, UndoNotes};
 use crate::host::Host;
@@ -17,10 +18,10 @@ pub(crate) struct World {
     pub(crate) notes: Notes,
     pub(crate) host: Host,
     unit: BandwidthUnit,
-    proc: FakeHost,
+    proc: Arc<FakeHost>,
 }
 
-/// Undoing, in the order in which it was noted.
+/// Undoing, in the order in which it was noted; what is about the same file or group counts once, as in the restore journal.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) undo: Vec<Undo>,
@@ -28,32 +29,58 @@ pub(crate) struct Notes {
 
 impl UndoNotes for Notes {
     fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
-        self.undo.push(undo);
+        let about = |undo: &Undo| match undo {
+            Undo::RemoveGroup { folder, .. } => folder.clone(),
+            // The lines of two resources in one file are two things.
+            Undo::WriteFile { path, text } => format!("{path} {text}"),
+            other => panic!("resctrl notes no such thing: {other:?}"),
+        };
+        if !self.undo.iter().any(|noted| about(noted) == about(&undo)) {
+            self.undo.push(undo);
+        }
         Ok(())
     }
 }
+
+const THREADS: [i32; 5] = [100, 101, 102, 200, 300];
 
 pub(crate) const MOUNT: &str = "/sys/fs/resctrl";
 
 impl World {
     pub(crate) fn new(shape: Shape, unit: BandwidthUnit) -> World {
-        let proc = FakeHost::new(&[]);
+        let proc = Arc::new(FakeHost::new(&[]));
         let world = World {
-            kernel: Arc::new(FakeKernel::new(shape, [])),
-            subject: Subject { processes: vec![100] },
+            kernel: Arc::new(FakeKernel::new(shape, THREADS)),
+            subject: Subject { processes: vec![100], ..Subject::default() },
             notes: Notes::default(),
             host: proc.host(),
             unit,
             proc,
         };
         for (process, thread, parent) in [(100, 100, 1), (100, 101, 1), (100, 102, 1), (200, 200, 100), (300, 300, 1)] {
-            world.begin(process, thread, parent);
+            world.show(process, thread, parent);
         }
         world
     }
 
+    /// Another kernel over the same `/proc`, as it was at first.
+    pub(crate) fn again(&self, shape: Shape) -> World {
+        let kernel = Arc::new(FakeKernel::new(shape, THREADS));
+        let (subject, notes) = (self.subject.clone(), Notes::default());
+        World { kernel, subject, notes, host: self.host.clone(), unit: self.unit, proc: self.proc.clone() }
+    }
+
     pub(crate) fn resctrl(&self) -> Resctrl {
         Resctrl::over(self.kernel.clone(), MOUNT, self.unit)
+    }
+
+    /// The machine as a folder on which resctrl is mounted, and what brings the folder up to date.
+    pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
+        self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
+        self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
+        let mirror = Arc::new(Mirror { kernel: self.kernel.clone(), mount: self.host.path(MOUNT) });
+        mirror.show();
+        (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
     }
 
     pub(crate) fn place(&mut self) -> Place<'_> {
@@ -89,7 +116,14 @@ impl World {
         for undo in self.notes.undo.drain(..).rev() {
             match undo {
                 Undo::RemoveGroup { folder, tasks_to } => resctrl.take_back(&folder, tasks_to.as_deref()).unwrap(),
-                other => panic!("only groups are made: {other:?}"),
+                Undo::WriteFile { path, text } => {
+                    let file = path.strip_prefix("/sys/fs/resctrl/").unwrap();
+                    match self.kernel.write(file, &text) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        outcome => outcome.unwrap(),
+                    }
+                }
+                other => panic!("resctrl notes no such thing: {other:?}"),
             }
         }
     }

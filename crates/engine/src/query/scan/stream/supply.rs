@@ -92,6 +92,7 @@ impl Supply {
                 let columns = ready!(Pin::new(&mut first.columns).poll(context));
                 let chunk = first.chunk;
                 self.reading.pop_front();
+                filters.refresh()?;
                 (chunk, columns.map_err(|error| DataFusionError::External(error.into()))??)
             };
             // Another operator may have learnt meanwhile that the chunk was read for nothing.
