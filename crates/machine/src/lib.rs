@@ -11,6 +11,7 @@
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one.
 
 pub mod availability;
+pub mod cache_miss;
 pub mod cgroup;
 pub mod change;
 pub mod control;
@@ -31,6 +32,7 @@ pub mod processor_time;
 pub mod resctrl;
 pub mod sensor;
 pub mod space;
+pub mod top_down;
 
 pub use describe::Description;
 pub use facts::MachineFacts;

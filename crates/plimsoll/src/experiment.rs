@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{Provenance, document, settings};
-use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
+use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::journal::JournalHeader;
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::record::RunRecord;

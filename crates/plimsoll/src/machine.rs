@@ -39,5 +39,7 @@ fn restore(json: bool) -> Result<ExitCode, Failure> {
     if restored.failed.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::World(anyhow::anyhow!("some of what was limited could not be put back; mend what is named above and repeat")))
+    Err(Failure::World(anyhow::anyhow!(
+        "some of what was limited could not be put back; mend what is named above and repeat"
+    )))
 }

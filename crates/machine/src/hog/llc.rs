@@ -72,7 +72,7 @@ impl HogKind for Llc {
 }
 
 /// What one thread has done since the last report.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Account {
     loads: u64,
     timings: Timings,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::availability::Availability;
-use crate::counters::{CounterReading, CountersUnavailable, ThreadCounters, probe};
+use crate::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Plan, Watched, probe};
 use crate::cpu_time::current_thread_id;
 use crate::host::Host;
 use crate::sensor::{Reader, Scope, Sensor};
@@ -22,7 +22,7 @@ impl Sensor for HardwareCounters {
     }
 
     fn scopes(&self) -> &'static [Scope] {
-        &[Scope::Thread]
+        &[Scope::Thread, Scope::ProcessTree, Scope::ControlGroup]
     }
 
     fn probe(&self, host: &Host) -> Availability {
@@ -30,10 +30,11 @@ impl Sensor for HardwareCounters {
     }
 
     fn reader(&self, _host: &Host) -> Reader {
-        let counters = ThreadCounters::open(&[current_thread_id()]);
+        let watched = Watched::Threads(vec![current_thread_id()]);
+        let counters = Plan::of_machine().and_then(|plan| CounterSet::open(&plan, &watched));
         let mut counters = counters.and_then(|mut counters| counters.enable().map(|()| counters)).ok();
         Box::new(move || {
-            black_box(counters.as_mut().map(ThreadCounters::read));
+            black_box(counters.as_mut().map(CounterSet::read));
         })
     }
 }
@@ -49,8 +50,8 @@ pub(super) fn counting(host: &Host) -> Availability {
 /// Opening counters says little: virtual ones may open and stand still, so what counts is that cycles were counted.
 fn judge(counted: &Result<CounterReading, CountersUnavailable>) -> Availability {
     match counted {
-        Ok(reading) if reading.cycles.is_some() => {
-            let covered = format!("they count; coverage {:.0} %", reading.coverage * 100.0);
+        Ok(reading) if reading.figure(Event::Cycles).is_some() => {
+            let covered = format!("they count; coverage {:.0} %", reading.coverage() * 100.0);
             let notes = reading.notes.iter().map(|note| format!("; {note}"));
             Availability::yes(std::iter::once(covered).chain(notes).collect::<String>())
         }
@@ -62,13 +63,14 @@ fn judge(counted: &Result<CounterReading, CountersUnavailable>) -> Availability 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::reading::tests::reading_of;
 
     #[test]
     fn counters_that_stand_still_are_not_available() {
         let note = "the counters open but stand still".to_owned();
-        let still = judge(&Ok(CounterReading { coverage: 1.0, notes: vec![note], ..CounterReading::default() }));
+        let still = judge(&Ok(CounterReading { notes: vec![note], ..CounterReading::default() }));
         assert!(!still.available && still.reason.contains("stand still"), "{still:?}");
-        let counting = judge(&Ok(CounterReading { cycles: Some(5), coverage: 0.5, ..CounterReading::default() }));
+        let counting = judge(&Ok(reading_of(&[(50, 50, &[("cycles", 5)]), (50, 50, &[])])));
         assert_eq!(counting, Availability::yes("they count; coverage 50 %"));
         let none = judge(&Err(CountersUnavailable::NoThreads { asked: 1 }));
         assert!(!none.available && none.reason.contains("none of the 1 threads"), "{none:?}");

@@ -1,6 +1,7 @@
 //! Whether time can be split by what a core waits for.
 
 use crate::availability::Availability;
+use crate::counters::probe;
 use crate::host::Host;
 use crate::sensor::{Reader, Scope, Sensor, hardware_counters};
 
@@ -22,8 +23,17 @@ impl Sensor for TopDown {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        // It is made of them.
-        hardware_counters::counting(host)
+        let counting = hardware_counters::counting(host);
+        if !counting.available {
+            return counting;
+        }
+        match probe().map_err(|why| why.to_string()).and_then(|reading| reading.top_down()) {
+            Ok(split) if split.approximate => {
+                Availability::yes(format!("{} by {}, approximate", split.family, split.method))
+            }
+            Ok(split) => Availability::yes(format!("{} by {}", split.family, split.method)),
+            Err(why) => Availability::no(why, None),
+        }
     }
 
     fn reader(&self, host: &Host) -> Reader {

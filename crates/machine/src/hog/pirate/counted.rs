@@ -1,35 +1,35 @@
 //! The pirate's own misses by hardware counters, where there are any.
 
 use super::split::MissShare;
-use crate::counters::ThreadCounters;
+use crate::counters::{CounterSet, Event, Plan, Watched};
 use crate::cpu_time::current_thread_id;
 
 /// What is doubted of a count in any case: loads that are not of the sweep, speculation.
 const DOUBT: f64 = 0.02;
 
 /// Counters of one thread.
-#[derive(Debug)]
 pub struct MissCounter {
-    counters: ThreadCounters,
+    counters: CounterSet,
     before: u64,
 }
 
 impl MissCounter {
     /// Of the calling thread; `None` if this machine has no such counters or does not let us use them.
     pub fn of_this_thread() -> Option<MissCounter> {
-        let mut counters = ThreadCounters::open(&[current_thread_id()]).ok()?;
+        // Never rotated: misses of the last level are in the first group.
+        let plan = Plan::of_machine().ok()?;
+        let mut counters = CounterSet::open(&plan, &Watched::Threads(vec![current_thread_id()])).ok()?;
         counters.enable().ok()?;
-        counters.read().llc_misses?;
         Some(MissCounter { counters, before: 0 })
     }
 
     /// Last level misses since the last call, and the share of time in which they were counted. `None` if they were not.
     pub fn misses(&mut self) -> Option<(u64, f64)> {
         let reading = self.counters.read();
-        let now = reading.llc_misses?;
-        let misses = now.saturating_sub(self.before);
-        self.before = now;
-        Some((misses, reading.coverage))
+        let now = reading.figure(Event::LlcMisses)?;
+        let misses = now.count.saturating_sub(self.before);
+        self.before = now.count;
+        Some((misses, now.coverage))
     }
 }
 
