@@ -6,7 +6,7 @@
 //! be limited, [`describe`] puts it all in words. Measurements: [`cpu_time`] is what threads and this process have used,
 //! [`process_tree`] where the time of any process and its descendants goes, [`counters`] are hardware events, [`device`]
 //! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
-//! [`resctrl_monitor`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
+//! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one.
 
@@ -30,7 +30,6 @@ pub mod pressure;
 pub mod process_tree;
 pub mod processor_time;
 pub mod resctrl;
-pub mod resctrl_monitor;
 pub mod sensor;
 pub mod space;
 pub mod top_down;

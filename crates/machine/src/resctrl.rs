@@ -16,7 +16,7 @@ mod absent;
 mod bandwidth;
 mod cache;
 mod capabilities;
-mod conflict;
+pub(crate) mod conflict;
 mod files;
 mod group;
 mod schemata;

@@ -48,9 +48,13 @@ pub trait Sensor: Sync {
     fn scopes(&self) -> &'static [Scope];
     /// Whether it works on `host`.
     fn probe(&self, host: &Host) -> Availability;
-    /// Takes one reading and throws it away, so that its cost can be measured. What must be opened for it is opened.
-    fn read_once(&self, host: &Host);
+    /// Opens what readings need. Each call of what is returned takes one reading and throws it away, so that the cost of a
+    /// reading can be measured.
+    fn reader(&self, host: &Host) -> Reader;
 }
+
+/// Takes a reading.
+pub type Reader = Box<dyn FnMut()>;
 
 /// Every sensor, in the order in which they are told.
 pub static SENSORS: &[&dyn Sensor] = &[
@@ -111,12 +115,13 @@ const COST_TIME_MAX: Duration = Duration::from_millis(30);
 
 /// The median time of a reading. A first one, which finds caches cold, is not counted.
 fn cost(sensor: &dyn Sensor, host: &Host) -> Duration {
-    sensor.read_once(host);
+    let mut read = sensor.reader(host);
+    read();
     let began = Instant::now();
     let mut times = Vec::with_capacity(COST_READINGS);
     while times.len() < COST_READINGS && (times.is_empty() || began.elapsed() < COST_TIME_MAX) {
         let reading = Instant::now();
-        sensor.read_once(host);
+        read();
         times.push(reading.elapsed());
     }
     times.sort();

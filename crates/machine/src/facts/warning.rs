@@ -1,16 +1,10 @@
 //! What disturbs or falsifies measurements on a host.
 
-use std::collections::BTreeSet;
-
 use crate::cgroup::Cgroups;
 use crate::facts::guest;
 use crate::host::Host;
 use crate::processor_time::{ProcessorTicks, stolen_note};
-
-/// Programs that write the registers by which the kernel counts and shares out caches. They and the kernel do not know of
-/// each other, so that both read nonsense (intel-cmt-cat, "Software Compatibility"). Each also has variants with a name
-/// behind a `-` or `.`: `pcm-memory`, `pcm.x`, `pqos-msr`.
-const REGISTER_TOOLS: [&str; 3] = ["pcm", "pqos", "rdtset"];
+use crate::resctrl::conflict;
 
 /// Every warning, with its remedy.
 pub(super) fn read(host: &Host, cgroups: &Cgroups) -> Vec<String> {
@@ -26,23 +20,9 @@ fn quota(cgroups: &Cgroups) -> Option<String> {
 }
 
 fn tools(host: &Host) -> Option<String> {
-    let is_tool = |name: &String| {
-        let named =
-            |tool: &&str| name.strip_prefix(*tool).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']));
-        REGISTER_TOOLS.iter().any(|tool| named(&tool))
-    };
-    let processes = host.names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
-    let names = processes.filter_map(|id| host.text(format!("/proc/{id}/comm"))).filter(is_tool);
-    let running: BTreeSet<String> = names.collect();
-    if running.is_empty() {
-        return None;
-    }
-    let running: Vec<String> = running.into_iter().collect();
-    Some(format!(
-        "{} runs: it may use the processor's counters and cache controls past the kernel, so that hardware counters and \
-         resctrl are not to be trusted; stop it",
-        running.join(", ")
-    ))
+    let rival = conflict::rival(host)?;
+    let remedy = rival.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+    Some(format!("{}, so that hardware counters and cache controls are not to be trusted{remedy}", rival.reason))
 }
 
 fn stolen(host: &Host) -> Option<String> {
@@ -66,8 +46,8 @@ mod tests {
         };
         check(&[], &[]);
         let tool = |name| [("/proc/7/comm", name), ("/proc/8/comm", "postgres\n"), ("/proc/sys/comm", "pcm\n")];
-        check(&tool("pqos\n"), &["pqos runs"]);
-        check(&tool("pcm-memory.x\n"), &["pcm-memory.x runs"]);
+        check(&tool("pqos\n"), &["pqos (process 7) sets the same registers"]);
+        check(&tool("pcm-memory.x\n"), &["; stop pcm-memory.x"]);
         check(&tool("pcmanfm\n"), &[]);
         let guest = ("/sys/hypervisor/type", "xen\n");
         check(&[guest, ("/proc/stat", "cpu  10 0 10 70 0 0 0 10 0 0\n")], &["took 10.0 %"]);

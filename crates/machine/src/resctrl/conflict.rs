@@ -5,7 +5,7 @@ use super::absent::Absent;
 use crate::host::Host;
 
 /// The reason not to start, if such a program runs.
-pub(super) fn rival(host: &Host) -> Option<Absent> {
+pub(crate) fn rival(host: &Host) -> Option<Absent> {
     let processes = host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     processes.into_iter().find_map(|process| {
         let name = host.text(format!("/proc/{process}/comm"))?;

@@ -7,7 +7,7 @@ use crate::cpu_time::current_thread_id;
 use crate::host::Host;
 use crate::process_tree::DelayAccounting;
 use crate::process_tree::stat::Stat;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Waiting for block I/O, by the kernel's delay accounting.
 #[derive(Debug)]
@@ -30,7 +30,10 @@ impl Sensor for BlockIoDelay {
         DelayAccounting::read(host).availability()
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(Stat::read(host, format!("/proc/self/task/{}/stat", current_thread_id())));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(Stat::read(&host, format!("/proc/self/task/{}/stat", current_thread_id())));
+        })
     }
 }

@@ -6,7 +6,7 @@ use crate::availability::Availability;
 use crate::cgroup::Cgroups;
 use crate::group_use::GroupSample;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Memory, processor time, throttling and disk traffic of a control group.
 #[derive(Debug)]
@@ -43,7 +43,10 @@ impl Sensor for ControlGroupFigures {
         Availability::yes(format!("cgroup version {version}: {}{lacks}", there.join(", ")))
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(GroupSample::read(host, &Cgroups::read(host)));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(GroupSample::read(&host, &Cgroups::read(&host)));
+        })
     }
 }

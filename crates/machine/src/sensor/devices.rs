@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::availability::Availability;
 use crate::device::DeviceSample;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// How busy disks and processors are.
 #[derive(Debug)]
@@ -45,8 +45,11 @@ impl Sensor for Devices {
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(DeviceSample::read_from(host));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(DeviceSample::read_from(&host));
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::availability::Availability;
 use crate::frequency::Frequencies;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// How fast cores run.
 #[derive(Debug)]
@@ -31,7 +31,10 @@ impl Sensor for CoreFrequencies {
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(Frequencies::read(host).is_ok());
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(Frequencies::read(&host).is_ok());
+        })
     }
 }

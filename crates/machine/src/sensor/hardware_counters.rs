@@ -6,7 +6,7 @@ use crate::availability::Availability;
 use crate::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Plan, Watched, probe};
 use crate::cpu_time::current_thread_id;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Cycles, instructions and misses of threads, by `perf_event_open`.
 #[derive(Debug)]
@@ -29,14 +29,13 @@ impl Sensor for HardwareCounters {
         counting(host)
     }
 
-    fn read_once(&self, _host: &Host) {
+    fn reader(&self, _host: &Host) -> Reader {
         let watched = Watched::Threads(vec![current_thread_id()]);
-        if let Ok(plan) = Plan::of_machine()
-            && let Ok(mut counters) = CounterSet::open(&plan, &watched)
-            && counters.enable().is_ok()
-        {
-            black_box(counters.read());
-        }
+        let counters = Plan::of_machine().and_then(|plan| CounterSet::open(&plan, &watched));
+        let mut counters = counters.and_then(|mut counters| counters.enable().map(|()| counters)).ok();
+        Box::new(move || {
+            black_box(counters.as_mut().map(CounterSet::read));
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::pressure::PressureSample;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Time in which somebody, or everybody, waited for a resource.
 #[derive(Debug)]
@@ -37,7 +37,10 @@ impl Sensor for PressureStalls {
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(PressureSample::read(host));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(PressureSample::read(&host));
+        })
     }
 }

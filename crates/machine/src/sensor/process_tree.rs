@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::process_tree::TreeSample;
-use crate::sensor::{Scope, Sensor, thread_times};
+use crate::sensor::{Reader, Scope, Sensor, thread_times};
 
 /// Running, waiting and sleeping of all threads of a process and its descendants.
 #[derive(Debug)]
@@ -37,8 +37,11 @@ impl Sensor for ProcessTreeTimes {
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(own_tree(host));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(own_tree(&host));
+        })
     }
 }
 

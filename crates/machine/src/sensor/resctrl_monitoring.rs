@@ -3,11 +3,9 @@
 use std::hint::black_box;
 
 use crate::availability::Availability;
-use crate::facts::guest;
-use crate::facts::processor::Identity;
 use crate::host::Host;
-use crate::resctrl_monitor::{MonitorSample, mounted};
-use crate::sensor::{Scope, Sensor};
+use crate::resctrl::{Absent, Resctrl, Traffic};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Cache occupancy and memory traffic by resctrl groups.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ impl Sensor for ResctrlMonitoring {
     }
 
     fn figures(&self) -> &'static str {
-        "last-level cache held (bytes), memory traffic (MB/s)"
+        "last-level cache held, memory traffic (bytes)"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -30,39 +28,32 @@ impl Sensor for ResctrlMonitoring {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        let identity = Identity::read(host);
-        // Arm has no flag for it (MPAM); there the kernel alone decides.
-        let is_x86 = ["AuthenticAMD", "GenuineIntel", "HygonGenuine"].contains(&identity.vendor.as_str());
-        if is_x86 && !FLAGS.iter().any(|flag| identity.flags.contains(*flag)) {
-            return match guest::hypervisor(host) {
-                Some(_) => Availability::no(
-                    "the processor of this guest does not have it (no cqm flags)",
-                    Some("run on bare metal whose processor has it (Intel RDT, AMD QoS); guests rarely see it"),
-                ),
-                None => Availability::no("the processor does not have it (no cqm flags)", None),
-            };
-        }
-        let file_systems = host.text("/proc/filesystems").unwrap_or_default();
-        if !file_systems.split_whitespace().any(|word| word == "resctrl") {
-            let remedy = "a kernel with CONFIG_X86_CPU_RESCTRL, not booted with rdt=!cmt,!mbmtotal,!mbmlocal";
-            return Availability::no("the kernel has no resctrl file system", Some(remedy));
-        }
-        let Some(root) = mounted(host) else {
-            let remedy = "as root: mount -t resctrl resctrl /sys/fs/resctrl";
-            return Availability::no("resctrl is not mounted", Some(remedy));
+        let resctrl = match Resctrl::open(host) {
+            Ok(resctrl) => resctrl,
+            Err(absent) => return absent.availability(),
         };
-        let events = host.text(root.join("info/L3_MON/mon_features")).unwrap_or_default();
-        let groups: Option<u64> = host.value(root.join("info/L3_MON/num_rmids"));
-        match (MonitorSample::read(host, &root).is_empty(), groups) {
-            (true, _) => Availability::no("resctrl is mounted without monitoring data (mon_data)", None),
-            (false, None) => Availability::yes(events.replace('\n', ", ")),
-            (false, Some(groups)) => Availability::yes(format!("{} in {groups} groups", events.replace('\n', ", "))),
+        let Some(monitoring) = &resctrl.capabilities().monitoring else {
+            let otherwise = "resctrl is mounted and counts nothing (no info/L3_MON)";
+            return Absent::missing(host, &FLAGS, "cmt", otherwise).availability();
+        };
+        let counted = [
+            (monitoring.occupancy, "cache occupancy"),
+            (monitoring.total_bytes, "all memory traffic"),
+            (monitoring.local_bytes, "traffic of the own domain"),
+        ];
+        let counted: Vec<&str> = counted.iter().filter(|(is_counted, _)| *is_counted).map(|(_, name)| *name).collect();
+        match counted.as_slice() {
+            [] => Availability::no("resctrl is mounted and counts nothing that is known here", None),
+            counted => Availability::yes(format!("{} of {} groups", counted.join(", "), monitoring.groups_max)),
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        if let Some(root) = mounted(host) {
-            black_box(MonitorSample::read(host, &root));
-        }
+    fn reader(&self, host: &Host) -> Reader {
+        let group = Resctrl::open(host).ok().map(|resctrl| resctrl.default_group());
+        Box::new(move || {
+            if let Some(group) = &group {
+                black_box((group.occupancy().is_ok(), group.memory_bytes(Traffic::Total).is_ok()));
+            }
+        })
     }
 }

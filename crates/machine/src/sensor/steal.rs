@@ -6,7 +6,7 @@ use crate::availability::Availability;
 use crate::facts::guest;
 use crate::host::Host;
 use crate::processor_time::ProcessorTicks;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Time in which a core wanted to run and its host ran something else.
 #[derive(Debug)]
@@ -39,8 +39,11 @@ impl Sensor for Steal {
         })
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(ProcessorTicks::read(host));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(ProcessorTicks::read(&host));
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::availability::Availability;
 use crate::cpu_time::thread_times_on;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor};
+use crate::sensor::{Reader, Scope, Sensor};
 
 /// Time on a core and waiting for one, by `schedstat`.
 #[derive(Debug)]
@@ -36,8 +36,11 @@ impl Sensor for ThreadSchedulingTimes {
         }
     }
 
-    fn read_once(&self, host: &Host) {
-        black_box(thread_times_on(host, std::process::id() as i32));
+    fn reader(&self, host: &Host) -> Reader {
+        let host = host.clone();
+        Box::new(move || {
+            black_box(thread_times_on(&host, std::process::id() as i32));
+        })
     }
 }
 

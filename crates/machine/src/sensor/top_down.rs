@@ -1,8 +1,9 @@
 //! Whether time can be split by what a core waits for.
 
 use crate::availability::Availability;
+use crate::counters::probe;
 use crate::host::Host;
-use crate::sensor::{Scope, Sensor, hardware_counters};
+use crate::sensor::{Reader, Scope, Sensor, hardware_counters};
 
 /// Where the slots of a core's pipeline went, by families of hardware counters.
 #[derive(Debug)]
@@ -22,11 +23,20 @@ impl Sensor for TopDown {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        // It is made of them.
-        hardware_counters::counting(host)
+        let counting = hardware_counters::counting(host);
+        if !counting.available {
+            return counting;
+        }
+        match probe().map_err(|why| why.to_string()).and_then(|reading| reading.top_down()) {
+            Ok(split) if split.approximate => {
+                Availability::yes(format!("{} by {}, approximate", split.family, split.method))
+            }
+            Ok(split) => Availability::yes(format!("{} by {}", split.family, split.method)),
+            Err(why) => Availability::no(why, None),
+        }
     }
 
-    fn read_once(&self, host: &Host) {
-        hardware_counters::HardwareCounters.read_once(host);
+    fn reader(&self, host: &Host) -> Reader {
+        hardware_counters::HardwareCounters.reader(host)
     }
 }
