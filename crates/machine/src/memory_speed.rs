@@ -11,6 +11,7 @@
 pub mod bandwidth;
 pub mod buffer;
 pub mod caches;
+pub mod capacity;
 pub mod chase;
 pub mod figure;
 pub mod kept;
@@ -92,6 +93,9 @@ pub struct MemorySpeed {
     pub curve: Vec<CurvePoint>,
     /// Latency of each level, as far as the curve tells.
     pub levels: Vec<LevelLatency>,
+    /// How much of the last level cache one core really had, bytes: between the last working set that fits and the first
+    /// that thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
+    pub llc_seen_bytes: Option<[u64; 2]>,
     /// Latency of memory while other cores read from it, by traffic.
     pub loaded: Vec<LoadedPoint>,
     /// How long measuring took, seconds.

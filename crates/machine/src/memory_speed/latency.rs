@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buffer::{Buffer, LINE};
 use super::caches::CacheSizes;
+use super::capacity;
 use super::chase::{follow, link};
 use super::figure::Figure;
 
@@ -21,6 +22,9 @@ const WARM_LOADS_MAX: usize = 1 << 20;
 
 /// Times the last level from which a random chase is taken to come from memory: at four, one load in four may still hit.
 const DRAM_TIMES_MIN: u64 = 4;
+
+/// Times the second level at which the last level is read.
+const LLC_TIMES: f64 = 3.0;
 
 /// Latency at one working set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,7 +104,8 @@ pub fn round(buffer: &Buffer, at: &mut usize, time: Duration) -> f64 {
     }
 }
 
-fn time_on_core() -> Duration {
+/// Time that the calling thread has been on a core.
+pub(crate) fn time_on_core() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
@@ -111,10 +116,23 @@ pub fn measure(buffer: &mut Buffer, bytes: usize, rounds: usize, time: Duration)
     Some(CurvePoint { bytes, latency: Figure::of("ns", &all)? })
 }
 
+/// How much of the last level one core really had, bytes: between the last working set that fits and the first that
+/// thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
+pub fn llc_seen(curve: &[CurvePoint], levels: &[LevelLatency]) -> Option<[u64; 2]> {
+    let of = |wanted: Level| levels.iter().find(|level| level.level == wanted);
+    let (llc, dram) = (of(Level::Llc)?, of(Level::Dram)?);
+    let hit_and_miss = [llc.latency.median, dram.latency.median];
+    let beyond = curve.iter().filter(|point| point.bytes >= llc.bytes);
+    let points = beyond.map(|point| (point.bytes as f64, capacity::missed(point.latency.median, hit_and_miss)));
+    let found = capacity::is_clear(hit_and_miss).then(|| capacity::capacity(points)).flatten()?;
+    Some(found.map(|bytes| bytes as u64))
+}
+
 /// What the curve says of each level, and why it does not say more.
 ///
 /// A level is read where the working set is well above the level below, and well below its own size: at the point nearest to
-/// the geometric mean of the two. Memory is read at the largest working set, if that is large enough.
+/// the geometric mean of the two. The last level is read no farther up than at three times the level below, because others
+/// may leave little of it. Memory is read at the largest working set, if that is large enough.
 pub fn levels(curve: &[CurvePoint], caches: &CacheSizes) -> (Vec<LevelLatency>, Vec<String>) {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     let bounds = [(Level::L1, caches.l1), (Level::L2, caches.l2), (Level::Llc, caches.llc)];
@@ -127,7 +145,8 @@ pub fn levels(curve: &[CurvePoint], caches: &CacheSizes) -> (Vec<LevelLatency>, 
             ));
             continue;
         };
-        let middle = (below as f64 * size as f64).sqrt();
+        let mean = (below as f64 * size as f64).sqrt();
+        let middle = if level == Level::Llc { mean.min(below as f64 * LLC_TIMES) } else { mean };
         let distance = |point: &CurvePoint| (point.bytes as f64 / middle).log2().abs();
         let inside = curve
             .iter()
@@ -181,8 +200,24 @@ mod tests {
             let told: Vec<_> = levels.iter().map(|level| (level.level, level.latency.median)).collect();
             assert_eq!(told, [(Level::L1, 1.0), (Level::L2, 4.0), (Level::Llc, 15.0), (Level::Dram, 110.0)]);
             assert!(notes.is_empty(), "{notes:?}");
-            assert!((4 << 20..=8 << 20).contains(&levels[2].bytes), "{}", levels[2].bytes);
+            assert!((2 << 20..=4 << 20).contains(&levels[2].bytes), "{}", levels[2].bytes);
         }
+    }
+
+    #[test]
+    fn what_is_seen_of_the_last_level() {
+        let whole = curve(256 << 20, 1);
+        let (levels, _) = levels(&whole, &CACHES);
+        assert_eq!(llc_seen(&whole, &levels), Some([32 << 20, 64 << 20]));
+        // A guest that is given a quarter of what it is told.
+        let step = |point: &CurvePoint| {
+            let slow = point.bytes > 8 << 20;
+            let latency = if slow { Figure::of("ns", &[110.0]).unwrap() } else { point.latency.clone() };
+            CurvePoint { bytes: point.bytes, latency }
+        };
+        let part: Vec<CurvePoint> = whole.iter().map(step).collect();
+        assert_eq!(llc_seen(&part, &levels), Some([8 << 20, 16 << 20]));
+        assert_eq!(llc_seen(&part, &levels[..2]), None);
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub(super) fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) ->
         bandwidth: Vec::new(),
         curve: Vec::new(),
         levels: Vec::new(),
+        llc_seen_bytes: None,
         loaded: Vec::new(),
         took_s: 0.0,
         notes: Vec::new(),
@@ -172,6 +173,7 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
     match result {
         Ok(Curve { points, huge_share, times }) => {
             let (levels, notes) = latency::levels(&points, &options.caches);
+            speed.llc_seen_bytes = latency::llc_seen(&points, &levels);
             (speed.curve, speed.levels, speed.huge_page_share) = (points, levels, huge_share);
             speed.notes.extend(notes);
             speed.notes.extend(times.and_then(waiting));
@@ -199,6 +201,17 @@ fn add_notes(options: &Options, speed: &mut MemorySpeed) {
         speed.notes.push(format!(
             "this is a guest ({host}): other guests, unseen from here, may share its last level cache and its memory \
              bandwidth, so that figures of both are what they left"
+        ));
+    }
+    if let (Some(told), Some([low, high])) = (options.caches.llc, speed.llc_seen_bytes)
+        && high <= told
+    {
+        speed.notes.push(format!(
+            "the kernel tells of a last level cache of {} MiB, and a core has {} to {} MiB of it: the rest is taken or kept \
+             from it by others",
+            told >> 20,
+            low >> 20,
+            high >> 20
         ));
     }
     match speed.huge_page_share {

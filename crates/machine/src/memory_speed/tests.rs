@@ -20,6 +20,7 @@ pub(crate) fn example() -> MemorySpeed {
         }],
         curve: vec![CurvePoint { bytes: 4096, latency: figure("ns", 1.5) }],
         levels: vec![level(Level::L1, 16 << 10, 1.5), level(Level::L2, 256 << 10, 4.0)],
+        llc_seen_bytes: Some([4 << 20, 8 << 20]),
         loaded: vec![LoadedPoint { traffic_gb_s: 10.0, latency: figure("ns", 150.0) }],
         took_s: 3.5,
         notes: vec!["an example".to_owned()],

@@ -2,7 +2,9 @@
 //! what a pirate on another core holds, k, are together more than the cache that both share, C: at k = C - W.
 //!
 //! C itself is measured, by the same chase alone with growing working sets: the size that the kernel tells is not what a
-//! guest has, whose last level cache other guests use too. It comes out as an interval, and so does the expected knee.
+//! guest has, whose last level cache other guests use too. It comes out as an interval, and so does the expected knee. Who
+//! has what of a shared cache is decided by who touches it more often, so that C is the chase's: a pirate, who is faster, may
+//! hold more.
 
 mod measure;
 
@@ -10,13 +12,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory_speed::capacity::MISSING;
 pub use measure::validate;
-
-/// From this share of misses on a chase counts as missing. Below lie the few conflicts of a cache that is nearly full.
-const MISSING: f64 = 0.15;
-
-/// From this share on a chase counts as thrashing: the working set is larger than the cache for sure.
-const THRASHING: f64 = 0.5;
 
 /// What the chase showed beside a pirate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,9 +51,9 @@ pub struct Validation {
     pub cores: [usize; 2],
     /// The distance between two sizes, MiB.
     pub step_mib: f64,
-    /// Time of a load that hits the last level and of one that misses it, ns.
+    /// Time of a load of the chase that hits the last level and of one that misses it, ns; several are under way at a time.
     pub hit_and_miss_ns: [f64; 2],
-    /// The chase alone by working set.
+    /// The chase alone by working set; sizes rise coarsely, then again in steps around the capacity.
     pub alone: Vec<AlonePoint>,
     /// The cache that the chase had, its second level included where that comes on top, MiB: between the last working set
     /// that fits and the first that thrashes. `None` if no knee was seen, and the notes say so.
@@ -69,36 +66,19 @@ pub struct Validation {
     pub knee_expected_mib: Option<[f64; 2]>,
     /// The first strength at which it did, MiB; `None` if it did at none.
     pub knee_found_mib: Option<f64>,
+    /// The first strength at which it was the pirate that lost, by its own account, MiB; `None` if it was at none. Whoever
+    /// touches its lines less often loses: a pirate does beside a small and fast working set.
+    pub pirate_lost_mib: Option<f64>,
+    /// Whether the two cores were seen to share a cache: the chase began to miss beside the pirate; or not: together they
+    /// held clearly more than the chase alone could. Guests are told of sharing that is not there. `None` if neither was
+    /// seen.
+    pub is_shared: Option<bool>,
     /// Whether what was found is no farther than a step from what was expected; `None` if there is nothing to compare.
     pub within_one_step: Option<bool>,
     /// Whether this may be judged: the cache is ours alone. If not, it shows what there was to see, and proves nothing.
     pub is_judged: bool,
     /// What the reader must know.
     pub notes: Vec<String>,
-}
-
-/// Loads that hit must be faster than those that miss by this factor, or the smallest working set did not fit either.
-const HIT_TIMES: f64 = 2.0;
-
-/// Whether what was taken for hits and for misses can be told apart.
-pub fn is_clear([hit_ns, miss_ns]: [f64; 2]) -> bool {
-    miss_ns >= hit_ns * HIT_TIMES
-}
-
-/// The share of loads that missed, by their time.
-pub fn missed(chase_ns: f64, [hit_ns, miss_ns]: [f64; 2]) -> f64 {
-    if miss_ns <= hit_ns {
-        return 0.0;
-    }
-    ((chase_ns - hit_ns) / (miss_ns - hit_ns)).clamp(0.0, 1.0)
-}
-
-/// The capacity that a chase alone had: from the last working set before it misses to the first that thrashes. `None` if it
-/// misses everywhere, or nowhere.
-pub fn capacity(alone: &[AlonePoint]) -> Option<[f64; 2]> {
-    let fits = alone.iter().take_while(|point| point.missed < MISSING).last()?;
-    let thrashes = alone.iter().find(|point| point.mib > fits.mib && point.missed >= THRASHING)?;
-    Some([fits.mib, thrashes.mib])
 }
 
 /// The least share of a chase through `working_set` that must miss when `held` of `capacity` is taken: what does not fit.
@@ -118,6 +98,20 @@ pub fn knee_found(points: &[ValidationPoint]) -> Option<f64> {
     Some(points[place].wanted_mib)
 }
 
+/// The first strength that the pirate did not hold, by its own account.
+pub fn pirate_lost(points: &[ValidationPoint]) -> Option<f64> {
+    const HELD_MIN: f64 = 0.9;
+    let lost = |point: &&ValidationPoint| point.held_mib.is_some_and(|held| held < point.wanted_mib * HELD_MIN);
+    points.iter().find(lost).map(|point| point.wanted_mib)
+}
+
+/// The most that chase and pirate held together while the chase did not miss, by the lower bound of what the pirate held.
+pub fn held_together(points: &[ValidationPoint], working_set: f64) -> Option<f64> {
+    let keeps = points.iter().filter(|point| point.missed < MISSING);
+    let together = keeps.filter_map(|point| Some(point.held_interval_mib?[0] + working_set));
+    together.max_by(f64::total_cmp)
+}
+
 /// Whether a knee lies within an interval widened by a step on either side.
 pub fn is_within(found: f64, expected: [f64; 2], step: f64) -> bool {
     // A thousandth for sums of steps that are not exact.
@@ -129,6 +123,7 @@ impl Validation {
     /// Draws the conclusions from what was measured.
     fn conclude(&mut self) {
         let (Some(capacity), Some(working_set)) = (self.capacity_mib, self.working_set_mib) else { return };
+        self.within_one_step = None;
         let middle = f64::midpoint(capacity[0], capacity[1]);
         for point in &mut self.points {
             point.predicted = predicted(working_set, point.wanted_mib, middle);
@@ -136,6 +131,16 @@ impl Validation {
         let expected = knee_expected(capacity, working_set);
         self.knee_expected_mib = Some(expected);
         self.knee_found_mib = knee_found(&self.points);
+        self.pirate_lost_mib = pirate_lost(&self.points);
+        // Two steps: the capacity is known to about one, and who holds what moves a little.
+        let most = capacity[1] + 2.0 * self.step_mib;
+        let together = held_together(&self.points, working_set);
+        if together.is_some_and(|together| together > most) {
+            self.is_shared = Some(false);
+            self.is_judged = false;
+            return;
+        }
+        self.is_shared = self.knee_found_mib.map(|_| true);
         // A pirate that was never strong enough for the chase to miss is no knee, and is compared as beyond all of them.
         let last = self.points.last().map(|point| point.wanted_mib + self.step_mib);
         self.within_one_step = self.knee_found_mib.or(last).map(|found| is_within(found, expected, self.step_mib));
@@ -168,8 +173,23 @@ impl fmt::Display for Validation {
         }
         if let Some([low, high]) = self.knee_expected_mib {
             let found = self.knee_found_mib.map_or_else(|| "none".to_owned(), |found| format!("{found:.1} MiB"));
-            let within = if self.within_one_step == Some(true) { "within a step" } else { "farther than a step" };
+            let within = match self.within_one_step {
+                Some(true) => "within a step",
+                Some(false) => "farther than a step",
+                None => "no comparison",
+            };
             writeln!(out, "begins to miss at: expected {low:.1} to {high:.1} MiB, found {found}: {within}")?;
+        }
+        if let Some(lost) = self.pirate_lost_mib {
+            writeln!(out, "the pirate itself did not hold what it was to from {lost:.1} MiB on, by its own account")?;
+        }
+        if self.is_shared == Some(false) {
+            let together = self.working_set_mib.and_then(|own| held_together(&self.points, own)).unwrap_or(f64::NAN);
+            writeln!(
+                out,
+                "together they held {together:.1} MiB, more than the chase alone could: the cores do not share a last level \
+                 cache, whatever the kernel tells"
+            )?;
         }
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
@@ -181,6 +201,7 @@ impl fmt::Display for Validation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_speed::capacity::{capacity, missed};
     use crate::memory_speed::chase::Scatter;
 
     /// A machine with a cache of `capacity` MiB: latencies with noise of some percent.
@@ -219,6 +240,8 @@ mod tests {
             points,
             knee_expected_mib: None,
             knee_found_mib: None,
+            pirate_lost_mib: None,
+            is_shared: None,
             within_one_step: None,
             is_judged: true,
             notes: Vec::new(),
@@ -228,7 +251,7 @@ mod tests {
     }
 
     fn capacity_of(alone: &[AlonePoint]) -> Option<[f64; 2]> {
-        super::capacity(alone)
+        capacity(alone.iter().map(|point| (point.mib, point.missed)))
     }
 
     #[test]
@@ -249,17 +272,6 @@ mod tests {
     }
 
     #[test]
-    fn shares_by_time() {
-        let check = |ns, expect: f64| assert!((missed(ns, [15.0, 115.0]) - expect).abs() < 1e-9, "{ns}");
-        check(10.0, 0.0);
-        check(15.0, 0.0);
-        check(65.0, 0.5);
-        check(400.0, 1.0);
-        assert_eq!(missed(50.0, [100.0, 90.0]), 0.0);
-        assert!(is_clear([15.0, 110.0]) && !is_clear([126.7, 181.7]));
-    }
-
-    #[test]
     fn arithmetic() {
         assert_eq!(predicted(16.0, 16.0, 32.0), 0.0);
         assert_eq!(predicted(16.0, 24.0, 32.0), 0.5);
@@ -271,19 +283,34 @@ mod tests {
     }
 
     #[test]
-    fn capacities() {
-        let check = |missed: &[f64], expect: Option<[f64; 2]>| {
-            let alone: Vec<AlonePoint> = (1..)
-                .zip(missed)
-                .map(|(step, missed)| AlonePoint { mib: f64::from(step) * 4.0, chase_ns: 0.0, missed: *missed })
-                .collect();
-            assert_eq!(super::capacity(&alone), expect, "{missed:?}");
-        };
-        check(&[0.0, 0.0, 0.9, 1.0], Some([8.0, 12.0]));
-        check(&[0.0, 0.1, 0.3, 0.6], Some([8.0, 16.0]));
-        check(&[0.9, 1.0], None);
-        check(&[0.0, 0.0], None);
-        check(&[], None);
+    fn a_pirate_that_loses_is_told() {
+        let mut validation = machine(32.0, 1.0, 5);
+        assert_eq!(validation.pirate_lost_mib, None);
+        for point in &mut validation.points {
+            point.held_mib = Some(point.wanted_mib.min(12.0));
+        }
+        validation.conclude();
+        assert_eq!(validation.pirate_lost_mib, Some(16.0), "{validation}");
+    }
+
+    /// Two cores of a guest that the hypervisor runs beside different caches.
+    #[test]
+    fn cores_that_share_no_cache_are_found_out() {
+        let mut validation = machine(32.0, 0.0, 6);
+        for point in &mut validation.points {
+            point.held_mib = Some(point.wanted_mib);
+            point.held_interval_mib = Some([point.wanted_mib * 0.99, point.wanted_mib]);
+        }
+        validation.points.push(ValidationPoint {
+            wanted_mib: 32.0,
+            held_mib: Some(32.0),
+            held_interval_mib: Some([31.0, 32.0]),
+            ..validation.points[1].clone()
+        });
+        validation.conclude();
+        assert_eq!(validation.is_shared, Some(false), "{validation}");
+        assert!(!validation.is_judged && validation.to_string().contains("do not share"), "{validation}");
+        assert_eq!(machine(32.0, 1.0, 6).is_shared, Some(true));
     }
 
     #[test]
