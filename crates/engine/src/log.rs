@@ -3,7 +3,7 @@
 //! # What is in it
 //! At its commit a transaction's changes become one *unit*: redo records in the order of the changes and a commit record as
 //! the last ([`record`]). Uncommitted changes never reach the log, so it holds no undo, and a unit is there or it is not: it
-//! has one checksum ([`format`](self), private). Units get their place, the log sequence number, while all locks of their
+//! has one checksum (`log/format.rs`). Units get their place, the log sequence number, while all locks of their
 //! transaction are held; hence whatever depends on a transaction stands behind it, and every prefix of the log is a state
 //! that some serial order has produced. A transaction that changes nothing leaves no unit and waits for nothing.
 //!
@@ -18,7 +18,8 @@
 //! Under `sync` the locks of a transaction are held until it is durable, so that nobody reads what could still be lost; that
 //! is what makes hot rows wait for the disk.
 //! Under `async` the writer waits for [`LogOptions::lag_bytes`] or [`LogOptions::lag`], whichever comes first; a buffer that
-//! is full makes committers wait.
+//! is full makes committers wait. So what a crash can lose is bounded by bytes: at most the buffer and the group being written,
+//! each of `buffer_bytes`; on a disk that keeps up it is [`LogOptions::lag`] and the time of two writes.
 //!
 //! # Faults
 //! Whatever goes wrong in writing or syncing ends the log for good: after a failed sync nobody knows which pages the
@@ -31,7 +32,10 @@
 //! The write limit of a control group counts what the group's own threads submit. `fdatasync` right after the write submits
 //! the pages from the writer thread, before any flusher of the kernel could do it on nobody's account: under
 //! `blkio.throttle.write_bps_device` of 2 MB/s (cgroup v1, ext4), blocks of 64 KiB written so reached 1.9 MB/s instead of
-//! 180 MB/s. So there is no need for `O_DIRECT`, whose whole blocks would make small units larger than they are.
+//! 180 MB/s. So there is no need for `O_DIRECT` and blocks of our own. The device writes whole pages: a group that fills its last
+//! page in part makes it be written again with the next, so that a device sees more bytes than
+//! [`LogStatistics::written_bytes`], the more the smaller the groups are. What the file system writes about its files (its
+//! journal) is not counted against the group's limit.
 
 pub mod folder;
 mod format;
@@ -107,8 +111,8 @@ impl Default for LogOptions {
             folder: None,
             segment_bytes: 64 << 20,
             bytes_max: 8 << 30,
-            buffer_bytes: 8 << 20,
-            lag_bytes: 1 << 20,
+            buffer_bytes: 1 << 20,
+            lag_bytes: 256 << 10,
             lag: Duration::from_millis(100),
         }
     }
@@ -169,7 +173,7 @@ pub struct LogStatistics {
     pub unit_bytes: u64,
     /// Units that have become durable. Those that wait when their tables are dropped never do.
     pub durable_units: u64,
-    /// Bytes written, segment headers included.
+    /// Bytes written, segment headers included. See [`crate::log`] on what a device makes of them.
     pub written_bytes: u64,
     /// Groups written.
     pub groups: u64,
