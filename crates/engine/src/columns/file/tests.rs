@@ -58,3 +58,25 @@ fn a_full_disk_is_an_error_before_anything_can_be_read() {
     let error = outcome.and_then(|()| Ok(writer.finish().map(|_| ())?)).unwrap_err().to_string();
     assert!(error.contains("No space left on device"), "{error}");
 }
+
+/// The bytes that this thread has made the disk read.
+fn read_from_disk() -> Option<u64> {
+    let account = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    account.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+}
+
+#[test]
+fn every_read_reaches_the_disk() {
+    let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER)).unwrap();
+    let mut writer = ColumnFileWriter::new(folder.make_file().unwrap());
+    let extent = writer.append(&columns()[0]).unwrap();
+    let file = writer.finish().unwrap();
+    let Some(before) = read_from_disk() else {
+        eprintln!("left out: the kernel does not account for the reads of a thread");
+        return;
+    };
+    for _ in 0..3 {
+        file.read(&extent).unwrap();
+    }
+    assert_eq!(read_from_disk().unwrap() - before, 3 * extent.read_bytes() as u64);
+}
