@@ -96,6 +96,14 @@ fn this_machine_has_a_plan_or_a_reason() {
     }
 }
 
+/// Whoever calls `rotate` once a second is another thread than who opened.
+#[test]
+fn a_set_may_go_to_another_thread() {
+    fn check<T: Send + 'static>() {}
+    check::<CounterSet>();
+    check::<Plan>();
+}
+
 #[test]
 fn two_threads_are_summed_and_one_may_end() {
     const PAGES: usize = 1024;
@@ -314,7 +322,7 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     };
     let mut counters = open(plan, &Watched::ProcessTree(worker.process()));
     counters.enable().unwrap();
-    // Perf counts when it has its counter and goes to sleep until the process ends.
+    // Perf counts once it has its counter and sleeps until the process ends. While it prepares it may sleep for a moment.
     let has_counter = |process: u32| {
         let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
         files
@@ -324,10 +332,9 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     let sleeps =
         |process: u32| std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") S "));
     let began = Instant::now();
-    while !(has_counter(perf.id()) && sleeps(perf.id())) && began.elapsed() < Duration::from_secs(5) {
-        if perf.try_wait().unwrap().is_some() {
-            break;
-        }
+    let mut asleep = 0;
+    while asleep < 20 && began.elapsed() < Duration::from_secs(5) && perf.try_wait().unwrap().is_none() {
+        asleep = if has_counter(perf.id()) && sleeps(perf.id()) { asleep + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
     worker.work();
