@@ -37,7 +37,7 @@ fn fault(pages: usize) {
     std::hint::black_box(&memory);
 }
 
-/// A shell that waits for a line, works, says so, and waits for another.
+/// A shell that says when it is ready, waits for a line, works, says so, and waits for another.
 struct Worker {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
@@ -45,14 +45,15 @@ struct Worker {
 
 impl Worker {
     fn start(work: &str) -> Worker {
-        let script = format!("read go; {work}; echo done; read go");
+        let script = format!("echo ready; read go; {work}; echo done; read go");
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("every system has a shell");
-        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
         Worker { child, said }
     }
 
@@ -189,13 +190,14 @@ fn a_tree_counts_what_it_starts() {
 #[test]
 fn children_that_are_there_already_are_found() {
     let Some(plan) = kernel_plan() else { return };
-    let worker = Worker::start("true");
+    let mut worker = Worker::start(FORKS);
     // This process is the worker's parent.
     let mut tree = open(&plan, &Watched::ProcessTree(std::process::id() as i32));
     let mut child = open(&plan, &Watched::ProcessTree(worker.process()));
     assert!(tree.target_count() > child.target_count(), "{tree:?} {child:?}");
     tree.enable().unwrap();
     child.enable().unwrap();
+    worker.work();
     worker.end();
     assert!(faults_of(&child.read()) > 0);
     assert!(faults_of(&tree.read()) >= faults_of(&child.read()));
