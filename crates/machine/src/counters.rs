@@ -22,7 +22,7 @@
 //! counted, times the threads' time on cores over the groups' own. [`Figure::coverage`] is the share of the threads' time on
 //! cores in which the event was really counted: 1 is exact, 0.2 is one turn of five. If other users of the counters force
 //! the kernel to multiplex after all, the group's running time is less than its turn, coverage falls, and a note says so.
-//! Steady work is estimated well by a coverage of 0.1; work that changes within a few turns is not.
+//! That is right for work that is the same in all turns, and the less so the more it changes from turn to turn.
 //!
 //! Ratios never mix moments: [`CounterReading::ratio`], the top-down breakdown and memory reads use only groups that have
 //! all the events they need, and are `None` if there is none.

@@ -85,7 +85,8 @@ impl Plan {
         let slots_per_cycle = slots_per_cycle(&host);
         let why_no_top_down =
             why_unknown.or_else(|| why_no_top_down(family?, Topology::read(&host).threads_per_core, slots_per_cycle));
-        let wishes = wishes(&host, family, why_no_top_down.is_none());
+        let processor = Processor { host: &host, family, is_amd: identity.vendor == AMD };
+        let wishes = wishes(&processor, why_no_top_down.is_none());
         let mut plan = Plan { groups: Vec::new(), family, slots_per_cycle, why_no_top_down, notes: BTreeSet::new() };
         if family == Some(Family::Skylake) && guest::hypervisor(&host).is_some() {
             plan.notes.insert(
@@ -200,10 +201,20 @@ fn slots_per_cycle(host: &Host) -> Option<u32> {
     slots.ok().filter(|slots| *slots > 0)
 }
 
+/// What decides which events there are.
+struct Processor<'a> {
+    host: &'a Host,
+    family: Option<Family>,
+    is_amd: bool,
+}
+
+const AMD: &str = "AuthenticAMD";
+
 /// Everything we want, most wanted first: a reader who never rotates gets the first group only.
-fn wishes(host: &Host, family: Option<Family>, with_top_down: bool) -> Vec<Wish> {
-    let table = family.map(Family::table);
-    let general = |event: Event| general(host, family, event);
+fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
+    let host = processor.host;
+    let table = processor.family.map(Family::table);
+    let general = |event: Event| general(processor, event);
     let own = |code: &NamedCode| WantedEvent {
         key: code.name,
         sources: Source::code(host, code.code).into_iter().collect(),
@@ -254,9 +265,9 @@ fn wishes(host: &Host, family: Option<Family>, with_top_down: bool) -> Vec<Wish>
 }
 
 /// What can stand for an event on every processor, best first.
-fn general(host: &Host, family: Option<Family>, event: Event) -> WantedEvent {
+fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
+    let Processor { host, family, is_amd } = *processor;
     let hardware = |name: &str, event| vec![Source::hardware(name, event)];
-    let is_zen = Identity::read(host).vendor == "AuthenticAMD";
     let code = |code: Option<&NamedCode>, caveat: &'static str| {
         code.and_then(|code| Some(Source::code(host, code.code)?.with_caveat(caveat)))
     };
@@ -285,22 +296,25 @@ fn general(host: &Host, family: Option<Family>, event: Event) -> WantedEvent {
         }
         Event::L1dMisses => {
             let misses = Source::cache("L1-dcache-load-misses", CacheId::L1D, CacheResult::MISS);
-            vec![if is_zen {
+            vec![if is_amd {
                 misses.with_caveat("requests of the data cache to L2, prefetches included")
             } else {
                 misses
             }]
         }
         Event::L2Misses => {
-            let own =
-                code(table.and_then(|table| table.l2_misses.as_ref()), "misses of data, or of retired loads on Intel");
-            own.into_iter().collect()
+            let caveat = match family {
+                Some(Family::Skylake | Family::IceLake | Family::SapphireRapids) => "retired loads that missed it",
+                Some(Family::NeoverseN1 | Family::Neoverse) => "refills of it, for instructions too",
+                _ => "requests of the data cache that missed it, prefetches included",
+            };
+            code(table.and_then(|table| table.l2_misses.as_ref()), caveat).into_iter().collect()
         }
-        Event::LlcLoads => last_level(host, family, CacheResult::ACCESS),
-        Event::LlcMisses => last_level(host, family, CacheResult::MISS),
+        Event::LlcLoads => last_level(processor, CacheResult::ACCESS),
+        Event::LlcMisses => last_level(processor, CacheResult::MISS),
         Event::DtlbLoads => {
             let loads = Source::cache("dTLB-loads", CacheId::DTLB, CacheResult::ACCESS);
-            vec![if is_zen { loads.with_caveat("lookups that missed the first level of the TLB") } else { loads }]
+            vec![if is_amd { loads.with_caveat("lookups that missed the first level of the TLB") } else { loads }]
         }
         Event::DtlbMisses => vec![Source::cache("dTLB-load-misses", CacheId::DTLB, CacheResult::MISS)],
         Event::ServedByL2
@@ -316,23 +330,23 @@ fn general(host: &Host, family: Option<Family>, event: Event) -> WantedEvent {
 /// AMD Zen counts misses of its last level outside of the cores, for nobody in particular; within the core it tells demand
 /// fills by where they came from, and from memory means that every cache was missed. The kernel's `cache-misses` are misses
 /// of the second level there, so it must not stand in.
-fn last_level(host: &Host, family: Option<Family>, result: CacheResult) -> Vec<Source> {
+fn last_level(processor: &Processor<'_>, result: CacheResult) -> Vec<Source> {
     /// Demand fills by source; the units of the own node's memory and another's.
     const FROM_MEMORY: Code = Code::new(0x43, 0x08 | 0x40);
     /// The same and those of other caches, the third level among them.
     const BEYOND_L2: Code = Code::new(0x43, 0x02 | 0x04 | 0x08 | 0x10 | 0x40);
     let is_miss = result == CacheResult::MISS;
     let generic = Source::cache(if is_miss { "LLC-load-misses" } else { "LLC-loads" }, CacheId::LL, result);
-    match family {
+    match processor.family {
         Some(Family::Zen2 | Family::Zen3 | Family::Zen4 | Family::Zen5) => {
             let (fills, caveat) = if is_miss {
                 (FROM_MEMORY, "demand fills from memory on this processor (event 0x43); prefetches are not in it")
             } else {
                 (BEYOND_L2, "demand fills from beyond L2 on this processor (event 0x43); prefetches are not in it")
             };
-            Source::code(host, fills).map(|source| source.with_caveat(caveat)).into_iter().collect()
+            Source::code(processor.host, fills).map(|source| source.with_caveat(caveat)).into_iter().collect()
         }
-        _ if Identity::read(host).vendor == "AuthenticAMD" => vec![generic],
+        _ if processor.is_amd => vec![generic],
         _ => {
             let (name, event) = match is_miss {
                 true => ("cache-misses", Hardware::CACHE_MISSES),

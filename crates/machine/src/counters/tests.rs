@@ -37,7 +37,7 @@ fn fault(pages: usize) {
     std::hint::black_box(&memory);
 }
 
-/// A shell that waits for a line, works, says so, and waits for another.
+/// A shell that says when it is ready, waits for a line, works, says so, and waits for another.
 struct Worker {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
@@ -45,14 +45,15 @@ struct Worker {
 
 impl Worker {
     fn start(work: &str) -> Worker {
-        let script = format!("read go; {work}; echo done; read go");
+        let script = format!("echo ready; read go; {work}; echo done; read go");
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("every system has a shell");
-        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
         Worker { child, said }
     }
 
@@ -94,6 +95,14 @@ fn this_machine_has_a_plan_or_a_reason() {
         }
         Err(unavailable) => assert!(unavailable.to_string().len() > 20, "{unavailable}"),
     }
+}
+
+/// Whoever calls `rotate` once a second is another thread than who opened.
+#[test]
+fn a_set_may_go_to_another_thread() {
+    fn check<T: Send + 'static>() {}
+    check::<CounterSet>();
+    check::<Plan>();
 }
 
 #[test]
@@ -181,13 +190,14 @@ fn a_tree_counts_what_it_starts() {
 #[test]
 fn children_that_are_there_already_are_found() {
     let Some(plan) = kernel_plan() else { return };
-    let worker = Worker::start("true");
+    let mut worker = Worker::start(FORKS);
     // This process is the worker's parent.
     let mut tree = open(&plan, &Watched::ProcessTree(std::process::id() as i32));
     let mut child = open(&plan, &Watched::ProcessTree(worker.process()));
     assert!(tree.target_count() > child.target_count(), "{tree:?} {child:?}");
     tree.enable().unwrap();
     child.enable().unwrap();
+    worker.work();
     worker.end();
     assert!(faults_of(&child.read()) > 0);
     assert!(faults_of(&tree.read()) >= faults_of(&child.read()));
@@ -314,7 +324,7 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     };
     let mut counters = open(plan, &Watched::ProcessTree(worker.process()));
     counters.enable().unwrap();
-    // Perf counts when it has its counter and goes to sleep until the process ends.
+    // Perf counts once it has its counter and sleeps until the process ends. While it prepares it may sleep for a moment.
     let has_counter = |process: u32| {
         let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
         files
@@ -324,10 +334,9 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     let sleeps =
         |process: u32| std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") S "));
     let began = Instant::now();
-    while !(has_counter(perf.id()) && sleeps(perf.id())) && began.elapsed() < Duration::from_secs(5) {
-        if perf.try_wait().unwrap().is_some() {
-            break;
-        }
+    let mut asleep = 0;
+    while asleep < 20 && began.elapsed() < Duration::from_secs(5) && perf.try_wait().unwrap().is_none() {
+        asleep = if has_counter(perf.id()) && sleeps(perf.id()) { asleep + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(1));
     }
     worker.work();

@@ -3,17 +3,17 @@
 use super::*;
 use crate::host::fake::FakeHost;
 
-const AMD_FORMATS: [(&str, &str); 2] = [
-    ("/sys/bus/event_source/devices/cpu/format/event", "config:0-7,32-35\n"),
-    ("/sys/bus/event_source/devices/cpu/format/umask", "config:8-15\n"),
-];
-
+/// Where an AMD processor's codes go.
 fn amd() -> FakeHost {
     FakeHost::new(&[
-        ("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"),
-        AMD_FORMATS[0],
-        AMD_FORMATS[1],
+        ("/sys/bus/event_source/devices/cpu/format/event", "config:0-7,32-35\n"),
+        ("/sys/bus/event_source/devices/cpu/format/umask", "config:8-15\n"),
     ])
+}
+
+fn wishes_of(fake: &FakeHost, family: Option<Family>, with_top_down: bool) -> Vec<Wish> {
+    let host = fake.host();
+    wishes(&Processor { host: &host, family, is_amd: false }, with_top_down)
 }
 
 /// The groups wanted, the alternatives of a wish with `|` between, each with its number of events.
@@ -25,7 +25,7 @@ fn told(wishes: &[Wish]) -> Vec<String> {
 #[test]
 fn the_groups_of_a_known_and_an_unknown_processor() {
     assert_eq!(
-        told(&wishes(&amd().host(), Some(Family::Zen4), true)),
+        told(&wishes_of(&amd(), Some(Family::Zen4), true)),
         [
             "caches 5",
             "top-down by dispatch slots 6 | top-down by dispatch slots, bad speculation as the rest 5",
@@ -38,11 +38,8 @@ fn the_groups_of_a_known_and_an_unknown_processor() {
         ]
     );
     let empty = FakeHost::new(&[]);
-    assert_eq!(
-        told(&wishes(&empty.host(), None, false)),
-        ["caches 5", "loads 5", "last level 4", "branches and pages 6"]
-    );
-    let skylake = wishes(&empty.host(), Some(Family::Skylake), false);
+    assert_eq!(told(&wishes_of(&empty, None, false)), ["caches 5", "loads 5", "last level 4", "branches and pages 6"]);
+    let skylake = wishes_of(&empty, Some(Family::Skylake), false);
     assert!(!told(&skylake).iter().any(|name| name.contains("top-down")), "refused with hyper-threads");
 }
 
@@ -57,7 +54,7 @@ fn groups_fit_the_counters_of_their_family() {
             Family::Skylake => 6,
             Family::IceLake | Family::SapphireRapids => 9,
         };
-        for wish in wishes(&amd().host(), Some(family), true) {
+        for wish in wishes_of(&amd(), Some(family), true) {
             for group in wish {
                 assert!(group.events().count() <= most, "{family}: {}", group.name);
                 assert!(group.events().any(|event| event.key == "cycles"), "{family}: {}", group.name);
@@ -68,7 +65,7 @@ fn groups_fit_the_counters_of_their_family() {
 
 #[test]
 fn slots_lead_their_shares() {
-    let wishes = wishes(&amd().host(), Some(Family::IceLake), true);
+    let wishes = wishes_of(&amd(), Some(Family::IceLake), true);
     let group = &wishes[1][0];
     assert_eq!(group.events().next().map(|event| event.key), Some("slots"));
     assert!(group.events().any(|event| event.key == "instructions"));
@@ -76,16 +73,16 @@ fn slots_lead_their_shares() {
 
 #[test]
 fn each_processor_has_its_last_level_event() {
-    let check = |host: &FakeHost, family, expect: &[&str]| {
-        let sources: Vec<String> =
-            general(&host.host(), family, Event::LlcMisses).sources.iter().map(Source::to_string).collect();
-        assert_eq!(sources, expect);
+    let check = |fake: &FakeHost, family, is_amd: bool, expect: &[&str]| {
+        let host = fake.host();
+        let wanted = general(&Processor { host: &host, family, is_amd }, Event::LlcMisses);
+        assert_eq!(wanted.sources.iter().map(Source::to_string).collect::<Vec<_>>(), expect);
     };
-    check(&amd(), Some(Family::Zen4), &["event 0x43, mask 0x48"]);
-    let formats_hidden = FakeHost::new(&[("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\n")]);
-    check(&formats_hidden, Some(Family::Zen3), &[]);
-    check(&formats_hidden, None, &["LLC-load-misses"]);
-    check(&FakeHost::new(&[]), None, &["LLC-load-misses", "cache-misses"]);
+    check(&amd(), Some(Family::Zen4), true, &["event 0x43, mask 0x48"]);
+    let formats_hidden = FakeHost::new(&[]);
+    check(&formats_hidden, Some(Family::Zen3), true, &[]);
+    check(&formats_hidden, None, true, &["LLC-load-misses"]);
+    check(&formats_hidden, None, false, &["LLC-load-misses", "cache-misses"]);
 }
 
 #[test]
