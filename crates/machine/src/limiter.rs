@@ -126,6 +126,11 @@ pub fn restore_left_over(host: &Host, state: &Path) -> Result<Restored, LimiterE
     Journal::restore_old(host, state)
 }
 
+/// Whether there is anything that is still to be undone, by this process or after one that was killed.
+pub fn has_left_over(state: &Path) -> bool {
+    Journal::is_in(state)
+}
+
 /// Whether every control is known, and every amount makes sense on `host`. Changes nothing.
 pub fn check(host: &Host, limits: &Limits) -> Result<(), LimiterError> {
     wanted(host, CONTROLS, limits).map(drop)

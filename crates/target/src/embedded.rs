@@ -4,7 +4,7 @@ mod access;
 mod session;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -16,7 +16,7 @@ use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
-use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::set;
@@ -163,6 +163,13 @@ impl Database for Embedded {
 
     fn query_threads(&self) -> Vec<i32> {
         self.queries.read().thread_ids()
+    }
+
+    fn footprint(&self) -> Footprint {
+        let options = self.options.read();
+        let columns = options.columns_in_files.then(|| options.column_folder.clone());
+        let folder = columns.or_else(|| self.engine.log().and_then(Log::folder).map(Path::to_owned));
+        Footprint { processes: vec![std::process::id().cast_signed()], folder }
     }
 }
 

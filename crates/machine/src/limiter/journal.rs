@@ -54,6 +54,11 @@ impl Journal {
         Journal { path: path_in(state), header, notes: Vec::new(), file: None }
     }
 
+    /// Whether there is one.
+    pub fn is_in(state: &Path) -> bool {
+        path_in(state).exists()
+    }
+
     /// Undoes what an old one says.
     pub fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
         let path = path_in(state);
