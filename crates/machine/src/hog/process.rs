@@ -19,7 +19,7 @@ pub struct HogProcess {
 }
 
 impl HogProcess {
-    /// Starts a command that [serves](super::serve) a hog, and waits until the hog works.
+    /// Starts a command that [serves](super::serve()) a hog, and waits until the hog works.
     pub fn spawn(command: &mut Command) -> Result<HogProcess, HogError> {
         let failed = |error| HogError::Process { why: format!("cannot start it: {error}") };
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
