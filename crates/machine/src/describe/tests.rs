@@ -71,7 +71,7 @@ fn a_reading_with_figures_missing() {
     let mut reading = reading_of(&[(75, 75, &first), (25, 25, &second)]);
     reading.family = Some(Family::Zen3);
     reading.notes =
-        vec!["last-level cache misses are not offered by this processor (LLC-load-misses: Invalid argument)".into()];
+        vec!["last-level cache misses are not offered here (No such file or directory (os error 2))".into()];
     write_reading(&mut text, &reading);
     assert_eq!(
         text,
@@ -96,8 +96,8 @@ fn a_reading_with_figures_missing() {
     bad speculation                       10.0 %
     frontend                              20.0 %
     backend                               30.0 %
-  note: last-level cache misses are not offered by this processor
-        (LLC-load-misses: Invalid argument)
+  note: last-level cache misses are not offered here (No such file or directory
+        (os error 2))
   note: no memory reads: lines read from memory were not counted
   note: cycle-based approximation: retiring is in slots, frontend and backend
         are in cycles, the backend is an upper bound and bad speculation is the
