@@ -147,8 +147,9 @@ impl CounterSet {
         Ok(())
     }
 
-    /// Gives the turn to the next group. To be called about once a second while counting; before
-    /// [`enable`](CounterSet::enable) it does nothing.
+    /// Gives the turn to the next group. To be called about once a second while counting, from any thread; before
+    /// [`enable`](CounterSet::enable) it does nothing. Turns of more than a few seconds cost Intel's shares of slots their
+    /// precision, for they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
     pub fn rotate(&mut self) {
         if !self.is_enabled {
             return;

@@ -78,7 +78,7 @@ impl<'a> Trial<'a> {
                 }
                 Err(_) if !events.is_empty() && opens_alone(event) => return Ok(Fate::TooLarge),
                 Err(why) => {
-                    let told = format!("{} are not offered by this processor ({why})", name_of(event.key));
+                    let told = format!("{} are not offered here ({why})", name_of(event.key));
                     if wanted.whole {
                         return Ok(Fate::Refused(format!("{}: {told}", wanted.name)));
                     }
@@ -135,8 +135,11 @@ impl<'a> Trial<'a> {
                     return Ok(Ok(planned));
                 }
                 Err(error) => match Errno::from_io_error(&error) {
-                    // Neither of these depends on the event.
-                    Some(Errno::MFILE | Errno::NFILE | Errno::ACCESS | Errno::PERM | Errno::NOSYS) => {
+                    Some(Errno::MFILE | Errno::NFILE) => {
+                        return Err(CountersUnavailable::explain(&error, self.host));
+                    }
+                    // What leads a group counts user mode, which is the least that can be allowed; others may ask for more.
+                    Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) if group.is_none() => {
                         return Err(CountersUnavailable::explain(&error, self.host));
                     }
                     _ => refusal = error,

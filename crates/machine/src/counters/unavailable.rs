@@ -34,8 +34,11 @@ pub enum CountersUnavailable {
         /// The largest that would do.
         needed: i32,
     },
-    /// The call itself is forbidden, as containers do.
-    #[error("perf_event_open is blocked here ({error}), as a container's system call filter does")]
+    /// The call itself is forbidden, as containers do, or the process is another user's.
+    #[error(
+        "perf_event_open is blocked here ({error}), as a container's system call filter does, or the process is another \
+         user's"
+    )]
     Blocked {
         /// What the kernel said.
         error: String,

@@ -57,7 +57,7 @@ fn the_first_source_that_opens_is_taken() {
 #[test]
 fn an_event_that_is_not_offered_is_left_out() {
     let wanted = group(vec![faults(&[NONE]), event("other", &[Software::DUMMY], false)], false);
-    check(vec![vec![wanted]], &[&["task_clock_ns", "other"]], &["page_faults are not offered by this processor"]);
+    check(vec![vec![wanted]], &[&["task_clock_ns", "other"]], &["page_faults are not offered here"]);
 }
 
 #[test]
