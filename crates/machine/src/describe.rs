@@ -77,7 +77,7 @@ impl Description {
         if !self.controls.is_empty() {
             text.push_str("\nWhat can be limited here\n");
             let rows = self.controls.iter().map(control_row).collect();
-            write_table(&mut text, &["control", "here", "unit", "limits"], &rows);
+            write_table(&mut text, &["control", "here", "limits (in)"], &rows);
         }
         self.write_refusals(&mut text);
         if let Some(counted) = &self.counted {
@@ -134,9 +134,9 @@ fn sensor_row(sensor: &SensorReport) -> [String; 4] {
     ]
 }
 
-fn control_row(control: &ControlReport) -> [String; 4] {
+fn control_row(control: &ControlReport) -> [String; 3] {
     let here = if control.available { "yes" } else { "no" };
-    [control.key.clone(), here.to_owned(), control.unit.clone(), control.meaning.clone()]
+    [control.key.clone(), here.to_owned(), format!("{} ({})", control.meaning, control.unit)]
 }
 
 fn scope_name(scope: Scope) -> &'static str {

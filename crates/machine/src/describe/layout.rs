@@ -34,20 +34,24 @@ pub(super) fn write_item(text: &mut String, lead: &str, value: &str) {
 }
 
 /// Writes a table whose last column takes as many lines as it needs.
-pub(super) fn write_table(text: &mut String, head: &[&str; 4], rows: &Vec<[String; 4]>) {
+pub(super) fn write_table<const COLUMNS: usize>(
+    text: &mut String,
+    head: &[&str; COLUMNS],
+    rows: &Vec<[String; COLUMNS]>,
+) {
     let head = head.map(str::to_owned);
     let width = |column: usize| {
         let cells = std::iter::once(&head).chain(rows).map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
-    let widths = [width(0), width(1), width(2)];
+    let widths: Vec<usize> = (0..COLUMNS - 1).map(width).collect();
     for row in std::iter::once(&head).chain(rows) {
         let mut lead = String::from("  ");
-        for (cell, width) in row.iter().zip(widths) {
+        for (cell, width) in row.iter().zip(&widths) {
             lead += cell;
             lead += &" ".repeat(width + GAP - cell.chars().count());
         }
-        write_item(text, &lead, &row[3]);
+        write_item(text, &lead, &row[COLUMNS - 1]);
     }
 }
 

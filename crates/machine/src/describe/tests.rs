@@ -61,7 +61,7 @@ fn a_small_guest() {
     assert!(text.contains(PRESSURE), "{text}");
     assert!(text.contains("\n  sensor              cost"), "{text}");
     assert!(text.contains("\n  pressure            no "), "{text}");
-    assert!(text.contains("\n  control   here  unit  limits\n  llc_ways  no    ways  how much"), "{text}");
+    assert!(text.contains("\n  control   here  limits (in)\n  llc_ways  no    how much"), "{text}");
     assert!(text.ends_with("\n  llc_ways, llc_mib\n    the processor does not have it\n"), "{text}");
 }
 
