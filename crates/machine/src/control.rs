@@ -286,3 +286,6 @@ pub static CONTROLS: &[&dyn Control] = &[
     &huge_pages::HugePages,
     &prefetchers::Prefetchers,
 ];
+
+#[cfg(test)]
+mod tests;
