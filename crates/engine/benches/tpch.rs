@@ -1,11 +1,14 @@
 //! The 22 TPC-H queries on our engine and on DataFusion's own in-memory tables, interleaved in one process.
 //!
-//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--explain] [--analyze] [--export DIR]`
+//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--file]
+//! [--grant MIB] [--explain] [--analyze] [--export DIR]`
 //!
-//! Prints one line per query: our best time, the stock best time, the ratio. Under `cargo test` the scale is tiny and only the
-//! answers are compared. `--export` writes the data as Arrow files and the queries for other engines and stops; `--explain` prints our
+//! Prints one line per query: our best time, the stock best time, the ratio, and what ours took from the disk. Under
+//! `cargo test` the scale is tiny and only the answers are compared, with our columns in memory and in a file. `--file` keeps
+//! them in a file, `--grant` limits the memory of our queries. `--export` writes the data as Arrow files and the queries for other engines and stops; `--explain` prints our
 //! plans, `--analyze` what each operator took.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,8 +18,9 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable};
-use plimsoll_engine::query::{QueryEngine, QueryOptions};
+use plimsoll_engine::columns::folder::DEFAULT_FOLDER;
+use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable, DiskFolder};
+use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryOutput, QueryUsage};
 use plimsoll_workload::tpch::queries::{QUERIES, QuerySpec};
 use plimsoll_workload::tpch::tables::SCHEMA;
 
@@ -39,48 +43,75 @@ fn main() {
         return;
     }
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
-    let ours = Ours::new(&tables, arguments.dop);
     let stock = Stock::new(&tables, arguments.dop);
-    drop(tables);
+    let forms = if arguments.is_test { vec![false, true] } else { vec![arguments.in_file] };
+    for in_file in forms {
+        let ours = Ours::new(&tables, &arguments, in_file);
+        run(&arguments, &ours, &stock);
+    }
+}
+
+/// Every query that is wanted.
+fn run(arguments: &Arguments, ours: &Ours, stock: &Stock) {
     let mut sums = (Duration::ZERO, Duration::ZERO);
-    println!("{:<6} {:>9} {:>9} {:>6}", "query", "ours ms", "stock ms", "ratio");
+    println!("query    ours ms  stock ms  ratio  read MiB  spilled MiB  spill files");
     for query in QUERIES.iter().filter(|query| arguments.wants(query.name)) {
         let sql = query.validation_sql(arguments.scale);
         if arguments.explain {
             println!("{}\n{}", query.name, ours.explain(&sql));
         }
         if arguments.analyze {
-            let analyzed = ours.query(&format!("explain analyze {sql}"));
-            println!("{}\n{}", query.name, cell(analyzed[0].column(1), 0));
+            let analyzed = ours.query(&format!("explain analyze {sql}")).expect("it runs without the explanation, too");
+            println!("{}\n{}", query.name, cell(analyzed.batches[0].column(1), 0));
         }
-        let (ours_best, stock_best) = measure(query, &sql, &ours, &stock, arguments.repeats);
-        sums = (sums.0 + ours_best, sums.1 + stock_best);
-        print_line(query.name, ours_best, stock_best);
+        match measure(query, &sql, ours, stock, arguments.repeats) {
+            Ok((times, usage)) => {
+                sums = (sums.0 + times.0, sums.1 + times.1);
+                print_line(query.name, times, usage);
+            }
+            Err(error @ QueryError::Grant { .. }) => println!("{:<6} {error}", query.name),
+            Err(error) => panic!("{error} in\n{sql}"),
+        }
     }
-    print_line("sum", sums.0, sums.1);
+    print_line("sum", sums, ours.engine.usage());
 }
 
-fn print_line(name: &str, ours: Duration, stock: Duration) {
+fn print_line(name: &str, (ours, stock): (Duration, Duration), usage: QueryUsage) {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let ratio = ours.as_secs_f64() / stock.as_secs_f64();
-    println!("{name:<6} {:>9.1} {:>9.1} {ratio:>6.2}", milliseconds(ours), milliseconds(stock));
+    let (read, spilled) = (mebibytes(usage.column_bytes_read), mebibytes(usage.spilled_bytes));
+    println!(
+        "{name:<6} {:>9.1} {:>9.1} {ratio:>6.2} {read:>9.1} {spilled:>12.1} {:>12}",
+        milliseconds(ours),
+        milliseconds(stock),
+        usage.spill_files
+    );
 }
 
-/// Runs a query by turns on both engines, compares the answers, and returns the best times.
-fn measure(query: &QuerySpec, sql: &str, ours: &Ours, stock: &Stock, repeats: usize) -> (Duration, Duration) {
+/// Runs a query by turns on both engines, compares the answers, and returns the best times and what ours took from the disk.
+fn measure(
+    query: &QuerySpec,
+    sql: &str,
+    ours: &Ours,
+    stock: &Stock,
+    repeats: usize,
+) -> Result<((Duration, Duration), QueryUsage), QueryError> {
     let mut best = (Duration::MAX, Duration::MAX);
+    let mut usage = QueryUsage::default();
     for repeat in 0..repeats {
         let started = Instant::now();
-        let our_answer = ours.query(sql);
+        let our_answer = ours.query(sql)?;
         best.0 = best.0.min(started.elapsed());
+        usage = our_answer.usage;
         let started = Instant::now();
         let stock_answer = stock.query(sql);
         best.1 = best.1.min(started.elapsed());
         if repeat == 0 {
-            compare(query, &our_answer, &stock_answer);
+            compare(query, &our_answer.batches, &stock_answer);
         }
     }
-    best
+    Ok((best, usage))
 }
 
 struct Ours {
@@ -89,23 +120,32 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(tables: &[Vec<RecordBatch>], dop: usize) -> Self {
+    fn new(tables: &[Vec<RecordBatch>], arguments: &Arguments, in_file: bool) -> Self {
         let started = Instant::now();
+        let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER));
         let build = |(table, batches): (&plimsoll_workload::schema::Table, &Vec<RecordBatch>)| {
             let keys = vec![table.primary_key.to_vec()];
             let built = ColumnTable::build(table.name, table.arrow(), keys, batches.clone());
-            Arc::new(built.expect("the generator makes batches of the declared schema"))
+            let built = built.expect("the generator makes batches of the declared schema");
+            Arc::new(match (in_file, &folder) {
+                (false, _) => built,
+                (true, Ok(folder)) => built.into_file(folder).expect("there is room on the disk"),
+                (true, Err(error)) => panic!("{error}"),
+            })
         };
         let snapshot = ColumnSnapshot::new("as loaded", SCHEMA.tables.iter().zip(tables).map(build));
-        let mebibytes = snapshot.memory_bytes() as f64 / (1 << 20) as f64;
-        eprintln!("built column tables in {:.1} s, {mebibytes:.0} MiB", started.elapsed().as_secs_f64());
-        let options = QueryOptions { dop, workers: dop, ..QueryOptions::default() };
+        let memory = snapshot.memory_bytes() >> 20;
+        let disk = snapshot.tables().filter_map(|table| table.file()).map(|file| file.bytes()).sum::<u64>() >> 20;
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!("built column tables in {seconds:.1} s, {memory} MiB in memory, {disk} MiB on disk");
+        let (dop, grant) = (arguments.dop, arguments.grant);
+        let options = QueryOptions { dop, workers: dop, memory_grant_mib: grant, ..QueryOptions::default() };
         let engine = QueryEngine::new(options).expect("threads can be started");
         Ours { engine, snapshot: Arc::new(snapshot) }
     }
 
-    fn query(&self, sql: &str) -> Vec<RecordBatch> {
-        self.engine.query(&self.snapshot, sql, None).unwrap_or_else(|error| panic!("{error} in\n{sql}")).batches
+    fn query(&self, sql: &str) -> Result<QueryOutput, QueryError> {
+        self.engine.query(&self.snapshot, sql, None)
     }
 
     fn explain(&self, sql: &str) -> String {

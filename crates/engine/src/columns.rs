@@ -5,14 +5,17 @@
 //! newer ones are published meanwhile.
 //!
 //! In reading order: [`table`] (chunks), [`encode`] (how a column is kept), [`statistics`] and [`distinct`] (what the
-//! optimizer is told), [`store`] (versions).
+//! optimizer is told), [`file`](self::file) and [`folder`] (chunks on disk instead of in memory), [`store`] (versions).
 
 pub mod distinct;
 pub mod encode;
+pub mod file;
+pub mod folder;
 pub mod statistics;
 pub mod store;
 pub mod table;
 
+pub use folder::{DiskFolder, FolderError};
 pub use statistics::{ColumnSummary, TableStatistics};
 pub use store::{ColumnSnapshot, ColumnStore};
 pub use table::ColumnTable;
@@ -48,6 +51,16 @@ pub enum ColumnError {
         table: String,
         /// What Arrow said.
         source: arrow::error::ArrowError,
+    },
+    /// The columns could not be moved into a file.
+    #[error("table {table}: cannot write its columns to {folder}: {reason}; make room there or name another folder")]
+    File {
+        /// The table.
+        table: String,
+        /// The folder.
+        folder: String,
+        /// What the system said.
+        reason: String,
     },
     /// DataFusion could not evaluate a statistic.
     #[error("table {table}: {message}")]

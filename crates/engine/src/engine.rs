@@ -1,4 +1,4 @@
-//! The engine as a whole: its row tables and its lock table.
+//! The engine as a whole: its row tables, its lock table and its log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use plimsoll_policy::LockScheduler;
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::lock::LockTable;
+use crate::log::{Log, LogStatistics};
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::Connection;
@@ -33,8 +34,8 @@ impl Default for EngineOptions {
     }
 }
 
-/// An embedded database: row tables under strict two-phase locking. Nothing is logged: what is committed lives as long as
-/// the process.
+/// An embedded database: row tables under strict two-phase locking. Without a log, what is committed lives as long as the
+/// process; with one, see [`crate::log`].
 #[derive(Debug)]
 pub struct Engine {
     locks: LockTable,
@@ -42,6 +43,7 @@ pub struct Engine {
     /// Counts transactions.
     serial: AtomicU64,
     retry_max: u32,
+    log: Option<Log>,
 }
 
 /// Every table by its number.
@@ -54,13 +56,19 @@ struct Tables {
 }
 
 impl Engine {
-    /// An engine without tables.
+    /// An engine without tables and without a log.
     pub fn new(options: EngineOptions) -> Arc<Self> {
+        Engine::with_log(options, None)
+    }
+
+    /// An engine without tables.
+    pub fn with_log(options: EngineOptions, log: Option<Log>) -> Arc<Self> {
         Arc::new(Engine {
             locks: LockTable::new(options.lock_scheduler, options.clock),
             tables: RwLock::default(),
             serial: AtomicU64::new(0),
             retry_max: options.retry_max,
+            log,
         })
     }
 
@@ -77,6 +85,9 @@ impl Engine {
     /// begin.
     pub fn drop_table(&self, number: u32) {
         self.tables.write().list[number as usize] = None;
+        if let Some(log) = &self.log {
+            log.forget_table(number);
+        }
     }
 
     /// The table of that number.
@@ -96,6 +107,16 @@ impl Engine {
     /// Every lock, for statistics and tests.
     pub fn locks(&self) -> &LockTable {
         &self.locks
+    }
+
+    /// The log, if there is one.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// What the log has done so far, if there is one.
+    pub fn log_statistics(&self) -> Option<LogStatistics> {
+        self.log.as_ref().map(Log::statistics)
     }
 
     pub(crate) fn next_serial(&self) -> u64 {

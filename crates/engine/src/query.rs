@@ -2,7 +2,8 @@
 //!
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
 //! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), and the order of joins
-//! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on.
+//! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on. How much memory a query may
+//! keep is said by its [`grant`]; [`usage`] counts what it takes from the disk.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,15 +24,21 @@
 
 pub mod engine;
 pub mod estimate;
+pub mod grant;
 pub mod join_order;
 pub mod predicate;
 pub mod provider;
 pub mod prune;
 pub mod scan;
 pub mod selectivity;
+pub mod spill;
+pub mod usage;
 pub mod workers;
 
 pub use engine::{QueryEngine, QueryOptions, QueryOutput};
+pub use usage::QueryUsage;
+
+use crate::columns::FolderError;
 
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +50,20 @@ pub enum QueryError {
     /// The query failed while it ran.
     #[error("the query failed: {0}")]
     Execute(String),
+    /// The query needs more memory than it is granted, at a place that cannot spill.
+    #[error(
+        "the query cannot run in its memory grant of {mebibytes} MiB, even with what can be spilled on disk: {reason}; \
+         raise memory_grant_mib or lower dop"
+    )]
+    Grant {
+        /// The grant in MiB.
+        mebibytes: usize,
+        /// Which operator wanted how much.
+        reason: String,
+    },
+    /// The folder for what queries spill, or for columns, cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// An operator panicked. The engine goes on; the query is lost.
     #[error("an operator panicked, which is an error in the engine: {0}")]
     Panicked(String),

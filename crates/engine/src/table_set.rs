@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use plimsoll_policy::Priority;
 
-use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable};
+use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable, DiskFolder};
 use crate::engine::Engine;
 use crate::lock::Mode;
 use crate::table::layout::TableSpec;
@@ -69,6 +69,8 @@ pub struct TableSet {
     engine: Arc<Engine>,
     tables: Vec<Entry>,
     columns: ColumnStore,
+    /// Where the column copy is kept; `None` for in memory.
+    column_folder: Option<DiskFolder>,
     refreshes: Mutex<u64>,
 }
 
@@ -88,7 +90,14 @@ impl TableSet {
             Ok::<_, TableSetError>(Entry { declaration, rows, loaded: Mutex::default() })
         };
         let tables = tables.into_iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(TableSet { engine: Arc::clone(engine), tables, columns: ColumnStore::new(), refreshes: Mutex::new(0) })
+        let (columns, column_folder) = (ColumnStore::new(), None);
+        Ok(TableSet { engine: Arc::clone(engine), tables, columns, column_folder, refreshes: Mutex::new(0) })
+    }
+
+    /// The same tables with their column copy in files of this folder.
+    pub fn with_columns_in(mut self, folder: DiskFolder) -> Self {
+        self.column_folder = Some(folder);
+        self
     }
 
     /// The row copy of a table, if it has one.
@@ -117,7 +126,7 @@ impl TableSet {
 
     /// Ends loading: what was loaded becomes the column copy.
     pub fn finish_load(&self) -> Result<(), TableSetError> {
-        let build = |entry: &Entry| entry.column_table(std::mem::take(&mut *entry.loaded.lock()));
+        let build = |entry: &Entry| self.column_table(entry, std::mem::take(&mut *entry.loaded.lock()));
         let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
         self.columns.publish(tables, "as loaded");
         Ok(())
@@ -141,12 +150,22 @@ impl TableSet {
             Ok(kept_as_rows().map(read).collect::<Vec<_>>())
         })?;
         let build = |((entry, _), batches): ((&Entry, _), Result<Vec<RecordBatch>, ArrowError>)| {
-            entry.column_table(batches.map_err(|error| entry.convert_error(error))?)
+            self.column_table(entry, batches.map_err(|error| entry.convert_error(error))?)
         };
         let tables = kept_as_rows().zip(batches).map(build).collect::<Result<Vec<_>, TableSetError>>()?;
         *refreshes += 1;
         self.columns.publish(tables, format!("refresh {}", *refreshes));
         Ok(())
+    }
+
+    fn column_table(&self, entry: &Entry, batches: Vec<RecordBatch>) -> Result<Arc<ColumnTable>, TableSetError> {
+        let key = &entry.declaration.spec.primary_key;
+        let keys = if key.is_empty() { vec![] } else { vec![key.clone()] };
+        let table = ColumnTable::build(entry.name(), Arc::clone(&entry.declaration.arrow), keys, batches)?;
+        Ok(Arc::new(match &self.column_folder {
+            Some(folder) => table.into_file(folder)?,
+            None => table,
+        }))
     }
 }
 
@@ -166,13 +185,6 @@ impl Entry {
 
     fn convert_error(&self, source: ArrowError) -> TableSetError {
         TableSetError::Convert { table: self.name().to_owned(), source }
-    }
-
-    fn column_table(&self, batches: Vec<RecordBatch>) -> Result<Arc<ColumnTable>, TableSetError> {
-        let key = &self.declaration.spec.primary_key;
-        let keys = if key.is_empty() { vec![] } else { vec![key.clone()] };
-        let table = ColumnTable::build(self.name(), Arc::clone(&self.declaration.arrow), keys, batches)?;
-        Ok(Arc::new(table))
     }
 }
 

@@ -5,6 +5,7 @@
 //! [rolled back](Connection::rollback); [`Connection::transact`] does that, and runs it again where that can help.
 
 mod read;
+mod redo;
 mod undo;
 mod write;
 
@@ -18,6 +19,8 @@ use undo::Undo;
 use crate::engine::Engine;
 use crate::lock::head::Answer;
 use crate::lock::{LockName, Member, Mode, RequestError};
+use crate::log::LogError;
+use crate::log::record::Unit;
 use crate::table::RowTable;
 use crate::table::heap::RowId;
 use crate::value::ValueError;
@@ -46,6 +49,9 @@ pub enum TransactionError {
         /// The column.
         column: String,
     },
+    /// The changes could not be logged. The transaction was rolled back.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// The transaction met an error before and was not rolled back yet.
     #[error("the transaction has failed; roll it back")]
     Failed,
@@ -73,6 +79,8 @@ pub struct Usage {
     pub lock_wait: Duration,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
+    /// Time spent asleep in commits, waiting for the log.
+    pub log_wait: Duration,
 }
 
 /// How a row is found: for what purpose, hence how it is locked.
@@ -124,6 +132,8 @@ struct Work {
     table_modes: Vec<Option<Mode>>,
     held: Vec<LockName>,
     undo: Undo,
+    /// The unit of the log that was made last, kept for its memory.
+    unit: Unit,
     usage: Usage,
     /// Row numbers of a range, kept for its memory.
     range: Vec<RowId>,
@@ -145,6 +155,7 @@ impl Connection {
             table_modes: Vec::new(),
             held: Vec::new(),
             undo: Undo::default(),
+            unit: Unit::default(),
             usage: Usage::default(),
             range: Vec::new(),
         };
@@ -163,13 +174,19 @@ impl Connection {
     }
 
     /// Makes the transaction's changes permanent and visible, and gives up its locks. A failed transaction is rolled back
-    /// instead, and says so.
+    /// instead, and says so; so is one whose changes cannot be logged.
     pub fn commit(&mut self) -> Result<(), TransactionError> {
         if self.state == State::Failed {
             self.rollback();
             return Err(TransactionError::Failed);
         }
         assert_eq!(self.state, State::Active, "commit without begin");
+        if self.work.engine.log().is_some()
+            && let Err(error) = self.work.log_changes(&self.tables)
+        {
+            self.rollback();
+            return Err(error);
+        }
         self.work.finish_deletions(&self.tables);
         self.end();
         Ok(())

@@ -11,6 +11,7 @@ mod bind;
 mod evaluate;
 pub mod figures;
 mod formula;
+mod machine_figures;
 mod parse;
 mod select;
 pub mod syntax;
@@ -20,6 +21,7 @@ mod tests;
 pub use bind::Names;
 pub use evaluate::Evaluation;
 pub use figures::{Cell, Figures, Metric, Part, Percentile, TimePart};
+pub use machine_figures::MachineFigure;
 pub use parse::parse;
 
 use formula::Condition;

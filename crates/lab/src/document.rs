@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash};
+use crate::limits;
 use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
@@ -44,6 +45,9 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));
     set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
+    for (name, amount) in &plan.base.limits {
+        set(format!("machine.{name}"), json!(amount));
+    }
     for axis in &plan.axes {
         set(format!("sweep.{}", axis.key), axis.values.clone().into());
     }
@@ -96,9 +100,16 @@ fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn swept(axis: &Axis) -> SweptAxis {
-    let role = match &axis.place {
-        Place::Option(_) if axis.values.iter().all(Value::is_number) => AxisRole::Allocation,
-        Place::Workload(_, field) if field == "clients" => AxisRole::Clients,
+    let is_number = axis.values.iter().all(Value::is_number);
+    let is_allocation = |place: &Place| match place {
+        Place::Option(_) => true,
+        Place::Limit(name) => limits::is_allocation(name),
+        Place::Workload(..) | Place::All(_) => false,
+    };
+    let parts = axis.place.parts();
+    let role = match parts {
+        [Place::Workload(_, field)] if field == "clients" => AxisRole::Clients,
+        _ if is_number && parts.iter().any(is_allocation) => AxisRole::Allocation,
         _ => AxisRole::Other,
     };
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
@@ -130,9 +141,8 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let no_method = ["no top-down breakdown: this version has no method for it".to_owned()];
     let warnings = warnings.into_iter().chain(others_busy(records));
-    let warnings = grouped(warnings.chain(of_runs).chain(no_method));
+    let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {
         format: FORMAT,
         plimsoll: provenance.version,

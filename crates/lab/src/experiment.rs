@@ -13,6 +13,7 @@ pub mod problem;
 mod resolve;
 mod runs;
 pub mod schema;
+mod size;
 mod sweep;
 mod sweep_key;
 #[cfg(test)]
@@ -21,7 +22,8 @@ pub mod typed;
 mod workloads;
 
 pub use problem::ExperimentError;
-pub use resolve::resolve;
+pub use resolve::{Terms, resolve};
+pub use size::Cores;
 
 use problem::{Problem, Source};
 use typed::TypedExperiment;

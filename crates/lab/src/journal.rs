@@ -32,6 +32,9 @@ pub struct JournalHeader {
     pub quick: bool,
     /// The runs it was restricted to, as typed.
     pub only: Option<String>,
+    /// The number of cores it was sized for, if that was asked for.
+    #[serde(default)]
+    pub cores: Option<usize>,
 }
 
 /// A journal that can be added to.
@@ -181,6 +184,7 @@ mod tests {
             started: "2026-03-14T09:26:53Z".to_owned(),
             quick: true,
             only: None,
+            cores: None,
         }
     }
 

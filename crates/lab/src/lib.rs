@@ -18,6 +18,7 @@ pub mod fingerprint;
 pub mod histograms;
 pub mod journal;
 mod latency;
+pub mod limits;
 pub mod plan;
 pub mod record;
 pub mod report;

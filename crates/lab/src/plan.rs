@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::claim::Claim;
+use crate::limits;
 
 /// An experiment that can be run.
 #[derive(Debug, Clone)]
@@ -46,6 +48,8 @@ pub struct Setting {
     pub swept: BTreeMap<String, Value>,
     /// The target's options.
     pub options: BTreeMap<String, String>,
+    /// What of the machine may be used, and what else runs on it; see [`crate::limits`].
+    pub limits: Limits,
     /// The workloads, in the order of the file.
     pub workloads: Vec<PlannedWorkload>,
 }
@@ -81,8 +85,22 @@ pub struct Axis {
 pub enum Place {
     /// An option of the target.
     Option(String),
+    /// A limit of the machine.
+    Limit(String),
     /// A field (`scale`, `clients`, `think`, `rate`, `priority`) or a parameter of the workload at this position.
     Workload(usize, String),
+    /// Several of the above at once, which get the same value.
+    All(Vec<Place>),
+}
+
+impl Place {
+    /// The places that are changed one by one: this one, or those that it is made of.
+    pub fn parts(&self) -> &[Place] {
+        match self {
+            Place::All(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 /// Who runs.
@@ -250,7 +268,23 @@ impl Setting {
                 self.options.insert(name.clone(), option_text(value));
                 Ok(())
             }
+            Place::Limit(name) => {
+                self.limit(name, value);
+                Ok(())
+            }
             Place::Workload(position, field) => self.workloads[*position].set(field, value),
+            Place::All(parts) => parts.iter().try_for_each(|part| self.apply(part, value)),
+        }
+    }
+
+    /// Limits something of the machine, or no longer if the value is [`limits::UNLIMITED`]. Whether there is such a limit and such an
+    /// amount of it is not its question.
+    pub(crate) fn limit(&mut self, name: &str, value: &Value) {
+        let amount = limits::amount(value);
+        if amount == Amount::Text(limits::UNLIMITED.to_owned()) {
+            self.limits.remove(name);
+        } else {
+            self.limits.insert(name.to_owned(), amount);
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
+use plimsoll_machine::cache_miss::CacheMissBreakdown;
+use plimsoll_machine::top_down::TopDown;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
@@ -294,8 +296,8 @@ pub struct Point {
     pub device: Device,
     /// Hardware counters summed over every thread of the workloads.
     pub counters: Option<Counters>,
-    /// Top-down breakdown; `None` until a method is chosen for the processor.
-    pub top_down: Option<serde_json::Value>,
+    /// Top-down breakdown of all of them together.
+    pub top_down: Option<TopDown>,
 }
 
 /// What one workload did within the window.
@@ -332,6 +334,12 @@ pub struct WorkloadResult {
     pub locks: Option<Locks>,
     /// Hardware counters of this workload's threads alone.
     pub counters: Option<Counters>,
+    /// Top-down breakdown of this workload's threads alone.
+    #[serde(default)]
+    pub top_down: Option<TopDown>,
+    /// The older breakdown, cache misses times measured latencies, of this workload's threads alone.
+    #[serde(default)]
+    pub cache_misses: Option<CacheMissBreakdown>,
 }
 
 /// A part of a workload's requests: a class, or a kind of transaction.
@@ -415,16 +423,19 @@ pub struct Device {
     pub read_mb_s: Option<f64>,
     /// Megabytes written to disk per second.
     pub write_mb_s: Option<f64>,
-    /// Gigabytes read from memory per second.
+    /// Gigabytes (10^9 bytes) that the workloads' threads read from memory per second.
     pub dram_read_gb_s: Option<f64>,
 }
 
-/// Hardware counters over the window, already scaled by coverage. Counts.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// Hardware counters over the window, scaled by coverage. Counts, in user mode.
+///
+/// The first five were counted together, at the same moments, so that their ratios may be taken; the others were counted
+/// at other moments of the window.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Core cycles, user mode.
+    /// Core cycles.
     pub cycles: Option<u64>,
-    /// Instructions retired, user mode.
+    /// Instructions retired.
     pub instructions: Option<u64>,
     /// First-level data cache load misses.
     pub l1d_misses: Option<u64>,
@@ -432,6 +443,18 @@ pub struct Counters {
     pub llc_misses: Option<u64>,
     /// Mispredicted branches.
     pub branch_misses: Option<u64>,
-    /// Share of the window in which the events were really counted, 0 to 1.
+    /// Branches.
+    #[serde(default)]
+    pub branches: Option<u64>,
+    /// Second-level cache misses.
+    #[serde(default)]
+    pub l2_misses: Option<u64>,
+    /// Loads whose page had to be looked up in the page table.
+    #[serde(default)]
+    pub dtlb_misses: Option<u64>,
+    /// Bytes that were read from memory on behalf of the threads.
+    #[serde(default)]
+    pub dram_read_bytes: Option<u64>,
+    /// Share of the threads' time on cores in which the first five were really counted, 0 to 1.
     pub coverage: f64,
 }

@@ -22,13 +22,16 @@ mod store;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plimsoll_machine::control::Amount;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
 use plimsoll_workload::registry::{BenchmarkError, make};
 
+use crate::limits::{LimitsError, MEMORY_MIB, MachineLimits};
 use crate::plan::{Arm, Plan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
+use crate::sensors::Instruments;
 use crate::targets::Targets;
 use observer::SensorObserver;
 pub use order::Selection;
@@ -81,6 +84,14 @@ pub enum RunError {
         /// The database's words.
         error: DatabaseError,
     },
+    /// A limit of the machine could not be put in force, or not be lifted.
+    #[error("before {run}: {error}")]
+    Limits {
+        /// Setting, arm and repeat.
+        run: String,
+        /// Why.
+        error: LimitsError,
+    },
     /// The data could not be had.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -119,14 +130,24 @@ pub struct Outcome {
 pub struct Runner<'a> {
     plan: &'a Plan,
     store: Store<'a>,
+    limits: &'a mut dyn MachineLimits,
+    instruments: Instruments,
+    /// The limit of memory under which the data was loaded.
+    memory_limit: Option<Amount>,
     /// The benchmarks of the setting that ran last.
     benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
 }
 
 impl<'a> Runner<'a> {
-    /// Nothing is opened yet.
-    pub fn new(plan: &'a Plan, targets: &'a dyn Targets) -> Self {
-        Runner { plan, store: Store::new(targets, &plan.url), benchmarks: None }
+    /// Nothing is opened or limited yet.
+    pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
+        let (store, instruments) = (Store::new(targets, &plan.url), Instruments::here(None));
+        Runner { plan, store, limits, instruments, memory_limit: None, benchmarks: None }
+    }
+
+    /// Windows are measured with these.
+    pub fn with_instruments(self, instruments: Instruments) -> Self {
+        Runner { instruments, ..self }
     }
 
     /// Runs what `selection` wants of the plan and is not among the `done`.
@@ -175,7 +196,7 @@ impl<'a> Runner<'a> {
             Some((number, benchmarks)) if number == id.setting => benchmarks,
             _ => benchmarks(&setting, self.plan.run.seed)?,
         };
-        self.store.prepare(&setting, &benchmarks, &arm.members, self.plan.run.reload, watch)?;
+        self.prepare(&run_name(&setting, arm, id.repeat), &setting, &benchmarks, &arm.members, watch)?;
         let record = self.measure(id, at, &setting, arm, &benchmarks, watch);
         for member in &arm.members {
             self.store.has_run(benchmarks[*member].as_ref());
@@ -184,8 +205,34 @@ impl<'a> Runner<'a> {
         record
     }
 
+    /// Loads what must be loaded, and then puts the limits in force: loading is not what they are to limit. Memory is an
+    /// exception: what a process allocated before there was a limit is not limited by it.
+    fn prepare(
+        &mut self,
+        run: &str,
+        setting: &Setting,
+        benchmarks: &[Box<dyn Benchmark>],
+        members: &[usize],
+        watch: &mut Watch<'_>,
+    ) -> Result<(), RunError> {
+        let failed = |error| RunError::Limits { run: run.to_owned(), error };
+        let memory_limit = setting.limits.get(MEMORY_MIB);
+        if memory_limit != self.memory_limit.as_ref() {
+            self.store.close();
+            self.memory_limit = memory_limit.cloned();
+        }
+        self.store.open(&setting.options)?;
+        let reload = self.plan.run.reload;
+        if self.store.must_load(benchmarks, members, reload) {
+            let in_loading = memory_limit.map(|amount| (MEMORY_MIB.to_owned(), amount.clone())).into_iter().collect();
+            self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;
+        }
+        self.store.prepare(setting, benchmarks, members, reload, watch)?;
+        self.limits.set(&self.store.footprint(), &setting.limits).map_err(failed)
+    }
+
     fn measure(
-        &self,
+        &mut self,
         id: RunId,
         (done, all): (usize, usize),
         setting: &Setting,
@@ -207,7 +254,7 @@ impl<'a> Runner<'a> {
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
-        let mut observer = SensorObserver::new(&mut tick);
+        let mut observer = SensorObserver::new(&mut tick, self.limits, &self.instruments);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();

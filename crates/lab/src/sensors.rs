@@ -6,22 +6,51 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::counters::{CounterReading, ThreadCounters};
+use plimsoll_machine::cache_miss::{CacheMissBreakdown, LevelLatencies};
+use plimsoll_machine::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Plan, Watched};
 use plimsoll_machine::cpu_time::{ThreadTimes, process_cpu_time, thread_times};
 use plimsoll_machine::device::{DeviceSample, DeviceUse};
 use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::top_down::TopDown;
 
 use crate::results::{Counters, Device};
 
 /// Sensors that watch a window, from [`open`](WindowSensors::open) to [`close`](WindowSensors::close).
-#[derive(Debug)]
 pub struct WindowSensors {
     groups: Vec<GroupSensors>,
     cores: usize,
     device: DeviceSample,
     process_cpu: Duration,
+    latencies: Option<LevelLatencies>,
     warnings: BTreeSet<String>,
     opened: Instant,
+}
+
+/// What windows are measured with, found out once.
+#[derive(Debug)]
+pub struct Instruments {
+    /// The hardware counters of this machine, or why there are none.
+    pub counters: Result<Plan, CountersUnavailable>,
+    /// What a load costs by the level that serves it, if that was measured on this machine.
+    pub latencies: Option<LevelLatencies>,
+}
+
+impl Instruments {
+    /// Finds out what this machine counts, which takes some milliseconds.
+    pub fn here(latencies: Option<LevelLatencies>) -> Instruments {
+        Instruments { counters: Plan::of_machine(), latencies }
+    }
+}
+
+/// What hardware counters showed of some threads.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// Events.
+    pub counters: Option<Counters>,
+    /// Where slots went.
+    pub top_down: Option<TopDown>,
+    /// Cache misses times latencies.
+    pub cache_misses: Option<CacheMissBreakdown>,
 }
 
 /// What the devices do, lap by lap.
@@ -56,11 +85,10 @@ impl DeviceMeter {
 }
 
 /// Sensors of the threads of one workload.
-#[derive(Debug)]
 struct GroupSensors {
     name: String,
     threads: Vec<(i32, Option<ThreadTimes>)>,
-    counters: Option<ThreadCounters>,
+    counters: Option<CounterSet>,
 }
 
 /// What happened in the window.
@@ -72,8 +100,8 @@ pub struct WindowReading {
     pub groups: Vec<GroupReading>,
     /// What the devices did.
     pub device: Device,
-    /// Hardware counters summed over all groups.
-    pub counters: Option<Counters>,
+    /// Hardware counters over all groups.
+    pub counted: Counted,
     /// Why figures are missing, and what else a reader must know; each reason once.
     pub warnings: Vec<String>,
 }
@@ -85,8 +113,8 @@ pub struct GroupReading {
     pub name: String,
     /// Each thread by its id; `None` if it had ended, or the kernel keeps no times.
     pub threads: Vec<(i32, Option<ThreadTimes>)>,
-    /// Hardware counters summed over its threads.
-    pub counters: Option<Counters>,
+    /// Hardware counters over its threads.
+    pub counted: Counted,
 }
 
 impl GroupReading {
@@ -104,10 +132,10 @@ impl WindowSensors {
     /// Begins to watch the named groups of threads. A thread should be in one group only.
     ///
     /// Opening counters takes a few microseconds for each thread, so that the window begins when this returns.
-    pub fn open(groups: &[(String, Vec<i32>)]) -> WindowSensors {
+    pub fn open(groups: &[(String, Vec<i32>)], instruments: &Instruments) -> WindowSensors {
         let mut warnings = BTreeSet::new();
         let mut groups: Vec<GroupSensors> =
-            groups.iter().map(|(name, tids)| GroupSensors::open(name, tids, &mut warnings)).collect();
+            groups.iter().map(|(name, tids)| GroupSensors::open(name, tids, instruments, &mut warnings)).collect();
         let cores = cores_usable();
         groups.iter_mut().for_each(|group| group.start(&mut warnings));
         WindowSensors {
@@ -115,9 +143,15 @@ impl WindowSensors {
             cores,
             device: DeviceSample::read(),
             process_cpu: process_cpu_time(),
+            latencies: instruments.latencies,
             warnings,
             opened: Instant::now(),
         }
+    }
+
+    /// Gives the turn to the next group of counters. To be called about once a second.
+    pub fn second(&mut self) {
+        self.groups.iter_mut().filter_map(|group| group.counters.as_mut()).for_each(CounterSet::rotate);
     }
 
     /// Ends the window. Threads that ended within it keep their counters but not their times.
@@ -126,24 +160,38 @@ impl WindowSensors {
         let process_cpu = process_cpu_time().saturating_sub(self.process_cpu);
         let device = DeviceSample::read().since(&self.device, window);
         let mut warnings = self.warnings;
-        let groups: Vec<GroupReading> = self.groups.into_iter().map(|group| group.close(&mut warnings)).collect();
-        WindowReading {
-            window,
-            counters: sum(&groups),
-            groups,
-            device: device_of(device, process_cpu, window, self.cores, &mut warnings),
-            warnings: warnings.into_iter().collect(),
+        let mut sum: Option<Result<CounterReading, ()>> = None;
+        let mut groups = Vec::new();
+        for group in self.groups {
+            let watches = !group.threads.is_empty();
+            let (group, reading) = group.close(self.latencies.as_ref(), &mut warnings);
+            if watches {
+                // A part would pass for the whole.
+                sum = Some(match (sum, reading) {
+                    (None, Some(reading)) => Ok(reading),
+                    (Some(Ok(sum)), Some(reading)) => Ok(sum + reading),
+                    _ => Err(()),
+                });
+            }
+            groups.push(group);
         }
+        let counted = sum.and_then(Result::ok).map(|sum| Counted::of(&sum, None, &mut warnings)).unwrap_or_default();
+        let mut device = device_of(device, process_cpu, window, self.cores, &mut warnings);
+        let read = counted.counters.and_then(|counters| counters.dram_read_bytes);
+        device.dram_read_gb_s = read.map(|bytes| bytes as f64 / 1e9 / window.as_secs_f64());
+        WindowReading { window, counted, groups, device, warnings: warnings.into_iter().collect() }
     }
 }
 
 impl GroupSensors {
-    fn open(name: &str, tids: &[i32], warnings: &mut BTreeSet<String>) -> GroupSensors {
+    fn open(name: &str, tids: &[i32], instruments: &Instruments, warnings: &mut BTreeSet<String>) -> GroupSensors {
         let counters = if tids.is_empty() {
             warnings.insert(format!("{name}: no threads to watch, so no times and no counters"));
             None
         } else {
-            ThreadCounters::open(tids).map_err(|why| warnings.insert(format!("no hardware counters: {why}"))).ok()
+            let plan = instruments.counters.as_ref().map_err(Clone::clone);
+            let opened = plan.and_then(|plan| CounterSet::open(plan, &Watched::Threads(tids.to_vec())));
+            opened.map_err(|why| warnings.insert(format!("no hardware counters: {why}"))).ok()
         };
         let threads = tids.iter().map(|tid| (*tid, None)).collect();
         GroupSensors { name: name.to_owned(), threads, counters }
@@ -162,8 +210,13 @@ impl GroupSensors {
         }
     }
 
-    fn close(self, warnings: &mut BTreeSet<String>) -> GroupReading {
-        let counters = self.counters.map(|mut counters| counters.read());
+    /// What its threads used, and what was counted of them.
+    fn close(
+        mut self,
+        latencies: Option<&LevelLatencies>,
+        warnings: &mut BTreeSet<String>,
+    ) -> (GroupReading, Option<CounterReading>) {
+        let reading = self.counters.as_mut().map(CounterSet::read);
         let threads: Vec<(i32, Option<ThreadTimes>)> = self
             .threads
             .into_iter()
@@ -177,42 +230,55 @@ impl GroupSensors {
                 threads.len()
             ));
         }
-        let counters = counters.map(|reading| {
-            warnings.extend(reading.notes.iter().cloned());
-            counters_of(&reading)
-        });
-        GroupReading { name: self.name, threads, counters }
+        let counted = reading.as_ref().map(|reading| Counted::of(reading, latencies, warnings)).unwrap_or_default();
+        (GroupReading { name: self.name, threads, counted }, reading)
     }
 }
+
+impl Counted {
+    /// What a reading says; what it does not say is explained.
+    fn of(reading: &CounterReading, latencies: Option<&LevelLatencies>, warnings: &mut BTreeSet<String>) -> Counted {
+        warnings.extend(reading.notes.iter().cloned());
+        let mut explain = |what: &str, why: &str| {
+            warnings.insert(format!("no {what}: {why}"));
+        };
+        let top_down = reading.top_down().map_err(|why| explain("top-down breakdown", &why)).ok();
+        let memory_read = reading.memory_read().map_err(|why| explain("memory traffic", &why)).ok();
+        let cache_misses = latencies.and_then(|latencies| {
+            let breakdown = CacheMissBreakdown::of(reading, latencies, top_down.as_ref());
+            breakdown.map_err(|why| explain("breakdown by cache misses", &why)).ok()
+        });
+        let mut counters = counters_of(reading);
+        counters.dram_read_bytes = memory_read.map(|read| read.bytes);
+        Counted { counters: Some(counters), top_down, cache_misses }
+    }
+}
+
+/// The events of which ratios are taken.
+const TOGETHER: [Event; 5] =
+    [Event::Cycles, Event::Instructions, Event::L1dMisses, Event::LlcMisses, Event::BranchMisses];
 
 fn counters_of(reading: &CounterReading) -> Counters {
+    let offered: Vec<Event> = TOGETHER.into_iter().filter(|event| reading.figure(*event).is_some()).collect();
+    let keys: Vec<&str> = offered.iter().map(|event| event.key()).collect();
+    let together = reading.together(&keys);
+    let of_together = |event: Event| {
+        let position = offered.iter().position(|offered| *offered == event)?;
+        Some(together.as_ref()?.counts[position].round() as u64)
+    };
+    let alone = |event: Event| reading.figure(event).map(|figure| figure.count);
     Counters {
-        cycles: reading.cycles,
-        instructions: reading.instructions,
-        l1d_misses: reading.l1d_misses,
-        llc_misses: reading.llc_misses,
-        branch_misses: reading.branch_misses,
-        coverage: reading.coverage,
+        cycles: of_together(Event::Cycles),
+        instructions: of_together(Event::Instructions),
+        l1d_misses: of_together(Event::L1dMisses),
+        llc_misses: of_together(Event::LlcMisses),
+        branch_misses: of_together(Event::BranchMisses),
+        branches: alone(Event::Branches),
+        l2_misses: alone(Event::L2Misses),
+        dtlb_misses: alone(Event::DtlbMisses),
+        dram_read_bytes: None,
+        coverage: together.as_ref().map_or(0.0, |together| together.coverage),
     }
-}
-
-/// The counters of all groups together. A figure is there only if every group that has threads has it; the coverage is
-/// that of the group covered worst.
-fn sum(groups: &[GroupReading]) -> Option<Counters> {
-    let mut groups = groups.iter().filter(|group| !group.threads.is_empty());
-    let first = groups.next()?.counters?;
-    groups.try_fold(first, |sum, group| {
-        let next = group.counters?;
-        let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        Some(Counters {
-            cycles: add(sum.cycles, next.cycles),
-            instructions: add(sum.instructions, next.instructions),
-            l1d_misses: add(sum.l1d_misses, next.l1d_misses),
-            llc_misses: add(sum.llc_misses, next.llc_misses),
-            branch_misses: add(sum.branch_misses, next.branch_misses),
-            coverage: sum.coverage.min(next.coverage),
-        })
-    })
 }
 
 fn device_of(
@@ -225,7 +291,6 @@ fn device_of(
     if device.io_busy.is_none() {
         warnings.insert("no disk figures: no whole disk is in both /proc/diskstats and /sys/block".to_owned());
     }
-    warnings.insert("no memory traffic: it takes the memory controllers' own counters, which are not read".to_owned());
     let cpu_time = window.as_secs_f64() * cores as f64;
     Device {
         // The two clocks are not read at one moment, so that a full machine may come out a little above 1.
@@ -267,7 +332,7 @@ mod tests {
         });
         let ended = told.recv().unwrap();
         let groups = [("busy".to_owned(), vec![current_thread_id()]), ("gone".to_owned(), vec![ended, i32::MAX])];
-        let sensors = WindowSensors::open(&groups);
+        let sensors = WindowSensors::open(&groups, &Instruments::here(None));
         work();
         go.send(()).unwrap();
         thread.join().unwrap();
@@ -282,37 +347,16 @@ mod tests {
             assert!(times.run >= Duration::from_millis(5), "{times:?}");
         }
         assert!(reading.device.cpu_busy.is_some_and(|busy| busy > 0.0 && busy <= 1.0), "{:?}", reading.device);
-        let unexplained = reading.counters.is_none() && !reading.warnings.iter().any(|w| w.contains("counters"));
+        let unexplained =
+            reading.counted.counters.is_none() && !reading.warnings.iter().any(|w| w.contains("counters"));
         assert!(!unexplained, "{:?}", reading.warnings);
     }
 
     #[test]
     fn a_group_without_threads_is_named() {
-        let reading = WindowSensors::open(&[("idle".to_owned(), Vec::new())]).close();
+        let reading = WindowSensors::open(&[("idle".to_owned(), Vec::new())], &Instruments::here(None)).close();
         assert_eq!(reading.groups[0].times_of(&[7]), None);
-        assert!(reading.groups[0].counters.is_none() && reading.counters.is_none());
+        assert!(reading.groups[0].counted.counters.is_none() && reading.counted.counters.is_none());
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("idle: no threads")));
-    }
-
-    #[test]
-    fn sums_are_whole_or_nothing() {
-        let counters = |cycles, llc_misses, coverage| {
-            let one = Some(1);
-            Counters { cycles, instructions: one, l1d_misses: one, llc_misses, branch_misses: one, coverage }
-        };
-        let group = |tids: &[i32], counters| GroupReading {
-            name: "g".into(),
-            threads: tids.iter().map(|tid| (*tid, None)).collect(),
-            counters,
-        };
-        let check = |groups: &[GroupReading], expect: Option<(Option<u64>, Option<u64>, f64)>| {
-            let sum = sum(groups).map(|sum| (sum.cycles, sum.llc_misses, sum.coverage));
-            assert_eq!(sum, expect, "{groups:?}");
-        };
-        let (a, b) = (counters(Some(3), Some(2), 1.0), counters(Some(4), None, 0.5));
-        check(&[group(&[1], Some(a)), group(&[2], Some(b))], Some((Some(7), None, 0.5)));
-        check(&[group(&[1], Some(a)), group(&[], None)], Some((Some(3), Some(2), 1.0)));
-        check(&[group(&[1], Some(a)), group(&[2], None)], None);
-        check(&[], None);
     }
 }

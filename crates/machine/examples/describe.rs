@@ -1,7 +1,8 @@
-//! Prints what this machine is and what can be measured on it.
+//! Prints what this machine is, and what can be measured and limited on it.
 
-use plimsoll_machine::{MachineFacts, counters, describe};
+use plimsoll_machine::Description;
+use plimsoll_machine::host::Host;
 
 fn main() {
-    print!("{}", describe(&MachineFacts::read(), &counters::probe()));
+    print!("{}", Description::read(&Host::real()).to_text());
 }

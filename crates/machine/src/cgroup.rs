@@ -1,4 +1,4 @@
-//! The control groups this process is in, of version 1, 2 or both: what they limit, and whether we may change them.
+//! The control groups a process is in, of version 1, 2 or both: what they limit, and whether we may change them.
 //!
 //! Limits are hierarchical: what binds is the smallest of the group and all groups above it that can be seen.
 
@@ -10,7 +10,7 @@ use procfs::process::{MountInfo, MountInfos};
 
 use crate::host::Host;
 
-/// Where this process stands in one hierarchy.
+/// Where a process stands in one hierarchy.
 #[derive(Debug, Clone)]
 struct Hierarchy {
     /// Version 2 has one hierarchy for all controllers, version 1 mostly one for each.
@@ -21,7 +21,7 @@ struct Hierarchy {
     groups: Vec<PathBuf>,
 }
 
-/// The control groups this process is in.
+/// The control groups a process is in.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
     host: Host,
@@ -37,11 +37,12 @@ impl Cgroups {
         Cgroups::of_process(host, "self")
     }
 
-    /// As [`Cgroups::read`], for the process with this number.
-    pub(crate) fn of_process(host: &Host, process: &str) -> Cgroups {
+    /// The groups of another process, by its id, as far as the mounts of this one show them.
+    pub fn of_process(host: &Host, process: &str) -> Cgroups {
+        let is_own = process == "self";
         let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
-        let membership =
-            host.parsed::<ProcessCGroups>(format!("/proc/{process}/cgroup")).map(|groups| groups.0).unwrap_or_default();
+        let membership = host.parsed::<ProcessCGroups>(format!("/proc/{process}/cgroup"));
+        let membership = membership.map(|groups| groups.0).unwrap_or_default();
         let hierarchies = mounts
             .iter()
             .filter_map(|mount| {
@@ -49,11 +50,15 @@ impl Cgroups {
                     membership.iter().find(|group| found(&group.controllers)).map(|group| group.pathname.as_str())
                 };
                 match mount.fs_type.as_str() {
-                    "cgroup2" => Some(Hierarchy::unified(host, mount, member(&|names| names.is_empty())?)),
+                    "cgroup2" => {
+                        let path = member(&|names| names.is_empty())?;
+                        Some(Hierarchy::unified(host, groups(host, mount, path, is_own)))
+                    }
                     "cgroup" => {
                         let mounted: BTreeSet<String> = mount.super_options.keys().cloned().collect();
                         let path = member(&|names| names.iter().any(|name| mounted.contains(name)))?;
-                        Some(Hierarchy { unified: false, controllers: mounted, groups: groups(host, mount, path) })
+                        let groups = groups(host, mount, path, is_own);
+                        Some(Hierarchy { unified: false, controllers: mounted, groups })
                     }
                     _ => None,
                 }
@@ -92,6 +97,18 @@ impl Cgroups {
         };
         let found = self.hierarchies.iter().find(has)?;
         Some((found.unified, &found.groups))
+    }
+
+    /// The folder of the process's group in the version 1 hierarchy that has the controller.
+    pub fn version_1_folder(&self, controller: &str) -> Option<&Path> {
+        let hierarchy = self.hierarchy(controller).filter(|hierarchy| !hierarchy.unified)?;
+        hierarchy.groups.first().map(PathBuf::as_path)
+    }
+
+    /// The folder of the process's group in version 2, whichever controllers it has.
+    pub fn version_2_folder(&self) -> Option<&Path> {
+        let hierarchy = self.hierarchies.iter().find(|hierarchy| hierarchy.unified)?;
+        hierarchy.groups.first().map(PathBuf::as_path)
     }
 
     /// The smallest memory limit above this process, bytes.
@@ -145,8 +162,7 @@ impl Cgroups {
 }
 
 impl Hierarchy {
-    fn unified(host: &Host, mount: &MountInfo, path: &str) -> Hierarchy {
-        let groups = groups(host, mount, path);
+    fn unified(host: &Host, groups: Vec<PathBuf>) -> Hierarchy {
         let controllers = groups.first().and_then(|group| host.text(group.join("cgroup.controllers")));
         let controllers = controllers.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         Hierarchy { unified: true, controllers, groups }
@@ -156,16 +172,23 @@ impl Hierarchy {
 /// The folder of the group `path` and of all groups above it, up to the mount point.
 ///
 /// Within a container the mount may show only a part of the hierarchy, and the path may be of the whole. Where the two
-/// do not fit, the mount point is the nearest group that can be seen.
-fn groups(host: &Host, mount: &MountInfo, path: &str) -> Vec<PathBuf> {
+/// do not fit, the mount point is the nearest group that can be seen, if the process is this one; another one may be
+/// anywhere, and has none.
+fn groups(host: &Host, mount: &MountInfo, path: &str, is_own: bool) -> Vec<PathBuf> {
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(path));
     let group = mount.mount_point.join(below.strip_prefix("/").unwrap_or(below));
-    let group = if host.exists(&group) { group } else { mount.mount_point.clone() };
+    let group = match (host.exists(&group), is_own) {
+        (true, _) => group,
+        (false, true) => mount.mount_point.clone(),
+        (false, false) => return Vec::new(),
+    };
     group.ancestors().take_while(|folder| folder.starts_with(&mount.mount_point)).map(Path::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::Cgroups;
     use crate::host::fake::FakeHost;
 
@@ -234,6 +257,21 @@ mod tests {
         fake.write("/sys/fs/cgroup/cgroup.controllers", "memory\n");
         fake.write("/sys/fs/cgroup/memory.max", "2097152\n");
         assert_eq!(Cgroups::read(&fake.host()).memory_limit(), Some(2 * MIB));
+    }
+
+    #[test]
+    fn another_process_outside_of_what_is_mounted_has_no_group() {
+        let fake = FakeHost::new(&UNIFIED);
+        fake.write("/sys/fs/cgroup/memory.max", "2097152\n");
+        fake.write("/sys/fs/cgroup/c/cgroup.controllers", "memory\n");
+        fake.write("/proc/7/cgroup", "0::/c\n");
+        fake.write("/proc/8/cgroup", "0::/../elsewhere\n");
+        let folder = |process| Cgroups::of_process(&fake.host(), process).version_2_folder().map(Path::to_owned);
+        assert_eq!(folder("7").as_deref(), Some(Path::new("/sys/fs/cgroup/c")));
+        assert_eq!(folder("8"), None);
+        assert_eq!(folder("9"), None, "a process that ended");
+        assert_eq!(folder("self").as_deref(), Some(Path::new("/sys/fs/cgroup")));
+        assert_eq!(Cgroups::of_process(&fake.host(), "7").version_1_folder("memory"), None);
     }
 
     #[test]

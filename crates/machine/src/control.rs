@@ -15,7 +15,9 @@ mod disk;
 pub(crate) mod fake;
 pub(crate) mod group;
 mod huge_pages;
+pub(crate) mod llc_ways;
 mod memory;
+pub(crate) mod memory_bandwidth;
 mod nice;
 mod prefetchers;
 pub(crate) mod threads;
@@ -278,11 +280,15 @@ pub static CONTROLS: &[&dyn Control] = &[
     &cpu_weight::CpuWeight,
     &cpu_quota::CpuQuota,
     &nice::Nice,
+    &llc_ways::LlcWays,
+    &memory_bandwidth::MemoryBandwidth,
     &memory::Memory,
     &disk::READ_MB_S,
     &disk::WRITE_MB_S,
     &disk::READ_IOPS,
     &disk::WRITE_IOPS,
+    &llc_ways::LlcWays,
+    &memory_bandwidth::MemoryBandwidth,
     &huge_pages::HugePages,
     &prefetchers::Prefetchers,
 ];

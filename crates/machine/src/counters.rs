@@ -1,291 +1,304 @@
-//! Hardware counters of chosen threads, in user mode: where their cycles went.
+//! Hardware counters in user mode: of chosen threads, of a process with everything it starts, or of a control group.
 //!
-//! Every thread has one group of events, so that all figures of a thread cover the same moments and ratios of them mean
-//! something. There are five events, which fit into the counters of one core of every processor we know (six on AMD Zen,
-//! four beside the fixed ones on Intel), so that the kernel does not have to take turns. If it does, figures are scaled up
-//! and [`CounterReading::coverage`] says by how much.
+//! # Groups
 //!
-//! Main types in reading order: [`ThreadCounters`] opens and reads, [`CounterReading`] is what comes out,
-//! [`CountersUnavailable`] is why nothing does. [`event`] says which event of the processor stands for which figure.
+//! Events that are compared with each other must be counted at the same moments. The unit of counting is therefore a *group*:
+//! a few events that the kernel schedules together or not at all, led by cycles and instructions. A [`Plan`] is the list of
+//! groups that this machine can count. It is found by trying: each group counts the calling thread for a moment, so that a
+//! group larger than the processor has counters for (six on AMD, of which a guest may have five; four to eight beside the
+//! fixed ones on Intel; six on Arm) is split or dropped, an event that the processor does not offer is left out, and a
+//! counter that opens and stands still, as in guests, is not used. [`Plan::notes`] says each of these.
+//!
+//! # Rotation
+//!
+//! There are more groups than fit into the counters. The kernel would multiplex them by itself, by turns of milliseconds
+//! that begin and end anywhere, and its figures mix moments. So only one group of a [`CounterSet`] counts at a time, and
+//! [`CounterSet::rotate`], called about once a second, gives the turn to the next. The first group has cycles,
+//! instructions and the misses that people ask for first; who never rotates gets these alone, exactly.
+//!
+//! # Coverage
+//!
+//! A [`Figure`] is a count over the whole window, estimated from the turns of the groups that have the event: what they
+//! counted, times the threads' time on cores over the groups' own. [`Figure::coverage`] is the share of the threads' time on
+//! cores in which the event was really counted: 1 is exact, 0.2 is one turn of five. If other users of the counters force
+//! the kernel to multiplex after all, the group's running time is less than its turn, coverage falls, and a note says so.
+//! That is right for work that is the same in all turns, and the less so the more it changes from turn to turn.
+//!
+//! Ratios never mix moments: [`CounterReading::ratio`], the top-down breakdown and memory reads use only groups that have
+//! all the events they need, and are `None` if there is none.
+//!
+//! # Limits
+//!
+//! User mode only, which is what `perf_event_paranoid` lets everybody count, and what the workload itself does. Threads and
+//! children that a process starts are inherited; a process that ends keeps its counts.
+//!
+//! Main types in reading order: [`Plan`] is what can be counted, [`Watched`] whom, [`CounterSet`] opens and reads,
+//! [`CounterReading`] is what comes out, [`CountersUnavailable`] is why nothing does. [`Event`] is what every processor
+//! has; [`top_down`](crate::top_down) is what families have beside.
 
-pub mod event;
+mod event;
+mod opened;
+mod plan;
 mod probe;
 pub mod reading;
+mod sanity;
+pub mod source;
+mod tree;
+mod trial;
 mod unavailable;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 
-use perf_event::{Counter, ReadFormat};
 use rustix::io::Errno;
 
+pub use event::Event;
+pub use plan::Plan;
 pub use probe::probe;
-pub use reading::CounterReading;
+pub use reading::{CounterReading, CounterSummary, Figure, MemoryRead};
 pub use unavailable::CountersUnavailable;
 
 use crate::host::Host;
-use event::{Event, Source};
-use reading::GroupReading;
+use opened::{OpenedGroup, Place, make_room_for_files};
+use reading::{GroupCounts, SetCounts};
+use tree::{ThreadIdentity, threads_of_tree};
 
-/// Counters of a set of threads. They count from [`enable`](ThreadCounters::enable) on and stop when dropped.
-pub struct ThreadCounters {
-    groups: Vec<ThreadGroup>,
+/// Whom to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// These threads, by the kernel's ids. What they start is not counted.
+    Threads(Vec<i32>),
+    /// A process with all its threads and children, and all that these start.
+    ProcessTree(i32),
+    /// A control group with all below it: its folder in a version 2 hierarchy, or in version 1's `perf_event`.
+    ControlGroup(PathBuf),
+}
+
+/// Counters of a set of threads. They count from [`enable`](CounterSet::enable) on and stop when dropped.
+pub struct CounterSet {
+    plan: Plan,
+    targets: Vec<Target>,
+    /// The group whose turn it is.
+    turn: usize,
+    is_enabled: bool,
+    tree: Option<Tree>,
     notes: BTreeSet<String>,
 }
 
-/// The events of one thread.
-struct ThreadGroup {
-    /// Leads the group: cycles.
-    leader: Counter,
-    /// The other events that this processor offers.
-    members: Vec<(Event, Counter)>,
+/// The groups of one thread, or of one core of a control group, in the order of the plan.
+struct Target {
+    groups: Vec<OpenedGroup>,
 }
 
-impl ThreadCounters {
-    /// Opens the counters of the threads, stopped and at zero. A thread that has ended is left out. An event that the
-    /// processor does not offer is left out for all threads and a note says so.
-    ///
-    /// Takes one file descriptor for each thread and event; the soft limit of open files is raised if it is too low.
-    pub fn open(tids: &[i32]) -> Result<ThreadCounters, CountersUnavailable> {
-        let host = Host::real();
-        ThreadCounters::open_events(&host, tids, |event| event.sources(&host))
-    }
+/// A process whose threads come and go.
+struct Tree {
+    process: i32,
+    known: BTreeSet<ThreadIdentity>,
+    /// Whether the kernel counts what the threads start. If not, they are looked for at each rotation.
+    inherits: bool,
+}
 
-    /// As [`open`](ThreadCounters::open), for events of choice.
-    fn open_events(
-        host: &Host,
-        tids: &[i32],
-        sources: impl Fn(Event) -> Vec<Source>,
-    ) -> Result<ThreadCounters, CountersUnavailable> {
-        make_room_for_files(tids.len() as u64 * Event::ALL.len() as u64);
-        let mut opened = ThreadCounters { groups: Vec::with_capacity(tids.len()), notes: BTreeSet::new() };
-        let mut chosen: Option<Chosen> = None;
-        for &tid in tids {
-            // The first thread finds out what the processor offers; all threads then count the same.
-            let group = match &chosen {
-                Some(chosen) => chosen.open(tid),
-                None => Chosen::find(tid, &sources, &mut opened.notes).map(|(found, group)| {
-                    chosen = Some(found);
-                    group
-                }),
-            };
-            match group {
-                Ok(group) => opened.groups.push(group),
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
-                Err(error) => return Err(CountersUnavailable::explain(&error, host)),
+impl CounterSet {
+    /// Opens the counters of a plan, stopped and at zero. A thread that has ended is left out.
+    ///
+    /// Takes one file descriptor for each event of each thread (each core, of a control group); the soft limit of open files
+    /// is raised if it is too low. Where the hard limit is too low as well, the last groups are left out, with a note.
+    pub fn open(plan: &Plan, watched: &Watched) -> Result<CounterSet, CountersUnavailable> {
+        let mut plan = plan.clone();
+        loop {
+            match CounterSet::open_all(&plan, watched) {
+                Err(CountersUnavailable::NoFiles { .. }) if plan.groups.len() > 1 => plan.leave_out_last_half(),
+                opened => return opened,
             }
         }
-        if opened.groups.is_empty() {
-            return Err(CountersUnavailable::NoThreads { asked: tids.len() });
-        }
-        Ok(opened)
     }
 
-    /// Starts counting.
+    /// As [`open`](CounterSet::open), all groups or none.
+    fn open_all(plan: &Plan, watched: &Watched) -> Result<CounterSet, CountersUnavailable> {
+        let mut set = CounterSet {
+            plan: plan.clone(),
+            targets: Vec::new(),
+            turn: 0,
+            is_enabled: false,
+            tree: None,
+            notes: plan.notes.clone(),
+        };
+        match watched {
+            Watched::Threads(tids) => {
+                set.make_room(tids.len());
+                set.open_threads(tids.iter().copied(), false)
+                    .map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
+                set.targets_or(tids.len())?;
+            }
+            Watched::ProcessTree(process) => set.open_tree(*process, true)?,
+            Watched::ControlGroup(folder) => set.open_control_group(folder)?,
+        }
+        Ok(set)
+    }
+
+    /// Starts counting, with the first group.
     pub fn enable(&mut self) -> Result<(), CountersUnavailable> {
-        for group in &mut self.groups {
-            group.leader.enable().map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
+        self.is_enabled = true;
+        for target in &mut self.targets {
+            target.groups[self.turn].enable().map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
         }
         Ok(())
     }
 
-    /// What was counted since [`enable`](ThreadCounters::enable), summed over the threads, those that ended since included.
+    /// Gives the turn to the next group. To be called about once a second while counting; before
+    /// [`enable`](CounterSet::enable) it does nothing.
+    pub fn rotate(&mut self) {
+        if !self.is_enabled {
+            return;
+        }
+        self.find_new_threads();
+        let next = (self.turn + 1) % self.plan.groups.len();
+        if next == self.turn {
+            return;
+        }
+        for target in &mut self.targets {
+            let switched = target.groups[self.turn].disable().and_then(|()| target.groups[next].enable());
+            if let Err(error) = switched {
+                self.notes.insert(format!("a group of counters could not be given its turn: {error}"));
+            }
+        }
+        self.turn = next;
+    }
+
+    /// What was counted since [`enable`](CounterSet::enable), summed over the threads, those that ended since included.
+    /// Counting goes on.
     pub fn read(&mut self) -> CounterReading {
-        let mut readings = Vec::with_capacity(self.groups.len());
         let mut notes = self.notes.clone();
-        for group in &mut self.groups {
-            match group.read() {
-                Ok(reading) => readings.push(reading),
-                Err(error) => {
+        let mut set = SetCounts::default();
+        for (index, group) in self.plan.groups.iter().enumerate() {
+            let mut sum = GroupCounts { group: group.name.clone(), ..GroupCounts::default() };
+            // Every event is there from the beginning, so that no thread at all counts as 0.
+            sum.counts.extend(group.events.iter().map(|event| (event.key.to_owned(), 0)));
+            for target in &mut self.targets {
+                if let Err(error) = target.groups[index].read_into(&group.events, &mut sum) {
                     notes.insert(format!("the counters of a thread could not be read: {error}"));
                 }
             }
+            set.groups.push(sum);
         }
-        CounterReading::combine(&readings, notes)
+        sanity::clean(&mut set, &self.plan, &mut notes);
+        CounterReading {
+            sets: vec![set],
+            family: self.plan.family,
+            slots_per_cycle: self.plan.slots_per_cycle,
+            why_no_top_down: self.plan.why_no_top_down.clone(),
+            notes: notes.into_iter().collect(),
+        }
     }
 
-    /// How many threads are counted.
-    pub fn thread_count(&self) -> usize {
-        self.groups.len()
+    /// How many threads were found and are counted, not counting those that these started since; of a control group, how
+    /// many cores.
+    pub fn target_count(&self) -> usize {
+        self.targets.len()
     }
-}
 
-impl std::fmt::Debug for ThreadCounters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ThreadCounters").field("threads", &self.groups.len()).field("notes", &self.notes).finish()
+    fn make_room(&self, targets: usize) {
+        make_room_for_files(targets * self.plan.groups.iter().map(|group| group.events.len()).sum::<usize>());
     }
-}
 
-impl ThreadGroup {
-    fn read(&mut self) -> io::Result<GroupReading> {
-        let data = self.leader.read_group()?;
-        let mut reading = GroupReading {
-            enabled: data.time_enabled().unwrap_or_default(),
-            running: data.time_running().unwrap_or_default(),
-            values: Default::default(),
+    fn targets_or(&self, asked: usize) -> Result<(), CountersUnavailable> {
+        match self.targets.is_empty() {
+            true => Err(CountersUnavailable::NoThreads { asked }),
+            false => Ok(()),
+        }
+    }
+
+    fn open_threads(&mut self, tids: impl Iterator<Item = i32>, inherit: bool) -> io::Result<()> {
+        for tid in tids {
+            match Target::open(&self.plan, Place::Task { tid, inherit }) {
+                Ok(target) => self.targets.push(target),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a process tree. What its threads start from then on is inherited where the kernel can do that for groups.
+    fn open_tree(&mut self, process: i32, inherit: bool) -> Result<(), CountersUnavailable> {
+        let host = Host::real();
+        let known = threads_of_tree(&host, process);
+        self.make_room(known.len());
+        let opened = self.open_threads(known.iter().map(|thread| thread.0), inherit);
+        let inherits = match opened {
+            Ok(()) => inherit,
+            Err(error) if inherit && Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+                self.targets.clear();
+                self.notes.insert(
+                    "the kernel cannot inherit groups of counters: new threads are looked for at each rotation, and shorter \
+                     ones are missed"
+                        .to_owned(),
+                );
+                return self.open_tree(process, false);
+            }
+            Err(error) => return Err(CountersUnavailable::explain(&error, &host)),
         };
-        let counters = std::iter::once((Event::Cycles, &self.leader));
-        for (event, counter) in counters.chain(self.members.iter().map(|(event, counter)| (*event, counter))) {
-            reading.values[event as usize] = data.get(counter).map(|entry| entry.value());
+        self.targets_or(1)?;
+        // A thread that began between looking and opening is counted only if who started it was already. That cannot be
+        // told, and opening it could count it twice.
+        let late = threads_of_tree(&host, process).difference(&known).count();
+        if inherits && late > 0 {
+            self.notes.insert(format!("{late} threads began while counters were opened; they may not be counted"));
         }
-        Ok(reading)
+        self.tree = Some(Tree { process, known, inherits });
+        Ok(())
     }
-}
 
-/// The events that this processor offers, each by its best source.
-struct Chosen {
-    cycles: Source,
-    others: Vec<(Event, Source)>,
-}
+    fn open_control_group(&mut self, folder: &PathBuf) -> Result<(), CountersUnavailable> {
+        let host = Host::real();
+        let failed = |error: &io::Error| CountersUnavailable::explain_control_group(error, &host, folder);
+        let opened = File::open(folder).map_err(|error| failed(&error))?;
+        let cores = host.cores("/sys/devices/system/cpu/online").unwrap_or_else(|| vec![0]);
+        self.make_room(cores.len());
+        for core in cores {
+            let target = Target::open(&self.plan, Place::ControlGroup { folder: &opened, core });
+            self.targets.push(target.map_err(|error| failed(&error))?);
+        }
+        Ok(())
+    }
 
-impl Chosen {
-    /// Opens every event on a thread to see which of its sources works, and notes what the reader must know. There is no
-    /// group without cycles.
-    fn find(
-        tid: i32,
-        sources: &impl Fn(Event) -> Vec<Source>,
-        notes: &mut BTreeSet<String>,
-    ) -> io::Result<(Chosen, ThreadGroup)> {
-        let cycles = sources(Event::Cycles).swap_remove(0);
-        let mut group = ThreadGroup { leader: open_leader(&cycles, tid)?, members: Vec::new() };
-        let mut others = Vec::new();
-        for event in Event::ALL.into_iter().filter(|event| *event != Event::Cycles) {
-            let mut refused = Vec::new();
-            for source in sources(event) {
-                match open_member(&source, tid, &mut group.leader) {
-                    Ok(counter) => {
-                        notes.extend(source.caveat().map(|caveat| format!("{event} are {caveat}")));
-                        group.members.push((event, counter));
-                        others.push((event, source));
-                        refused.clear();
-                        break;
-                    }
-                    Err(error) => match Errno::from_io_error(&error) {
-                        Some(Errno::MFILE | Errno::NFILE | Errno::SRCH) => return Err(error),
-                        _ => refused.push(format!("{source}: {error}")),
-                    },
-                }
-            }
-            if !refused.is_empty() {
-                notes.insert(format!("{event} are not offered by this processor ({})", refused.join("; ")));
+    /// Where nothing is inherited: opens the threads that began since the last look.
+    fn find_new_threads(&mut self) {
+        let Some(tree) = self.tree.as_mut().filter(|tree| !tree.inherits) else { return };
+        let found = threads_of_tree(&Host::real(), tree.process);
+        let new: Vec<i32> = found.difference(&tree.known).map(|thread| thread.0).collect();
+        tree.known.extend(found);
+        let before = self.targets.len();
+        self.make_room(before + new.len());
+        if let Err(error) = self.open_threads(new.into_iter(), false) {
+            self.notes.insert(format!("a new thread could not be counted: {error}"));
+        }
+        for target in &mut self.targets[before..] {
+            if let Err(error) = target.groups[self.turn].enable() {
+                self.notes.insert(format!("a new thread could not be counted: {error}"));
             }
         }
-        Ok((Chosen { cycles, others }, group))
-    }
-
-    fn open(&self, tid: i32) -> io::Result<ThreadGroup> {
-        let mut leader = open_leader(&self.cycles, tid)?;
-        let members = self.others.iter().map(|(event, source)| Ok((*event, open_member(source, tid, &mut leader)?)));
-        let members = members.collect::<io::Result<_>>()?;
-        Ok(ThreadGroup { leader, members })
     }
 }
 
-fn open_leader(source: &Source, tid: i32) -> io::Result<Counter> {
-    let format = ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
-    source.builder(tid).read_format(format).build()
+impl Target {
+    fn open(plan: &Plan, place: Place<'_>) -> io::Result<Target> {
+        let groups = plan.groups.iter().map(|group| OpenedGroup::open(&place, &group.events));
+        Ok(Target { groups: groups.collect::<io::Result<_>>()? })
+    }
 }
 
-fn open_member(source: &Source, tid: i32, leader: &mut Counter) -> io::Result<Counter> {
-    // A member of a group counts only while its leader does, so that enabling the leader starts all at once.
-    source.builder(tid).enabled(true).build_with_group(leader)
-}
-
-/// Raises the soft limit of open files so that `count` more fit, as far as the hard limit lets us. If it does not, opening
-/// fails and says so.
-fn make_room_for_files(count: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// What the rest of the process may have open.
-    const OTHERS: u64 = 1024;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(count + OTHERS, |maximum| maximum.min(count + OTHERS));
-    if limit.current.is_some_and(|current| current < wanted) {
-        // A failure shows as EMFILE where the files are opened.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+impl std::fmt::Debug for CounterSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CounterSet")
+            .field("targets", &self.targets.len())
+            .field("groups", &self.plan.groups.len())
+            .field("notes", &self.notes)
+            .finish()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use perf_event::events::Software;
-
-    use super::*;
-    use crate::cpu_time::current_thread_id;
-
-    /// Both outcomes are right; which one depends on the machine. Each must be complete.
-    #[test]
-    fn this_thread_is_counted_or_the_reason_is_told() {
-        match ThreadCounters::open(&[current_thread_id(), -7]) {
-            Ok(mut counters) => {
-                assert_eq!(counters.thread_count(), 1, "there is no thread -7");
-                counters.enable().unwrap();
-                let reading = counters.read();
-                assert!((0.0..=1.0).contains(&reading.coverage), "{reading:?}");
-            }
-            Err(unavailable) => assert!(unavailable.to_string().len() > 20, "{unavailable}"),
-        }
-    }
-
-    /// Software events go through the same groups as hardware events, and every kernel has them.
-    fn open_software(tids: &[i32]) -> Option<ThreadCounters> {
-        let page_faults = || Source::new("page-faults", Software::PAGE_FAULTS);
-        let opened = ThreadCounters::open_events(&Host::real(), tids, |event| match event {
-            Event::Cycles => vec![Source::new("task-clock", Software::TASK_CLOCK)],
-            Event::Instructions => vec![Source::new("nonsense", Software(9999)), page_faults()],
-            Event::L1dMisses => vec![page_faults()],
-            Event::LlcMisses => vec![Source::new("nonsense", Software(9999))],
-            Event::BranchMisses => vec![Source::new("dummy", Software::DUMMY)],
-        });
-        match opened {
-            Ok(counters) => Some(counters),
-            // Containers may forbid the call; then there is nothing to test.
-            Err(CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. }) => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// Touches memory that comes straight from the kernel, as large allocations do, so that it must fault.
-    fn fault(pages: usize) {
-        const PAGE: usize = 4096;
-        let mut memory = vec![0u8; pages * PAGE];
-        memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
-        std::hint::black_box(&memory);
-    }
-
-    #[test]
-    fn two_threads_are_summed_and_one_may_end() {
-        const PAGES: usize = 1024;
-        let (go, wait) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            tell.send(current_thread_id()).unwrap();
-            wait.recv().unwrap();
-            fault(PAGES);
-        });
-        let other = told.recv().unwrap();
-        let Some(mut counters) = open_software(&[current_thread_id(), other]) else { return };
-        assert_eq!(counters.thread_count(), 2);
-        fault(PAGES);
-        assert_eq!(counters.read().instructions, Some(0), "nothing is counted before it is enabled");
-        counters.enable().unwrap();
-        fault(PAGES);
-        go.send(()).unwrap();
-        thread.join().unwrap();
-        let reading = counters.read();
-        // Huge pages may cover many small ones with one fault, so that only a few faults are certain.
-        assert!(reading.instructions.is_some_and(|faults| faults >= 2), "{reading:?}");
-        assert_eq!(reading.instructions, reading.l1d_misses, "two counters of one event in one group");
-        assert_eq!((reading.llc_misses, reading.branch_misses), (None, Some(0)));
-        assert!(reading.cycles.is_some_and(|nanoseconds| nanoseconds > 0), "{reading:?}");
-        assert_eq!(reading.coverage, 1.0, "{reading:?}");
-        assert_eq!(reading.notes.len(), 1, "{reading:?}");
-        assert!(reading.notes[0].contains("last-level cache misses are not offered"), "{reading:?}");
-    }
-
-    #[test]
-    fn no_threads_is_an_error() {
-        assert!(matches!(ThreadCounters::open(&[]), Err(CountersUnavailable::NoThreads { asked: 0 })));
-    }
-}
+mod tests;

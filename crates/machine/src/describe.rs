@@ -1,31 +1,161 @@
-//! [`MachineFacts`] in words, for people with a terminal of 80 columns.
+//! Everything about a machine in one document: what it is, what can be measured and limited on it, and for each "no" the
+//! reason and the remedy. As JSON by `serde`, and in words for people with a terminal of 80 columns.
 
-use std::fmt::Write;
+mod counting;
+mod layout;
 
-use crate::counters::event::Event;
-use crate::counters::{CounterReading, CountersUnavailable};
-use crate::facts::{Cache, Capability, MachineFacts};
+use std::collections::BTreeSet;
 
-/// The widest line, except for words that are wider.
-const WIDTH: usize = 80;
+use serde::{Deserialize, Serialize};
 
-/// Describes a machine: what it is, then every capability with its reason and remedy, then what the counters showed in a
-/// short piece of work, as [`probe`](crate::counters::probe) does it.
-pub fn describe(facts: &MachineFacts, counters: &Result<CounterReading, CountersUnavailable>) -> String {
-    let mut text = String::from("Machine\n");
-    for (name, value) in summary(facts) {
-        write_item(&mut text, &format!("  {name:<11} "), &value);
+use self::counting::write_reading;
+use self::layout::{bytes, count, write_item, write_table};
+use crate::availability::Availability;
+use crate::control::CONTROLS;
+use crate::counters::{CounterReading, probe};
+use crate::facts::{Cache, MachineFacts};
+use crate::host::Host;
+use crate::sensor::{Scope, SensorReport, describe_sensors};
+
+/// A machine, its sensors and its controls.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Description {
+    /// What it is. Its `capabilities` are empty: `sensors` and `controls` say more.
+    #[serde(flatten)]
+    pub machine: MachineFacts,
+    /// Every sensor.
+    pub sensors: Vec<SensorReport>,
+    /// Every control.
+    pub controls: Vec<ControlReport>,
+    /// What hardware counters showed in a short piece of work, as [`probe`] does it; `None` where they do not count.
+    #[serde(skip)]
+    pub counted: Option<CounterReading>,
+}
+
+/// What one control is, and whether it works on a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlReport {
+    /// The word by which experiments sweep it.
+    pub key: String,
+    /// The unit of its amounts.
+    pub unit: String,
+    /// What it limits.
+    pub meaning: String,
+    /// Whether it works here.
+    pub available: bool,
+    /// By which mechanism it works, or why it does not.
+    pub reason: String,
+    /// What would make it work; `None` if it does, or nothing can.
+    pub remedy: Option<String>,
+}
+
+impl Description {
+    /// Describes a machine: asks every sensor and control, and measures what a reading of each sensor costs.
+    pub fn read(host: &Host) -> Description {
+        Description {
+            machine: MachineFacts::of(host),
+            sensors: describe_sensors(host),
+            controls: controls(host),
+            counted: host.is_real().then(|| probe().ok()).flatten(),
+        }
     }
-    text.push_str("\nWhat can be measured and limited here\n");
-    for capability in &facts.capabilities {
-        write_capability(&mut text, capability);
+
+    /// The page for people.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from("Machine\n");
+        for (name, value) in summary(&self.machine) {
+            write_item(&mut text, &format!("  {name:<11} "), &value);
+        }
+        for warning in &self.machine.warnings {
+            write_item(&mut text, "\nWarning: ", warning);
+        }
+        text.push_str("\nWhat can be measured here\n");
+        write_table(&mut text, &["sensor", "cost", "of", "figures"], &self.sensors.iter().map(sensor_row).collect());
+        let legend = "cost: the median of some readings taken now; tree: a process and its descendants, group: a control \
+                      group";
+        write_item(&mut text, "  ", legend);
+        if !self.controls.is_empty() {
+            text.push_str("\nWhat can be limited here\n");
+            let rows = self.controls.iter().map(control_row).collect();
+            write_table(&mut text, &["control", "here", "unit", "limits"], &rows);
+        }
+        self.write_refusals(&mut text);
+        if let Some(counted) = &self.counted {
+            text.push_str("\nCounters during a test of random loads (this thread, user mode)\n");
+            write_reading(&mut text, counted);
+        }
+        text
     }
-    text.push_str("\nCounters during a test of random loads (this thread, user mode)\n");
-    match counters {
-        Ok(reading) => write_reading(&mut text, reading),
-        Err(unavailable) => write_item(&mut text, "  none: ", &unavailable.to_string()),
+
+    /// The reason and the remedy of each "no"; those that share them are told together.
+    fn write_refusals(&self, text: &mut String) {
+        let sensors =
+            self.sensors.iter().map(|sensor| (&sensor.name, sensor.available, &sensor.reason, &sensor.remedy));
+        let controls =
+            self.controls.iter().map(|control| (&control.key, control.available, &control.reason, &control.remedy));
+        let refusals: Vec<_> = sensors.chain(controls).filter(|(_, available, ..)| !available).collect();
+        if refusals.is_empty() {
+            return;
+        }
+        text.push_str("\nWhy not, and what would help\n");
+        let mut told = BTreeSet::new();
+        for (_, _, reason, remedy) in &refusals {
+            if !told.insert((reason, remedy)) {
+                continue;
+            }
+            let alike = refusals.iter().filter(|other| (other.2, other.3) == (*reason, *remedy));
+            let names: Vec<&str> = alike.map(|(name, ..)| name.as_str()).collect();
+            write_item(text, "  ", &names.join(", "));
+            write_item(text, "    ", reason);
+            if let Some(remedy) = remedy {
+                write_item(text, "    remedy: ", remedy);
+            }
+        }
     }
-    text
+}
+
+/// Asks every control.
+fn controls(host: &Host) -> Vec<ControlReport> {
+    let report = |control: &&dyn crate::control::Control| {
+        let Availability { available, reason, remedy } = control.probe(host);
+        let (key, unit, meaning) = (control.key().to_owned(), control.unit().to_owned(), control.meaning().to_owned());
+        ControlReport { key, unit, meaning, available, reason, remedy }
+    };
+    CONTROLS.iter().map(report).collect()
+}
+
+fn sensor_row(sensor: &SensorReport) -> [String; 4] {
+    let scopes: Vec<&str> = sensor.scopes.iter().map(|scope| scope_name(*scope)).collect();
+    [
+        sensor.name.clone(),
+        sensor.cost_us.map_or_else(|| "no".to_owned(), cost),
+        scopes.join(", "),
+        sensor.figures.clone(),
+    ]
+}
+
+fn control_row(control: &ControlReport) -> [String; 4] {
+    let here = if control.available { "yes" } else { "no" };
+    [control.key.clone(), here.to_owned(), control.unit.clone(), control.meaning.clone()]
+}
+
+fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Thread => "thread",
+        Scope::ProcessTree => "tree",
+        Scope::ControlGroup => "group",
+        Scope::Device => "disk",
+        Scope::Machine => "machine",
+    }
+}
+
+/// Two digits are what a cost is good for.
+fn cost(microseconds: f64) -> String {
+    match microseconds {
+        below if below < 9.95 => format!("{below:.1} µs"),
+        below if below < 995.0 => format!("{below:.0} µs"),
+        above => format!("{:.1} ms", above / 1000.0),
+    }
 }
 
 fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
@@ -47,10 +177,9 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
     if facts.caches.is_empty() {
         rows.push(row("caches", "unknown: /sys/devices/system/cpu shows none".to_owned()));
     }
-    let memory = if facts.memory_bytes == 0 { "unknown".to_owned() } else { bytes(facts.memory_bytes) };
-    let limit =
-        facts.memory_limit_bytes.map_or_else(String::new, |limit| format!(", {} by cgroup limit", bytes(limit)));
-    rows.push(row("memory", memory + &limit));
+    rows.push(row("memory", describe_memory(facts)));
+    rows.push(row("huge pages", describe_huge_pages(facts)));
+    rows.push(row("cgroups", describe_cgroups(facts)));
     rows.push(row("kernel", format!("Linux {}", facts.kernel)));
     rows.push(row("guest of", facts.virtualised.clone().unwrap_or_else(|| "nobody, as far as can be seen".to_owned())));
     rows
@@ -73,85 +202,43 @@ fn describe_cache(cache: &Cache) -> String {
     format!("{}, {ways}, {sharing}; {} in all", bytes(cache.size_bytes), cache.count)
 }
 
-fn write_capability(text: &mut String, capability: &Capability) {
-    let answer = if capability.available { "yes" } else { "no" };
-    let _ = writeln!(text, "  {answer:<4} {}", capability.name);
-    write_item(text, "       ", &capability.reason);
-    if let Some(remedy) = &capability.remedy {
-        write_item(text, "       remedy: ", remedy);
+fn describe_memory(facts: &MachineFacts) -> String {
+    let mut text = if facts.memory_bytes == 0 { "unknown".to_owned() } else { bytes(facts.memory_bytes) };
+    if let Some(limit) = facts.memory_limit_bytes {
+        text += &format!(", {} by cgroup limit", bytes(limit));
     }
-}
-
-fn write_reading(text: &mut String, reading: &CounterReading) {
-    let values = [reading.cycles, reading.instructions, reading.l1d_misses, reading.llc_misses, reading.branch_misses];
-    for (event, value) in Event::ALL.into_iter().zip(values) {
-        let value = value.map_or_else(|| "-".to_owned(), grouped);
-        let _ = writeln!(text, "  {:<31}{value:>15}", event.to_string());
-    }
-    if let (Some(cycles @ 1..), Some(instructions)) = (reading.cycles, reading.instructions) {
-        let _ = writeln!(text, "  {:<31}{:>15.2}", "instructions per cycle", instructions as f64 / cycles as f64);
-    }
-    let _ = writeln!(text, "  {:<31}{:>13.0} %", "coverage", reading.coverage * 100.0);
-    for note in &reading.notes {
-        write_item(text, "  note: ", note);
-    }
-}
-
-/// Writes `value` behind `lead`, on as many lines as it takes; those after the first are indented by the width of `lead`.
-fn write_item(text: &mut String, lead: &str, value: &str) {
-    let indent = " ".repeat(lead.chars().count());
-    let mut line = lead.to_owned();
-    let mut width = indent.len();
-    let mut is_first_word = true;
-    for word in value.split_whitespace() {
-        let word_width = word.chars().count();
-        if !is_first_word && width + 1 + word_width > WIDTH {
-            text.push_str(&line);
-            text.push('\n');
-            line.clone_from(&indent);
-            width = indent.len();
-            is_first_word = true;
-        }
-        if !is_first_word {
-            line.push(' ');
-            width += 1;
-        }
-        line.push_str(word);
-        width += word_width;
-        is_first_word = false;
-    }
-    text.push_str(&line);
-    text.push('\n');
-}
-
-/// `1 socket`, `2 sockets`.
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-/// `32 KiB`, `23.5 GiB`: one decimal if there is something behind the point.
-fn bytes(bytes: u64) -> String {
-    let (unit, name) = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
-        .into_iter()
-        .find(|unit| bytes >= unit.0)
-        .unwrap_or((1, "B"));
-    if bytes.is_multiple_of(unit) {
-        return format!("{} {name}", bytes / unit);
-    }
-    format!("{:.1} {name}", bytes as f64 / unit as f64)
-}
-
-/// `12,345,678`.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    if facts.numa_nodes.len() > 1 {
+        let node = |node: &crate::facts::NumaNode| {
+            let size = node.memory_bytes.map_or_else(|| "unknown".to_owned(), bytes);
+            let cores = if node.cores.is_empty() { "no cores".to_owned() } else { format!("cores {}", node.cores) };
+            format!("{size} at {cores}")
+        };
+        let nodes: Vec<String> = facts.numa_nodes.iter().map(node).collect();
+        text += &format!("; {} nodes: {}", nodes.len(), nodes.join(", "));
     }
     text
+}
+
+fn describe_huge_pages(facts: &MachineFacts) -> String {
+    let set_aside = match facts.huge_pages {
+        None => "none offered".to_owned(),
+        Some(pages) if pages.total == 0 => format!("none of {} set aside", bytes(pages.size_bytes)),
+        Some(pages) => format!("{} of {}, {} free", pages.total, bytes(pages.size_bytes), pages.free),
+    };
+    let transparent = facts.transparent_huge_pages.as_deref().unwrap_or("not offered");
+    format!("{set_aside}; transparent: {transparent}")
+}
+
+fn describe_cgroups(facts: &MachineFacts) -> String {
+    let Some(version) = &facts.cgroup_version else { return "none mounted".to_owned() };
+    let names = |writable: bool| {
+        let controllers = facts.cgroup_controllers.iter().filter(|controller| controller.writable == writable);
+        controllers.map(|controller| controller.name.as_str()).collect::<Vec<&str>>().join(", ")
+    };
+    let part = |what: &str, names: String| if names.is_empty() { names } else { format!("; {what}: {names}") };
+    let there = part("writable", names(true)) + &part("read-only", names(false));
+    let told = if there.is_empty() { "; no controllers of CPU, memory or I/O" } else { &there };
+    format!("version {version}{told}")
 }
 
 #[cfg(test)]

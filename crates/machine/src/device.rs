@@ -1,17 +1,29 @@
-//! How busy the processors and disks of the whole machine are, whoever keeps them busy.
+//! How busy the processors and disks of the whole machine are, whoever keeps them busy, and which disk holds a file.
+//!
+//! In reading order: two [`DeviceSample`]s make a [`DeviceUse`] of all devices and a [`DiskUse`] of each disk;
+//! [`disk_of`] says which disk a path is on.
+
+mod disk;
+mod holder;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use procfs::DiskStats;
 
+pub use self::disk::{DiskUse, OperationUse};
+pub use self::holder::{Disk, NoDisk, disk_of};
 use crate::host::Host;
+use crate::processor_time::ProcessorTicks;
+use disk::DiskTotals;
 
 /// What processors and disks had done up to one moment. Two of them make a [`DeviceUse`].
 #[derive(Debug, Clone)]
 pub struct DeviceSample {
-    cpu: Option<CpuTicks>,
+    cpu: Option<ProcessorTicks>,
     disks: Option<BTreeMap<String, DiskTotals>>,
+    /// Disks of which the kernel does not count what they do.
+    uncounted: Vec<String>,
 }
 
 /// What processors and disks did between two samples. `None` is "cannot be measured here".
@@ -22,6 +34,9 @@ pub struct DeviceUse {
     pub cpu_busy: Option<f64>,
     /// The same as a number of cores.
     pub busy_cores: Option<f64>,
+    /// Share of all cores' time that the host of this guest took for others, 0 to 1;
+    /// [`stolen_note`](crate::processor_time::stolen_note) says when that is news.
+    pub cpu_stolen: Option<f64>,
     /// Share of the window in which the busiest disk had something to do, 0 to 1.
     pub io_busy: Option<f64>,
     /// Megabytes (10^6 bytes) read from all disks per second.
@@ -29,25 +44,6 @@ pub struct DeviceUse {
     /// Megabytes (10^6 bytes) written to all disks per second.
     pub write_mb_s: Option<f64>,
 }
-
-/// Clock ticks summed over all cores.
-#[derive(Debug, Clone, Copy)]
-struct CpuTicks {
-    busy: u64,
-    all: u64,
-    cores: usize,
-}
-
-/// What one disk had done.
-#[derive(Debug, Clone, Copy)]
-struct DiskTotals {
-    busy: Duration,
-    read_bytes: u64,
-    written_bytes: u64,
-}
-
-/// The unit of `/proc/diskstats`, whatever the sector size of the disk is.
-const SECTOR_BYTES: u64 = 512;
 
 impl DeviceSample {
     /// Samples this machine.
@@ -57,7 +53,8 @@ impl DeviceSample {
 
     /// Samples `host`.
     pub fn read_from(host: &Host) -> DeviceSample {
-        DeviceSample { cpu: cpu_ticks(host), disks: disk_totals(host) }
+        let (disks, uncounted) = disks(host);
+        DeviceSample { cpu: ProcessorTicks::read(host), disks, uncounted }
     }
 
     /// The disks that are watched: whole disks with a device behind them. Loops, memory disks and mapped devices would
@@ -66,63 +63,59 @@ impl DeviceSample {
         self.disks.iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
+    /// Disks that are not watched, because the kernel was told not to count what they do (`queue/iostats` is 0).
+    pub fn uncounted_disks(&self) -> &[String] {
+        &self.uncounted
+    }
+
     /// What happened in the `window` between `earlier` and this sample.
     pub fn since(&self, earlier: &DeviceSample, window: Duration) -> DeviceUse {
         let mut device = DeviceUse::default();
         if let (Some(now), Some(then)) = (self.cpu, earlier.cpu) {
-            device.cpu_busy = share(now.busy.saturating_sub(then.busy) as f64, now.all.saturating_sub(then.all) as f64);
-            device.busy_cores = device.cpu_busy.map(|busy| busy * now.cores as f64);
+            let cpu = now.since(&then);
+            device.cpu_busy = cpu.busy_share();
+            device.busy_cores = device.cpu_busy.map(|busy| busy * cpu.cores as f64);
+            device.cpu_stolen = cpu.stolen_share();
         }
-        let (Some(now), Some(then)) = (&self.disks, &earlier.disks) else { return device };
-        if now.is_empty() || window.is_zero() {
+        if self.disks.as_ref().is_none_or(BTreeMap::is_empty) || earlier.disks.is_none() || window.is_zero() {
             return device;
         }
-        let (mut read, mut written, mut busiest) = (0, 0, Duration::ZERO);
-        for (name, now) in now {
-            // A disk that came within the window started at nothing, and its figures from before then are not ours.
-            let Some(then) = then.get(name) else { continue };
-            read += now.read_bytes.saturating_sub(then.read_bytes);
-            written += now.written_bytes.saturating_sub(then.written_bytes);
-            busiest = busiest.max(now.busy.saturating_sub(then.busy));
-        }
-        let seconds = window.as_secs_f64();
-        device.io_busy = share(busiest.as_secs_f64(), seconds);
-        device.read_mb_s = Some(read as f64 / 1e6 / seconds);
-        device.write_mb_s = Some(written as f64 / 1e6 / seconds);
+        let disks = self.disks_since(earlier, window);
+        device.io_busy = Some(disks.iter().map(|disk| disk.busy).fold(0.0, f64::max));
+        device.read_mb_s = Some(disks.iter().map(|disk| disk.read.mb_s).sum());
+        device.write_mb_s = Some(disks.iter().map(|disk| disk.write.mb_s).sum());
         device
+    }
+
+    /// What each disk did in the `window` between `earlier` and this sample, in the order of their names. A disk that
+    /// came within the window is left out: its figures from before then are not ours.
+    pub fn disks_since(&self, earlier: &DeviceSample, window: Duration) -> Vec<DiskUse> {
+        let (Some(now), Some(then)) = (&self.disks, &earlier.disks) else { return Vec::new() };
+        if window.is_zero() {
+            return Vec::new();
+        }
+        now.iter().filter_map(|(name, now)| Some(now.since(then.get(name)?, name, window))).collect()
     }
 }
 
-/// `part / whole`, at most 1: the two come from clocks of different grain. `None` if there is no whole.
-fn share(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| (part / whole).min(1.0))
-}
-
-fn cpu_ticks(host: &Host) -> Option<CpuTicks> {
-    let text = host.text("/proc/stat")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    // user nice system idle iowait irq softirq steal guest guest_nice; the guest times are within user and nice.
-    let [_, _, _, idle, rest @ ..] = ticks.as_slice() else { return None };
-    let all: u64 = ticks.iter().take(8).sum();
-    let idle = idle + rest.first().copied().unwrap_or(0);
-    let is_core =
-        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    Some(CpuTicks { busy: all.saturating_sub(idle), all, cores: text.lines().filter(is_core).count() })
-}
-
-fn disk_totals(host: &Host) -> Option<BTreeMap<String, DiskTotals>> {
-    let stats: DiskStats = host.parsed("/proc/diskstats")?;
-    let whole_disk = |name: &str| host.exists(format!("/sys/block/{}/device", name.replace('/', "!")));
-    let totals = stats.0.into_iter().filter(|disk| whole_disk(&disk.name)).map(|disk| {
-        let totals = DiskTotals {
-            busy: Duration::from_millis(disk.time_in_progress),
-            read_bytes: disk.sectors_read.saturating_mul(SECTOR_BYTES),
-            written_bytes: disk.sectors_written.saturating_mul(SECTOR_BYTES),
-        };
-        (disk.name, totals)
-    });
-    Some(totals.collect())
+/// The disks that are watched, and those that the kernel does not count.
+fn disks(host: &Host) -> (Option<BTreeMap<String, DiskTotals>>, Vec<String>) {
+    let Some(stats) = host.parsed::<DiskStats>("/proc/diskstats") else { return (None, Vec::new()) };
+    let mut totals = BTreeMap::new();
+    let mut uncounted = Vec::new();
+    for disk in stats.0 {
+        let folder = format!("/sys/block/{}", disk.name.replace('/', "!"));
+        if !host.exists(format!("{folder}/device")) {
+            continue;
+        }
+        match host.value::<u8>(format!("{folder}/queue/iostats")) {
+            Some(0) => uncounted.push(disk.name),
+            _ => {
+                totals.insert(disk.name.clone(), DiskTotals::of(&disk));
+            }
+        }
+    }
+    (Some(totals), uncounted)
 }
 
 #[cfg(test)]

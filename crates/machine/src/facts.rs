@@ -1,16 +1,19 @@
 //! What the host is: processors, caches, memory, kernel, and whether it is a guest.
 
 mod cache;
-mod capability;
 pub mod guest;
+mod memory;
 pub mod processor;
+mod warning;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::memory::{HugePages, NumaNode};
+use crate::availability::Availability;
 use crate::cgroup::Cgroups;
-use crate::counters::{CounterReading, CountersUnavailable, probe};
-use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
+use crate::control::CONTROLS;
 use crate::host::Host;
+use crate::sensor::SENSORS;
 use processor::{Identity, Topology};
 
 /// What the host is. Part of every result, so that numbers can be judged by where they came from.
@@ -38,8 +41,36 @@ pub struct MachineFacts {
     pub kernel: String,
     /// Who runs this machine as a guest (`kvm`, `container`, …); `None` on bare metal as far as can be seen.
     pub virtualised: Option<String>,
-    /// Where each capability stands: counters, cache allocation, cgroups.
+    /// Memory nodes; one on most machines, none where the kernel does not tell.
+    #[serde(default)]
+    pub numa_nodes: Vec<NumaNode>,
+    /// Huge pages that were set aside; `None` where the kernel has none to give.
+    #[serde(default)]
+    pub huge_pages: Option<HugePages>,
+    /// Whether the kernel makes huge pages by itself: `always`, `madvise` or `never`; `None` if it cannot.
+    #[serde(default)]
+    pub transparent_huge_pages: Option<String>,
+    /// The version of control groups, `1`, `2` or `1 and 2`; `None` if none are mounted.
+    #[serde(default)]
+    pub cgroup_version: Option<String>,
+    /// The controllers that could limit a workload.
+    #[serde(default)]
+    pub cgroup_controllers: Vec<CgroupController>,
+    /// What disturbs or falsifies measurements here, each with its remedy.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Every sensor and control, and whether it works. Left empty where [`Description`](crate::Description) tells more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
+}
+
+/// A controller of control groups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupController {
+    /// `cpu`, `cpuset`, `memory`, `io` (or `blkio`, its name in version 1).
+    pub name: String,
+    /// Whether this process may make groups with it.
+    pub writable: bool,
 }
 
 /// One cache of a core.
@@ -62,7 +93,7 @@ pub struct Cache {
 /// Something this host can or cannot measure or limit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capability {
-    /// A short name: `hardware counters`, `cache allocation (resctrl)`, …
+    /// A short name: of a sensor, `hardware counters`; of a control, its key, `llc_ways`.
     pub name: String,
     /// Whether it works here.
     pub available: bool,
@@ -72,40 +103,22 @@ pub struct Capability {
     pub remedy: Option<String>,
 }
 
-/// What only system calls can tell, taken apart so that facts can be made of any [`Host`].
-#[derive(Debug, Clone)]
-pub struct Live {
-    /// Cores in the affinity mask of this process.
-    pub affinity: Option<usize>,
-    /// What the counters of this thread showed while it worked.
-    pub counters: Result<CounterReading, CountersUnavailable>,
-    /// The times that the scheduler keeps of this thread.
-    pub thread_times: Option<ThreadTimes>,
-}
-
-impl Live {
-    /// Asks the machine this process runs on. Counts a little work, some ten milliseconds, if there are counters.
-    pub fn read() -> Live {
-        Live { affinity: processor::affinity(), counters: probe(), thread_times: thread_times(current_thread_id()) }
-    }
-}
-
 impl MachineFacts {
     /// What this machine is. What cannot be found out is `unknown`, 0 or `None`, in the way of its type; a core is at
     /// least one.
     pub fn read() -> MachineFacts {
-        MachineFacts::of(&Host::real(), &Live::read())
+        MachineFacts { capabilities: capabilities(&Host::real()), ..MachineFacts::of(&Host::real()) }
     }
 
-    /// What `host` is, given what system calls tell about it.
-    pub fn of(host: &Host, live: &Live) -> MachineFacts {
+    /// What `host` is, without asking every sensor and control whether it works.
+    pub fn of(host: &Host) -> MachineFacts {
         let identity = Identity::read(host);
         let topology = Topology::read(host);
         let cgroups = Cgroups::read(host);
         MachineFacts {
             cpu_model: identity.model_name.clone(),
             cpu_id: identity.id(),
-            cores_usable: processor::usable(live.affinity, cgroups.cpu_quota(), topology.online),
+            cores_usable: processor::usable(affinity(host), cgroups.cpu_quota(), topology.online),
             cores_online: topology.online,
             threads_per_core: topology.threads_per_core,
             sockets: topology.sockets,
@@ -114,9 +127,40 @@ impl MachineFacts {
             memory_limit_bytes: cgroups.memory_limit(),
             kernel: host.text("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
             virtualised: guest::virtualised(host),
-            capabilities: capability::read(host, &cgroups, live),
+            numa_nodes: memory::numa_nodes(host),
+            huge_pages: memory::huge_pages(host),
+            transparent_huge_pages: memory::transparent_huge_pages(host),
+            cgroup_version: cgroups.version().map(str::to_owned),
+            cgroup_controllers: controllers(&cgroups),
+            warnings: warning::read(host, &cgroups),
+            capabilities: Vec::new(),
         }
     }
+}
+
+/// The affinity mask of this process, which says nothing about another machine.
+fn affinity(host: &Host) -> Option<usize> {
+    host.is_real().then(processor::affinity).flatten()
+}
+
+/// The controllers that could limit a workload, by their names in either version.
+fn controllers(cgroups: &Cgroups) -> Vec<CgroupController> {
+    const WANTED: [&str; 5] = ["cpu", "cpuset", "memory", "io", "blkio"];
+    let found = |name: &&str| Some(CgroupController { name: (*name).to_owned(), writable: cgroups.controller(name)? });
+    WANTED.iter().filter_map(found).collect()
+}
+
+/// Asks every sensor and control.
+fn capabilities(host: &Host) -> Vec<Capability> {
+    let capability = |name: &str, Availability { available, reason, remedy }| Capability {
+        name: name.to_owned(),
+        available,
+        reason,
+        remedy,
+    };
+    let sensors = SENSORS.iter().map(|sensor| capability(sensor.name(), sensor.probe(host)));
+    let controls = CONTROLS.iter().map(|control| capability(control.key(), control.probe(host)));
+    sensors.chain(controls).collect()
 }
 
 /// Logical cores this process may run on, as [`MachineFacts::cores_usable`] counts them; cheap.

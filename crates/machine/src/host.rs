@@ -36,6 +36,11 @@ impl Host {
         Host { root: root.into(), changes }
     }
 
+    /// Whether this is the machine this process runs on, so that system calls tell of it too.
+    pub fn is_real(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
     /// Where `path`, absolute on that machine, lies on this one.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();

@@ -2,13 +2,17 @@
 //!
 //! The only crate that reads `/proc`, `/sys` and hardware counters. It knows no database.
 //!
-//! In reading order: [`MachineFacts`] is what the host is, [`describe()`] puts it in words, [`cpu_time`] is what threads
-//! and the process have used, [`counters`] are hardware events, [`device`] is how busy processors and disks are,
-//! [`space`] is what memory and disk are free. [`control`] is what limits a database's share, and a [`limiter::Limiter`] puts
-//! limits in force, sees whether they bite, and puts the machine back. [`change`] is all that is done to a machine. [`host`] and [`cgroup`] are where the others read from: a [`host::Host`]
-//! may be the real one or a folder that looks like one.
+//! In reading order: [`MachineFacts`] is what the host is, [`sensor`] lists what can be measured and [`control`] what can
+//! be limited, [`describe`] puts it all in words. Measurements: [`cpu_time`] is what threads and this process have used,
+//! [`process_tree`] where the time of any process and its descendants goes, [`counters`] are hardware events, [`device`]
+//! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
+//! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
+//! a guest's host takes of them, [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others
+//! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
+//! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
 pub mod availability;
+pub mod cache_miss;
 pub mod cgroup;
 pub mod change;
 pub mod control;
@@ -17,10 +21,19 @@ pub mod cpu_time;
 pub mod describe;
 pub mod device;
 pub mod facts;
+pub mod frequency;
+pub mod group_use;
+pub mod hog;
 pub mod host;
 pub mod limiter;
+pub mod memory_speed;
+pub mod pressure;
+pub mod process_tree;
+pub mod processor_time;
+pub mod resctrl;
 pub mod sensor;
 pub mod space;
+pub mod top_down;
 
-pub use describe::describe;
+pub use describe::Description;
 pub use facts::MachineFacts;

@@ -1,8 +1,10 @@
 //! What can be typed.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
+use plimsoll_machine::hog::HogSpec;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
@@ -43,6 +45,9 @@ pub enum Command {
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
+    /// Be a hog: take a set amount of one resource until the input ends; a line of input asks for a report
+    #[command(hide = true)]
+    Hog(HogOptions),
 }
 
 /// Which database, and how it is to behave.
@@ -115,6 +120,26 @@ pub struct BenchOptions {
     pub json: bool,
 }
 
+/// A number of cores as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoreCount {
+    /// As many as there are.
+    All,
+    /// So many.
+    Number(usize),
+}
+
+impl FromStr for CoreCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(CoreCount::All),
+            _ => text.parse().map(CoreCount::Number).map_err(|_| "write a number of cores or `all`".to_owned()),
+        }
+    }
+}
+
 /// `plimsoll run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -122,7 +147,7 @@ pub struct RunOptions {
     #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
     /// Go on with a run that was stopped or killed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick", "cores"])]
     pub resume: Option<PathBuf>,
     /// Where everything goes [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
@@ -133,6 +158,10 @@ pub struct RunOptions {
     /// Small data and short runs, by what the file says under `quick`
     #[arg(long)]
     pub quick: bool,
+    /// How many cores it is sized for, a number or `all`: what the word `cores` in the file stands for; it uses no others
+    /// [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<CoreCount>,
     /// Run it even if it takes more than 12 hours or 100000 runs
     #[arg(long)]
     pub yes: bool,
@@ -150,6 +179,9 @@ pub struct ReproduceOptions {
     /// Small data and short runs
     #[arg(long)]
     pub quick: bool,
+    /// How many cores experiments are sized for, a number or `all` [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<CoreCount>,
     /// Where everything goes [default: runs/reproduce-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -202,9 +234,32 @@ pub struct CheckOptions {
     pub json: bool,
 }
 
+/// `plimsoll hog`.
+#[derive(Debug, Args)]
+pub struct HogOptions {
+    /// What it takes and how much, such as cpu:1, llc:8, bandwidth:4000, disk:50
+    #[arg(value_name = "HOG")]
+    pub hog: HogSpec,
+    /// The cores it is pinned to, such as 1 or 2,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// The folder for the file of a disk hog [default: the one for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
 /// `plimsoll machine`.
 #[derive(Debug, Args)]
 pub struct MachineOptions {
+    /// Put back what a killed plimsoll has left limited
+    #[arg(long, conflicts_with = "probe")]
+    pub restore: bool,
+    /// Measure how fast the memory is and keep it for reports: latencies, bandwidths, how one grows with the other
+    #[arg(long)]
+    pub probe: bool,
+    /// With --probe: a first impression in some seconds
+    #[arg(long, requires = "probe")]
+    pub quick: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
+use plimsoll_lab::limits::NoLimits;
 use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
@@ -37,7 +38,8 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     capacity::check_plan_fits(&plan, available_memory()).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
-    let mut runner = Runner::new(&plan, &TARGETS);
+    let mut limits = NoLimits;
+    let mut runner = Runner::new(&plan, &TARGETS, &mut limits);
     let outcome = {
         let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, &plan);
         let mut keep = |_: &RunRecord| Ok(());
@@ -92,7 +94,12 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         study: None,
         text: None,
         url: options.target.target.clone(),
-        base: Setting { swept: BTreeMap::new(), options: target_options(&options.target)?, workloads: vec![workload] },
+        base: Setting {
+            swept: BTreeMap::new(),
+            options: target_options(&options.target)?,
+            limits: BTreeMap::new(),
+            workloads: vec![workload],
+        },
         axes: Vec::new(),
         arms: vec![arm],
         run: RunPlan {

@@ -19,23 +19,33 @@ macro_rules! source {
 pub static EXHIBITS: &[Source] = &[
     source!("interference.toml"),
     source!("scalability.toml"),
-    source!("SR/SR-fig6-dop.toml"),
-    source!("SR/SR-scale.toml"),
-    source!("SR/SR-tab3-waits.toml"),
-    source!("SI/SI-fig4.1-size.toml"),
-    source!("SI/SI-tab4.3-rows.toml"),
-    source!("SI/SI-5.3-projection.toml"),
-    source!("SI/SI-5.4-selection.toml"),
-    source!("SI/SI-5.5-join.toml"),
-    source!("MW/MW-fig2.5-nplq.toml"),
-    source!("NO/NO-fig9-scan-beside-group.toml"),
+    source!("SR/fig2-cores.toml"),
+    source!("SR/fig2-llc.toml"),
+    source!("SR/tab4-sufficient-llc.toml"),
+    source!("SR/fig3-4-bandwidth.toml"),
+    source!("SR/fig5-read-limit.toml"),
+    source!("SR/write-limit.toml"),
+    source!("SR/fig6-dop.toml"),
+    source!("SR/fig8-grant.toml"),
+    source!("SR/scale.toml"),
+    source!("SR/tab3-waits.toml"),
+    source!("SI/fig3.1-misses-and-top-down.toml"),
+    source!("SI/fig4.1-data-size.toml"),
+    source!("SI/tab4.2-throughput-over-size.toml"),
+    source!("SI/tab4.3-rows.toml"),
+    source!("SI/5.3-projection.toml"),
+    source!("SI/5.4-selection.toml"),
+    source!("SI/5.5-join.toml"),
+    source!("SI/5.6-tpch-classes.toml"),
+    source!("MW/fig2.5-nplq.toml"),
+    source!("NO/fig9-scan-beside-group.toml"),
 ];
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use plimsoll_lab::experiment::{parse, resolve};
+    use plimsoll_lab::experiment::{Terms, parse, resolve};
 
     use super::*;
     use crate::targets::TARGETS;
@@ -62,9 +72,16 @@ mod tests {
         for source in EXHIBITS {
             let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
             for quick in [false, true] {
-                let plan = resolve(&experiment, &TARGETS, quick).unwrap_or_else(|error| panic!("{error}"));
-                let file = Path::new(source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-                assert_eq!(file, Some(plan.name), "an experiment has the name of its file");
+                let plan =
+                    resolve(&experiment, &Terms::here(&TARGETS, quick)).unwrap_or_else(|error| panic!("{error}"));
+                let path =
+                    Path::new(source.file).strip_prefix("experiments").expect("it lies there").with_extension("");
+                let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+                assert_eq!(
+                    plan.name,
+                    parts.join("-"),
+                    "an experiment has the name of its file, with its study before it"
+                );
             }
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{Provenance, document, settings};
 use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
+use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::journal::JournalHeader;
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::record::RunRecord;
@@ -16,6 +17,7 @@ use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::DriveError;
 
 use crate::failure::Failure;
+use crate::hog;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
@@ -32,6 +34,8 @@ pub struct Experiment<'a> {
     pub quick: bool,
     /// The runs it is restricted to, as typed.
     pub only: Option<&'a str>,
+    /// The number of cores it is sized for, if that was asked for.
+    pub cores: Option<usize>,
 }
 
 /// An experiment that has ended.
@@ -52,9 +56,9 @@ impl Experiment<'_> {
         let machine = MachineFacts::read();
         let header = self.header(&beginning.provenance(), &machine);
         // Before a folder is made.
-        self.selection()?;
+        let selection = self.selection()?;
         let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
-        self.run(directory, beginning, machine, Vec::new(), Vec::new())
+        self.run(selection, directory, beginning, machine, Vec::new(), Vec::new())
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
@@ -85,7 +89,7 @@ impl Experiment<'_> {
                 told(&header)
             ));
         }
-        self.run(found.directory, beginning, machine, found.records, warnings)
+        self.run(self.selection()?, found.directory, beginning, machine, found.records, warnings)
     }
 
     fn header(&self, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
@@ -98,6 +102,7 @@ impl Experiment<'_> {
             started: provenance.started.clone(),
             quick: self.quick,
             only: self.only.map(str::to_owned),
+            cores: self.cores,
         }
     }
 
@@ -110,13 +115,13 @@ impl Experiment<'_> {
 
     fn run(
         &self,
+        selection: Selection,
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
         done: Vec<RunRecord>,
         warnings: Vec<String>,
     ) -> Result<Ended, Failure> {
-        let selection = self.selection()?;
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let outcome = {
@@ -124,7 +129,8 @@ impl Experiment<'_> {
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
-            Runner::new(self.plan, &TARGETS).run(&selection, done, &mut watch)
+            let mut limits = HostLimits::new(hog::command());
+            Runner::new(self.plan, &TARGETS, &mut limits).run(&selection, done, &mut watch)
         };
         progress.clear();
         let place = directory.place().to_owned();

@@ -1,7 +1,9 @@
-//! Ctrl-C as a flag that every phase looks at. The second Ctrl-C ends the program at once.
+//! Ctrl-C, SIGTERM or SIGHUP as a flag that every phase looks at. The second Ctrl-C ends the program at once.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_machine::limiter;
 
 use crate::failure::{Failure, INTERRUPTED};
 
@@ -11,6 +13,9 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
+            if limiter::has_left_over(&limiter::default_state_folder()) {
+                eprintln!("the machine is still limited; put it back with: plimsoll machine --restore");
+            }
             std::process::exit(i32::from(INTERRUPTED));
         }
         eprintln!("\nfinishing the run at hand; press Ctrl-C again to end at once");

@@ -10,6 +10,7 @@ mod compare;
 mod exhibits;
 mod experiment;
 mod failure;
+mod hog;
 mod interrupt;
 mod loading;
 mod machine;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
+        Command::Hog(options) => hog::run(options),
     };
     match outcome {
         Ok(code) => code,

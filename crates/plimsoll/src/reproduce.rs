@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use plimsoll_lab::experiment::{parse, resolve};
+use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimResult, Results};
 use plimsoll_lab::table::reproduction::{self, Exhibit};
@@ -13,19 +13,19 @@ use crate::exhibits::{EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
 use crate::output::{print, print_json};
-use crate::run::say_how_long;
+use crate::run::{core_count, say_how_long, terms};
 use crate::study::default_place;
-use crate::targets::TARGETS;
 
 /// Runs the exhibits that were asked for, one after the other.
 pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
-    let wanted = plans(options)?;
+    let cores = core_count(options.cores);
+    let wanted = plans(options, &terms(options.quick, cores)?)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("reproduce"));
     let mut exhibits = Vec::new();
     let mut stopped = false;
     for (source, plan) in &wanted {
         say_how_long(plan, plan.run_count(), true)?;
-        let experiment = Experiment { plan, text: source.text, quick: options.quick, only: None };
+        let experiment = Experiment { plan, text: source.text, quick: options.quick, only: None, cores };
         match experiment.begin(&place.join(&plan.name)) {
             Ok(ended) => {
                 stopped = ended.stopped;
@@ -54,11 +54,11 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
 }
 
 /// The plans of the exhibits of a study, of one by its name, or of all.
-fn plans(options: &ReproduceOptions) -> Result<Vec<(&'static Source, Plan)>, Failure> {
+fn plans(options: &ReproduceOptions, terms: &Terms<'_>) -> Result<Vec<(&'static Source, Plan)>, Failure> {
     let mut wanted = Vec::new();
     for source in EXHIBITS {
         let experiment = parse(source.text, source.file).map_err(Failure::world)?;
-        let plan = resolve(&experiment, &TARGETS, options.quick).map_err(Failure::world)?;
+        let plan = resolve(&experiment, terms).map_err(Failure::world)?;
         let is_wanted = options.study.as_ref().is_none_or(|word| {
             plan.study.as_ref().is_some_and(|study| study.eq_ignore_ascii_case(word))
                 || plan.name.eq_ignore_ascii_case(word)

@@ -4,14 +4,15 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plimsoll_lab::experiment::{parse, resolve};
+use plimsoll_lab::experiment::{Cores, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimResult, Results};
 use plimsoll_lab::run_directory::RunDirectory;
 use plimsoll_lab::runner::Selection;
 use plimsoll_lab::table;
+use plimsoll_machine::facts::cores_usable;
 
-use crate::arguments::RunOptions;
+use crate::arguments::{CoreCount, RunOptions};
 use crate::experiment::{Ended, Experiment};
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
 use crate::output::{print, print_json};
@@ -31,9 +32,10 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let file = place.join("experiment.toml");
         let experiment = parse(&found.text, &file.display().to_string()).map_err(Failure::input)?;
         let (quick, only) = (found.header.quick, found.header.only.clone());
-        let plan = resolve(&experiment, &TARGETS, quick).map_err(Failure::input)?;
+        let cores = found.header.cores;
+        let plan = resolve(&experiment, &terms(quick, cores)?).map_err(Failure::input)?;
         let text = found.text.clone();
-        let resumed = Experiment { plan: &plan, text: &text, quick, only: only.as_deref() };
+        let resumed = Experiment { plan: &plan, text: &text, quick, only: only.as_deref(), cores };
         return show(&resumed.resume(found)?, options.json);
     }
     // The command line asks for one of the two.
@@ -41,13 +43,30 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::Input(anyhow::anyhow!("{}: {error}; name an experiment file", file.display())))?;
     let experiment = parse(&text, &file.display().to_string()).map_err(Failure::input)?;
-    let plan = resolve(&experiment, &TARGETS, options.quick).map_err(Failure::input)?;
+    let cores = core_count(options.cores);
+    let plan = resolve(&experiment, &terms(options.quick, cores)?).map_err(Failure::input)?;
     let only = options.only.as_deref();
     let wanted = Selection::parse(only.unwrap_or_default(), &plan).map_err(Failure::input)?;
     say_how_long(&plan, wanted.run_count(&plan), options.yes)?;
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
-    let ended = Experiment { plan: &plan, text: &text, quick: options.quick, only }.begin(&place)?;
+    let ended = Experiment { plan: &plan, text: &text, quick: options.quick, only, cores }.begin(&place)?;
     show(&ended, options.json)
+}
+
+/// A number of cores as a number, if one was asked for.
+pub fn core_count(asked: Option<CoreCount>) -> Option<usize> {
+    asked.map(|asked| match asked {
+        CoreCount::All => cores_usable(),
+        CoreCount::Number(count) => count,
+    })
+}
+
+/// What experiments are resolved for: this machine, and so many cores of it, if a number was asked for.
+pub fn terms(quick: bool, cores: Option<usize>) -> Result<Terms<'static>, Failure> {
+    let usual = Terms::here(&TARGETS, quick);
+    let Some(count) = cores else { return Ok(usual) };
+    let cores = Cores::asked(count, cores_usable()).map_err(|why| Failure::Input(anyhow::anyhow!("--cores: {why}")))?;
+    Ok(Terms { cores, ..usual })
 }
 
 /// Says before anything runs how long so many runs will take, and refuses what takes very long unless it is wanted.

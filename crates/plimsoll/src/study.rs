@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use plimsoll_lab::experiment::{parse, resolve};
+use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::study::Study;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::space::available_memory;
@@ -29,10 +29,10 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     };
     let text = study.experiment();
     let experiment = parse(&text, "the study's experiment").map_err(Failure::input)?;
-    let plan = resolve(&experiment, &TARGETS, false).map_err(Failure::input)?;
+    let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).map_err(Failure::input)?;
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
-    let ended = Experiment { plan: &plan, text: &text, quick: false, only: None }.begin(&place)?;
+    let ended = Experiment { plan: &plan, text: &text, quick: false, only: None, cores: None }.begin(&place)?;
     show(&ended, options.json)
 }
 

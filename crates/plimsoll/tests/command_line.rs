@@ -80,9 +80,13 @@ fn the_22_answers_of_tpch_are_the_published_ones() {
 fn the_machine_is_described() {
     let document = json(&output(&["machine", "--json"]));
     assert!(document["cores_usable"].as_u64().unwrap() >= 1);
-    for capability in document["capabilities"].as_array().unwrap() {
-        assert!(!capability["reason"].as_str().unwrap().is_empty(), "{capability}");
+    let sensors = items(&document["sensors"]);
+    assert!(sensors.len() > 5, "{document}");
+    for told in sensors.iter().chain(items(&document["controls"])) {
+        assert!(!told["reason"].as_str().unwrap().is_empty(), "{told}");
+        assert!(told["available"] == false || told["remedy"].is_null(), "{told}");
     }
+    assert!(sensors.iter().all(|sensor| sensor["cost_us"].is_f64() == (sensor["available"] == true)), "{document}");
     let text = printed(&output(&["machine"]));
     assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("memory"), "{text}");
 }

@@ -4,15 +4,18 @@ mod access;
 mod session;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
-use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
+use plimsoll_engine::columns::DiskFolder;
+use plimsoll_engine::columns::folder::DEFAULT_FOLDER;
+use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
-use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
@@ -20,12 +23,42 @@ use crate::open::set;
 use session::EmbeddedSession;
 
 /// How the embedded engine is to behave.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// Transactions and locks.
     pub engine: EngineOptions,
     /// Queries.
     pub queries: QueryOptions,
+    /// Whether the column copy is kept in files, read from the disk by every scan, instead of in memory.
+    pub columns_in_files: bool,
+    /// Where these files are.
+    pub column_folder: PathBuf,
+    /// What a commit waits for, and where the log is.
+    pub log: LogOptions,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        EmbeddedOptions {
+            engine: EngineOptions::default(),
+            queries: QueryOptions::default(),
+            columns_in_files: false,
+            column_folder: DEFAULT_FOLDER.into(),
+            log: LogOptions::default(),
+        }
+    }
+}
+
+/// Why the embedded engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Its query side.
+    #[error(transparent)]
+    Queries(#[from] QueryError),
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] LogError),
 }
 
 /// The embedded engine, with the tables of any number of schemas. Its data live as long as this value.
@@ -35,15 +68,29 @@ pub struct Embedded {
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
     queries: RwLock<Arc<QueryEngine>>,
+    /// Where the column copy is kept; `None` for in memory.
+    column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<&'static str, Arc<TableSet>>>,
 }
 
 impl Embedded {
     /// An empty database.
-    pub fn new(options: EmbeddedOptions) -> Result<Self, QueryError> {
+    pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
-        let engine = Engine::new(options.engine.clone());
-        Ok(Embedded { engine, options: RwLock::new(options), queries, schemas: RwLock::default() })
+        let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
+        let log = Log::open(&options.log, Arc::clone(&options.engine.clock))?;
+        let engine = Engine::with_log(options.engine.clone(), log);
+        Ok(Embedded { engine, options: RwLock::new(options), queries, column_folder, schemas: RwLock::default() })
+    }
+
+    /// What all queries of sessions opened since the last change of an option took from the disk.
+    pub fn query_usage(&self) -> QueryUsage {
+        self.queries.read().usage()
+    }
+
+    /// What the log has done so far; `None` without a log.
+    pub fn log_statistics(&self) -> Option<LogStatistics> {
+        self.engine.log_statistics()
     }
 
     /// The tables of a schema, for whoever wants to look beneath.
@@ -63,6 +110,10 @@ impl Database for Embedded {
             return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
         }
         let set = TableSet::create(&self.engine, schema.tables.iter().map(declaration).collect()).map_err(failed)?;
+        let set = match &self.column_folder {
+            Some(folder) => set.with_columns_in(folder.clone()),
+            None => set,
+        };
         schemas.insert(schema.name, Arc::new(set));
         Ok(())
     }
@@ -94,7 +145,13 @@ impl Database for Embedded {
         let mut options = self.options.write();
         let mut changed = options.clone();
         set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name() {
+        let columns = |options: &EmbeddedOptions| (options.columns_in_files, options.column_folder.clone());
+        // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
+        // rows whose insertions it lacks.
+        if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name()
+            || columns(&changed) != columns(&options)
+            || changed.log != options.log
+        {
             return Ok(OptionChange::NeedsReopening);
         }
         // Queries keep nothing between sessions but their threads and plans.
@@ -132,3 +189,6 @@ fn declaration(table: &Table) -> TableDeclaration {
 fn failed(error: TableSetError) -> DatabaseError {
     DatabaseError::Failed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,5 +5,5 @@
 pub mod embedded;
 pub mod open;
 
-pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded::{Embedded, EmbeddedOptions, OpenError};
 pub use open::{DEFAULT_URL, Target, TargetError};

@@ -1,13 +1,14 @@
 //! From a target's URL and options to a database.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use plimsoll_engine::query::QueryError;
+use plimsoll_engine::Durability;
 use plimsoll_policy::{LOCK_SCHEDULERS, lock_scheduler};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
-use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::embedded::{Embedded, EmbeddedOptions, OpenError};
 
 /// The target that is meant when none is named.
 pub const DEFAULT_URL: &str = "embedded:";
@@ -25,6 +26,28 @@ struct TargetOption {
 /// Every option of the embedded engine.
 static OPTIONS: &[TargetOption] = &[
     TargetOption {
+        name: "column_folder",
+        about: "where the files of `columns=file` are made, on a real disk",
+        set: |options, value| {
+            options.column_folder = path(value)?;
+            Ok(())
+        },
+        get: |options| options.column_folder.display().to_string().into(),
+    },
+    TargetOption {
+        name: "columns",
+        about: "where queries read from: `memory`, or `file`, which models a database larger than memory",
+        set: |options, value| {
+            options.columns_in_files = match value {
+                "memory" => false,
+                "file" => true,
+                _ => return Err("`memory` or `file`".to_owned()),
+            };
+            Ok(())
+        },
+        get: |options| if options.columns_in_files { "file" } else { "memory" }.into(),
+    },
+    TargetOption {
         name: "dop",
         about: "degree of parallelism of a query, and worker threads for all of them",
         set: |options, value| {
@@ -37,9 +60,22 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "durability",
-        about: "what a commit waits for; there is no log yet, so it waits for nothing",
-        set: |_, value| if value == "none" { Ok(()) } else { Err("`none`; there is no log yet".to_owned()) },
-        get: |_| "none".into(),
+        about: "what a commit waits for: nothing, the log's buffer, the disk",
+        set: |options, value| {
+            let known = Durability::ALL.into_iter().find(|durability| durability.name() == value);
+            options.log.durability = known.ok_or("`none`, `async` or `sync`")?;
+            Ok(())
+        },
+        get: |options| options.log.durability.name().into(),
+    },
+    TargetOption {
+        name: "log_folder",
+        about: "where the log is while the database is open; a temporary folder on a disk if it is not said",
+        set: |options, value| {
+            options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
+            options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
+        },
+        get: |options| options.log.folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
         name: "lock_policy",
@@ -52,7 +88,35 @@ static OPTIONS: &[TargetOption] = &[
         },
         get: |options| options.engine.lock_scheduler.name().into(),
     },
+    TargetOption {
+        name: "memory_grant_mib",
+        about: "memory that each query may keep for sorts, aggregations and joins, in MiB; what it cannot keep it spills",
+        set: |options, value| {
+            options.queries.memory_grant_mib = match value {
+                "unlimited" => None,
+                _ => {
+                    let grant = value.parse().ok().filter(|grant| (1..=1 << 20).contains(grant));
+                    Some(grant.ok_or("`unlimited` or a number from 1 to 1048576")?)
+                }
+            };
+            Ok(())
+        },
+        get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
+    },
+    TargetOption {
+        name: "spill_folder",
+        about: "where queries with a memory grant spill to, on a real disk",
+        set: |options, value| {
+            options.queries.spill_folder = path(value)?;
+            Ok(())
+        },
+        get: |options| options.queries.spill_folder.display().to_string().into(),
+    },
 ];
+
+fn path(value: &str) -> Result<PathBuf, String> {
+    if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
+}
 
 /// What target is wanted, understood but not opened.
 #[derive(Debug, Clone)]
@@ -132,7 +196,7 @@ impl Target {
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<Embedded, QueryError> {
+    pub fn open(&self) -> Result<Embedded, OpenError> {
         Embedded::new(self.options.clone())
     }
 }
@@ -143,11 +207,22 @@ mod tests {
 
     #[test]
     fn options_are_set_and_recorded() {
-        let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=none"]).expect("good");
+        let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=sync"]).expect("good");
         let settings = target.settings();
         assert_eq!(settings["target.dop"], 3);
         assert_eq!(settings["target.lock_policy"], "nprio");
+        assert_eq!(settings["target.durability"], "sync");
+        assert_eq!(settings["target.log_folder"], Value::Null);
         assert_eq!(settings["target.url"], "embedded:");
+        assert_eq!(
+            (&settings["target.columns"], &settings["target.memory_grant_mib"]),
+            (&"memory".into(), &"unlimited".into())
+        );
+        let target =
+            Target::parse("embedded:", ["columns=file", "column_folder=/data", "memory_grant_mib=64"]).expect("good");
+        let settings = target.settings();
+        assert_eq!((&settings["target.columns"], &settings["target.column_folder"]), (&"file".into(), &"/data".into()));
+        assert_eq!(settings["target.memory_grant_mib"], 64);
     }
 
     #[test]
@@ -158,7 +233,10 @@ mod tests {
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
             ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
-            ("embedded:", Some("durability=sync"), "there is no log yet"),
+            ("embedded:", Some("columns=disk"), "it can be `memory` or `file`"),
+            ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
+            ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),
+            ("embedded:", Some("log_folder="), "it can be a folder on a disk"),
         ] {
             let error = Target::parse(url, option).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");

@@ -1,5 +1,6 @@
 //! The database under test, as a workload sees it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
@@ -31,6 +32,12 @@ pub trait Database: Send + Sync {
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
     fn query_threads(&self) -> Vec<i32>;
 
+    /// What of this machine it uses, for those who limit or watch it. Without an implementation of its own, a database is in
+    /// this process and keeps nothing on disk.
+    fn footprint(&self) -> Footprint {
+        Footprint { processes: vec![std::process::id().cast_signed()], folder: None }
+    }
+
     /// Changes an option of the open database, while no client is connected.
     ///
     /// Name and value are known to be valid for the target. Options take effect when a database is opened unless an
@@ -39,6 +46,15 @@ pub trait Database: Send + Sync {
         let _ = (name, value);
         Ok(OptionChange::NeedsReopening)
     }
+}
+
+/// What of this machine a database uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// The processes that do its work; those that they start belong to it too. None for a server on another machine.
+    pub processes: Vec<i32>,
+    /// The folder of its files; `None` if it has none here.
+    pub folder: Option<PathBuf>,
 }
 
 /// What became of a request to change an option of an open database.

@@ -17,6 +17,12 @@ pub struct Arguments {
     pub explain: bool,
     /// Print how long each operator of ours took.
     pub analyze: bool,
+    /// Keep our columns in a file instead of in memory; in a test run they are in memory first and then in a file.
+    pub in_file: bool,
+    /// Memory that each of our queries may keep, in MiB.
+    pub grant: Option<usize>,
+    /// Whether this is a test run.
+    pub is_test: bool,
     /// Write the data there and stop.
     pub export: Option<PathBuf>,
 }
@@ -31,18 +37,23 @@ impl Arguments {
             queries: Vec::new(),
             explain: false,
             analyze: false,
+            in_file: false,
+            grant: None,
+            is_test: true,
             export: None,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--bench" => (arguments.scale, arguments.repeats) = (1.0, 3),
+                "--bench" => (arguments.scale, arguments.repeats, arguments.is_test) = (1.0, 3, false),
                 "--scale" => arguments.scale = number(&value()?)?,
                 "--repeats" => arguments.repeats = number(&value()?)?,
                 "--dop" => arguments.dop = number(&value()?)?,
                 "--query" => arguments.queries.push(format!("q{}", value()?.trim_start_matches('q'))),
                 "--explain" => arguments.explain = true,
                 "--analyze" => arguments.analyze = true,
+                "--file" => arguments.in_file = true,
+                "--grant" => arguments.grant = Some(number(&value()?)?),
                 "--export" => arguments.export = Some(value()?.into()),
                 // Options of the standard test harness, which this program is not.
                 _ => {}

@@ -10,6 +10,8 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 
 use crate::columns::ColumnError;
 use crate::columns::encode::{ChunkColumn, EncodedColumn, encode, kept_type};
+use crate::columns::file::{ColumnFile, ColumnFileWriter, Extent};
+use crate::columns::folder::DiskFolder;
 use crate::columns::statistics::{ColumnSummary, TableStatistics, summarize};
 
 /// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is nothing beside the scan,
@@ -28,13 +30,23 @@ pub struct ColumnTable {
     chunks: Vec<Chunk>,
     dictionaries: Vec<Option<ArrayRef>>,
     statistics: TableStatistics,
+    /// Where the chunks are if not in memory.
+    file: Option<ColumnFile>,
 }
 
 /// A horizontal piece of a table.
 #[derive(Debug)]
 pub struct Chunk {
     rows: usize,
-    columns: Vec<ChunkColumn>,
+    columns: Vec<Place>,
+}
+
+/// Where one column of a chunk is.
+#[derive(Debug)]
+enum Place {
+    Memory(ChunkColumn),
+    /// In the table's file.
+    File(Extent),
 }
 
 impl Chunk {
@@ -42,10 +54,25 @@ impl Chunk {
     pub fn rows(&self) -> usize {
         self.rows
     }
+}
 
-    /// One column.
+/// Some columns of a chunk, at hand.
+#[derive(Debug)]
+pub struct LoadedColumns {
+    /// One entry per column of the table; `None` for those that were not asked for.
+    columns: Vec<Option<ChunkColumn>>,
+    bytes_read: usize,
+}
+
+impl LoadedColumns {
+    /// One of the columns that were loaded.
     pub fn column(&self, column: usize) -> &ChunkColumn {
-        &self.columns[column]
+        self.columns[column].as_ref().expect("whoever uses a column has asked for it")
+    }
+
+    /// The bytes that were read from the disk for them.
+    pub fn bytes_read(&self) -> usize {
+        self.bytes_read
     }
 }
 
@@ -73,12 +100,56 @@ impl ColumnTable {
             .collect();
         let (mut dictionaries, mut summaries) = (Vec::new(), Vec::new());
         for (column, summary) in encoded {
-            chunks.iter_mut().zip(column.chunks).for_each(|(chunk, column)| chunk.columns.push(column));
+            chunks.iter_mut().zip(column.chunks).for_each(|(chunk, column)| chunk.columns.push(Place::Memory(column)));
             dictionaries.push(column.dictionary);
             summaries.push(summary);
         }
         let statistics = TableStatistics { rows, columns: summaries, sample };
-        Ok(ColumnTable { name, schema: kept, unique_keys, chunks, dictionaries, statistics })
+        Ok(ColumnTable { name, schema: kept, unique_keys, chunks, dictionaries, statistics, file: None })
+    }
+
+    /// Moves the chunks into a file. What is small stays in memory: dictionaries, statistics, the sample.
+    pub fn into_file(mut self, folder: &DiskFolder) -> Result<ColumnTable, ColumnError> {
+        let (table, place) = (self.name.clone(), folder.to_string());
+        let failed = |reason: String| ColumnError::File { table: table.clone(), folder: place.clone(), reason };
+        let mut writer = ColumnFileWriter::new(folder.make_file().map_err(|error| failed(error.to_string()))?);
+        for column in self.chunks.iter_mut().flat_map(|chunk| &mut chunk.columns) {
+            if let Place::Memory(values) = column {
+                *column = Place::File(writer.append(values).map_err(|error| failed(error.to_string()))?);
+            }
+        }
+        self.file = Some(writer.finish().map_err(|error| failed(error.to_string()))?);
+        Ok(self)
+    }
+
+    /// The file that the chunks are in, if they are not in memory.
+    pub fn file(&self) -> Option<&ColumnFile> {
+        self.file.as_ref()
+    }
+
+    /// Some columns of a chunk. Blocks if they are in a file.
+    pub fn load(&self, chunk: usize, columns: &[usize]) -> Result<LoadedColumns, ArrowError> {
+        let places = &self.chunks[chunk].columns;
+        let mut loaded = LoadedColumns { columns: vec![None; places.len()], bytes_read: 0 };
+        for &column in columns {
+            loaded.columns[column] = Some(match &places[column] {
+                Place::Memory(values) => values.clone(),
+                Place::File(extent) => {
+                    loaded.bytes_read += extent.read_bytes();
+                    self.file.as_ref().expect("extents are made together with their file").read(extent)?
+                }
+            });
+        }
+        Ok(loaded)
+    }
+
+    /// The bytes that reading some columns of a chunk takes from the disk; nothing if they are in memory.
+    pub fn disk_bytes(&self, chunk: usize, columns: &[usize]) -> usize {
+        let on_disk = |&column: &usize| match &self.chunks[chunk].columns[column] {
+            Place::Memory(_) => 0,
+            Place::File(extent) => extent.read_bytes(),
+        };
+        columns.iter().map(on_disk).sum()
     }
 
     /// Its SQL name.
@@ -118,19 +189,25 @@ impl ColumnTable {
 
     /// The bytes that the table takes in memory.
     pub fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.iter().flat_map(|chunk| &chunk.columns).map(|column| column.physical());
-        chunks.chain(self.dictionaries.iter().flatten()).map(|array| array.get_array_memory_size()).sum()
+        let in_memory = |place: &Place| match place {
+            Place::Memory(column) => column.physical().get_array_memory_size(),
+            Place::File(_) => 0,
+        };
+        let chunks = self.chunks.iter().flat_map(|chunk| &chunk.columns).map(in_memory).sum::<usize>();
+        chunks + self.dictionaries.iter().flatten().map(|array| array.get_array_memory_size()).sum::<usize>()
     }
 
-    /// All rows as batches, one per chunk, in order: what a new version of the table is built from.
+    /// All rows as batches, one per chunk, in order.
     pub fn to_batches(&self) -> Result<Vec<RecordBatch>, ArrowError> {
-        let batch = |chunk: &Chunk| {
-            let columns = chunk.columns.iter().zip(&self.dictionaries);
-            let columns = columns.map(|(column, dictionary)| column.values(dictionary.as_ref()));
-            let options = RecordBatchOptions::new().with_row_count(Some(chunk.rows));
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect::<Result<_, _>>()?, &options)
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let batch = |chunk: usize| {
+            let loaded = self.load(chunk, &all)?;
+            let values = |&column: &usize| loaded.column(column).values(self.dictionary(column));
+            let options = RecordBatchOptions::new().with_row_count(Some(self.chunks[chunk].rows));
+            let columns = all.iter().map(values).collect::<Result<_, _>>()?;
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
         };
-        self.chunks.iter().map(batch).collect()
+        (0..self.chunks.len()).map(batch).collect()
     }
 }
 

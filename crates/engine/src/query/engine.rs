@@ -1,10 +1,12 @@
 //! From SQL text and a snapshot to rows.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
 use datafusion::common::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
@@ -12,10 +14,13 @@ use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 
-use crate::columns::ColumnSnapshot;
+use crate::columns::folder::DEFAULT_FOLDER;
+use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
+use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
 use crate::query::provider::ColumnTableProvider;
+use crate::query::usage::{QueryUsage, UsageMeter};
 use crate::query::workers::Workers;
 
 /// How many prepared sessions are kept: one per snapshot and degree of parallelism in use at a time.
@@ -42,12 +47,23 @@ pub struct QueryOptions {
     pub thread_name: String,
     /// Rows per batch.
     pub batch_rows: usize,
+    /// How many MiB each query may keep in memory; `None` for as many as it wants.
+    pub memory_grant_mib: Option<usize>,
+    /// Where the rest goes.
+    pub spill_folder: PathBuf,
 }
 
 impl Default for QueryOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        QueryOptions { dop: cores, workers: cores, thread_name: "query".to_string(), batch_rows: 16 * 1024 }
+        QueryOptions {
+            dop: cores,
+            workers: cores,
+            thread_name: "query".to_string(),
+            batch_rows: 16 * 1024,
+            memory_grant_mib: None,
+            spill_folder: DEFAULT_FOLDER.into(),
+        }
     }
 }
 
@@ -58,6 +74,8 @@ pub struct QueryOutput {
     pub batches: Vec<RecordBatch>,
     /// The label of the snapshot.
     pub snapshot: String,
+    /// What the query took from the disk.
+    pub usage: QueryUsage,
 }
 
 /// Runs SQL over column snapshots on its own worker threads. Many clients may ask at once.
@@ -66,7 +84,9 @@ pub struct QueryEngine {
     options: QueryOptions,
     workers: Workers,
     runtime: Arc<RuntimeEnv>,
+    grant: Option<MemoryGrant>,
     sessions: Mutex<Vec<Session>>,
+    usage: Mutex<QueryUsage>,
 }
 
 /// A planner that knows the tables of one snapshot.
@@ -80,8 +100,18 @@ struct Session {
 impl QueryEngine {
     /// Starts the workers.
     pub fn new(options: QueryOptions) -> Result<Self, QueryError> {
+        let granted =
+            |mebibytes| DiskFolder::open(&options.spill_folder).map(|folder| MemoryGrant::new(mebibytes, folder));
+        let grant = options.memory_grant_mib.map(granted).transpose()?;
         let workers = Workers::start(options.workers, &options.thread_name)?;
-        Ok(QueryEngine { options, workers, runtime: Arc::default(), sessions: Mutex::default() })
+        let runtime = Arc::default();
+        Ok(QueryEngine { options, workers, runtime, grant, sessions: Mutex::default(), usage: Mutex::default() })
+    }
+
+    /// What all queries that have ended took from the disk, whether they had an answer or not. Chunks that were still being
+    /// read when a query had enough are missing.
+    pub fn usage(&self) -> QueryUsage {
+        *self.usage.lock()
     }
 
     /// The kernel's ids of the worker threads.
@@ -99,12 +129,36 @@ impl QueryEngine {
     ) -> Result<QueryOutput, QueryError> {
         let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
         let sql = sql.to_string();
+        let meter = Arc::new(UsageMeter::default());
+        let context = self.task_context(&state, &meter).map_err(|error| self.execute_error(error))?;
         let task = async move {
             let plan = plan(&state, &sql).await?;
-            collect(plan, state.task_ctx()).await.map_err(execute_error)
+            Ok::<_, QueryError>(collect(plan, context).await)
         };
-        let batches = self.workers.run(task).map_err(QueryError::Panicked)??;
-        Ok(QueryOutput { batches, snapshot: snapshot.label().to_string() })
+        let answer = self.workers.run(task).map_err(QueryError::Panicked);
+        let usage = meter.usage();
+        *self.usage.lock() += usage;
+        let batches = answer??.map_err(|error| self.execute_error(error))?;
+        Ok(QueryOutput { batches, snapshot: snapshot.label().to_string(), usage })
+    }
+
+    /// What operators find in the run of one query.
+    fn task_context(&self, state: &SessionState, meter: &Arc<UsageMeter>) -> Result<Arc<TaskContext>, DataFusionError> {
+        let config = state.config().clone().with_extension(Arc::clone(meter));
+        let mut context = TaskContext::from(state).with_session_config(config);
+        if let Some(grant) = &self.grant {
+            context = context.with_runtime(grant.runtime(&self.runtime, meter)?);
+        }
+        Ok(Arc::new(context))
+    }
+
+    fn execute_error(&self, error: DataFusionError) -> QueryError {
+        match (&self.grant, exhausted(&error)) {
+            (Some(grant), Some(reason)) => {
+                QueryError::Grant { mebibytes: grant.mebibytes(), reason: reason.to_string() }
+            }
+            _ => QueryError::Execute(error.strip_backtrace()),
+        }
     }
 
     /// The plan of a query as text, for people.
@@ -165,7 +219,10 @@ impl QueryEngine {
         options.optimizer.hash_join_single_partition_threshold_rows = SHARED_BUILD_ROWS / dop;
         // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
         options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
-        config
+        match &self.grant {
+            Some(grant) => grant.configure(config, dop),
+            None => config,
+        }
     }
 }
 
@@ -184,10 +241,6 @@ async fn plan(state: &SessionState, sql: &str) -> Result<Arc<dyn ExecutionPlan>,
 
 fn plan_error(error: DataFusionError) -> QueryError {
     QueryError::Plan(error.strip_backtrace())
-}
-
-fn execute_error(error: DataFusionError) -> QueryError {
-    QueryError::Execute(error.strip_backtrace())
 }
 
 #[cfg(test)]

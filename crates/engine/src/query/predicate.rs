@@ -20,6 +20,7 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::columns::ColumnTable;
 use crate::columns::encode::ChunkColumn;
+use crate::columns::table::LoadedColumns;
 
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
 /// than evaluating the others.
@@ -35,8 +36,8 @@ const SPAN_BATCH: usize = 8192;
 pub struct Morsel<'a> {
     /// The table.
     pub table: &'a ColumnTable,
-    /// The chunk's number.
-    pub chunk: usize,
+    /// The chunk's columns.
+    pub columns: &'a LoadedColumns,
     /// The first row within the chunk.
     pub offset: usize,
     /// How many rows.
@@ -46,7 +47,7 @@ pub struct Morsel<'a> {
 impl Morsel<'_> {
     /// One column of these rows, as it is kept.
     pub fn column(&self, column: usize) -> ChunkColumn {
-        self.table.chunks()[self.chunk].column(column).slice(self.offset, self.rows)
+        self.columns.column(column).slice(self.offset, self.rows)
     }
 }
 

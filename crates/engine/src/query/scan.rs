@@ -7,6 +7,8 @@
 //!
 //! The partitions of one scan take chunks from a common queue, so none of them idles while another has work, and each
 //! partition still sees its chunks in ascending order.
+//!
+//! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 
 mod stream;
 
@@ -30,7 +32,7 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use itertools::Itertools;
 
 use crate::columns::ColumnTable;
@@ -123,9 +125,7 @@ impl DataSource for ColumnScan {
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let queue = args.sibling_state.and_then(|state| state.downcast::<AtomicUsize>().ok());
-        let batch_rows = args.context.session_config().batch_size();
-        let metrics = BaselineMetrics::new(&self.metrics, args.partition);
-        let stream = ScanStream::new(self, args.partition, queue, batch_rows, metrics);
+        let stream = ScanStream::new(self, args.partition, queue, &args.context);
         Ok(Box::pin(cooperative(stream)))
     }
 

@@ -49,11 +49,24 @@ fn rows(set: &TableSet) -> String {
 
 #[test]
 fn rows_and_columns_agree_as_loaded_and_after_changes() {
+    let folder = DiskFolder::open(crate::columns::folder::DEFAULT_FOLDER.as_ref()).unwrap();
+    for folder in [None, Some(folder)] {
+        rows_and_columns_agree(folder);
+    }
+}
+
+fn rows_and_columns_agree(folder: Option<DiskFolder>) {
     let engine = Engine::new(EngineOptions::default());
     let set = TableSet::create(&engine, vec![declaration()]).unwrap();
+    let in_file = folder.is_some();
+    let set = match folder {
+        Some(folder) => set.with_columns_in(folder),
+        None => set,
+    };
     set.load(0, batch(&declaration().arrow)).unwrap();
     set.finish_load().unwrap();
     assert_eq!(set.snapshot().label(), "as loaded");
+    assert_eq!(set.snapshot().table("ship").unwrap().file().is_some(), in_file);
     let loaded = rows(&set);
     set.refresh().unwrap();
     assert_eq!((set.snapshot().label(), rows(&set)), ("refresh 1", loaded.clone()));
@@ -71,6 +84,7 @@ fn rows_and_columns_agree_as_loaded_and_after_changes() {
     set.refresh().unwrap();
     let refreshed = rows(&set);
     assert_eq!(set.snapshot().label(), "refresh 2");
+    assert_eq!(set.snapshot().table("ship").unwrap().file().is_some(), in_file);
     assert!(refreshed.contains("changed") && !refreshed.contains("short"), "{refreshed}");
 }
 

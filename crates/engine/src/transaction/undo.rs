@@ -15,15 +15,16 @@ pub(super) struct Undo {
     deletions: usize,
 }
 
+/// One change of one row.
 #[derive(Debug, Clone, Copy)]
-struct Change {
-    table: u32,
-    row: RowId,
-    kind: Kind,
+pub(super) struct Change {
+    pub(super) table: u32,
+    pub(super) row: RowId,
+    pub(super) kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// A column was written; its words stand in `saved` from here on.
     Column {
         column: u32,
@@ -63,6 +64,11 @@ impl Undo {
         let is_it =
             |change: &Change| matches!(change.kind, Kind::Deletion) && (change.table, change.row) == (table, row);
         self.deletions > 0 && self.changes.iter().any(is_it)
+    }
+
+    /// Every change in order.
+    pub(super) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     fn push(&mut self, table: u32, row: RowId, kind: Kind) {
@@ -135,6 +141,7 @@ impl Work {
     }
 }
 
-fn used(tables: &Tables, number: u32) -> &RowTable {
+/// A table that the transaction has changed.
+pub(super) fn used(tables: &Tables, number: u32) -> &RowTable {
     tables[number as usize].as_ref().expect("the transaction has changed it")
 }

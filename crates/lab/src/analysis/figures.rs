@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::cells::key;
-use crate::claim::{Cell, Figures, Metric, Part, Percentile, TimePart};
+use crate::claim::{Cell, Figures, MachineFigure, Metric, Part, Percentile, TimePart};
 use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
@@ -157,6 +157,32 @@ impl<'a> RunFigures<'a> {
         if ratio.is_finite() { Ok(ratio) } else { Err(format!("{name} completed nothing to compare with")) }
     }
 
+    /// The mean over the runs; not measured if it is missing in any of them.
+    fn machine(&self, cell: &Cell, figure: MachineFigure) -> Result<f64, String> {
+        let name = self.workload(cell.workload);
+        let runs = self.runs_of(cell.setting, cell.arm)?;
+        let of_run = |record: &&RunRecord| {
+            let point = &record.point;
+            let workload = point.workloads.iter().find(|result| result.name == name)?;
+            let document = match figure {
+                MachineFigure::PerRequest(_) => serde_json::to_value(workload.counters.as_ref()?).ok()?,
+                MachineFigure::TopDown(_) => serde_json::to_value(workload.top_down.as_ref()?).ok()?,
+                MachineFigure::CacheMisses(_) => serde_json::to_value(workload.cache_misses.as_ref()?).ok()?,
+                MachineFigure::Device(_) => serde_json::to_value(point.device).ok()?,
+                MachineFigure::Achieved(_) => serde_json::to_value(&point.achieved).ok()?,
+            };
+            let value = document.get(figure.key())?.as_f64()?;
+            match figure {
+                MachineFigure::PerRequest(_) if workload.completed == 0 => None,
+                MachineFigure::PerRequest(_) => Some(value / workload.completed as f64),
+                _ => Some(value),
+            }
+        };
+        let values: Option<Vec<f64>> = runs.iter().map(of_run).collect();
+        let values = values.ok_or_else(|| format!("{} of {name} was not measured", figure.key()))?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
     fn nothing_completed(&self, cell: &Cell) -> String {
         let (workload, arm) = (self.workload(cell.workload), &self.plan.arms[cell.arm].name);
         format!("no request of {workload} completed in {arm} ({})", cell.part)
@@ -184,6 +210,7 @@ impl Figures for RunFigures<'_> {
             Metric::Latency(percentile) => self.percentile(cell, percentile),
             Metric::TimeShare(part) => self.time_share(cell, part),
             Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
+            Metric::Machine(figure) => self.machine(cell, figure),
         }
     }
 

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use crate::document::{Provenance, document, settings};
-use crate::experiment::{parse, resolve};
+use crate::experiment::{Terms, parse, resolve};
 use crate::histograms::{Latencies, WorkloadHistograms, merged};
 use crate::latency;
 use crate::plan::{Plan, Setting};
@@ -42,7 +42,7 @@ impl Targets for Paper {
 
 /// The plan of an experiment file.
 pub(crate) fn plan(text: &str) -> Plan {
-    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Paper, false));
+    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
     resolved.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -135,6 +135,8 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         time_share: None,
         locks: None,
         counters: None,
+        top_down: None,
+        cache_misses: None,
     };
     (result, histograms)
 }

@@ -5,6 +5,7 @@ use plimsoll_model::knee::SHARES;
 use super::ClaimError;
 use super::figures::{Metric, Part, TimePart};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
+use super::machine_figures::MachineFigure;
 use super::select::Selection;
 use super::syntax::{Calculation, Call, Expression, ForAll, Form, Function, Operator, Span, Word};
 use crate::plan::Plan;
@@ -132,7 +133,7 @@ impl Binder<'_> {
     }
 
     fn figure(&self, call: &Call, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
-        let subject = || call.subject.as_ref().expect("the parser asks share and knee for one");
+        let subject = || call.subject.as_ref().expect("the parser asks for one where the function takes one");
         let whole = |what: &str| match selection.part() {
             Part::All => Ok(()),
             part => error(span, format!("{what} is known of workloads, not of parts as {part}; leave that out")),
@@ -155,6 +156,14 @@ impl Binder<'_> {
             Function::Share => {
                 whole("a share of response time")?;
                 Figure::Metric(Metric::TimeShare(time_part(subject())?))
+            }
+            Function::PerRequest
+            | Function::TopDown
+            | Function::CacheMisses
+            | Function::Device
+            | Function::Achieved => {
+                whole("a figure of the machine")?;
+                Figure::Metric(Metric::Machine(machine_figure(call.function, subject())?))
             }
             Function::Gain => Figure::Gain(compared()?),
             Function::Penalty => Figure::Penalty(compared()?),
@@ -183,6 +192,17 @@ impl Binder<'_> {
 
 fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide)
+}
+
+fn machine_figure(function: Function, word: &Word) -> Result<MachineFigure, ClaimError> {
+    MachineFigure::of(function, &word.text).map_or_else(
+        || {
+            let names = || MachineFigure::names(function);
+            let (name, meant) = (function.entry().name, did_you_mean(&word.text, names()));
+            error(&word.span, format!("{name} gives no `{}`{meant}; it gives {}", word.text, choices(names())))
+        },
+        Ok,
+    )
 }
 
 fn time_part(word: &Word) -> Result<TimePart, ClaimError> {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use plimsoll_policy::Priority;
 
+use super::machine_figures::MachineFigure;
+
 /// Where figures come from. An error is why a figure was not measured; what asked for it is then not judged.
 pub trait Figures {
     /// The figure of a cell.
@@ -54,6 +56,8 @@ pub enum Metric {
     TimeShare(TimePart),
     /// Throughput over that of the workload alone at the same setting; for analytical workloads at an equal mix of queries.
     ThroughputRelativeToAlone,
+    /// A figure of the machine. Only of [`Part::All`].
+    Machine(MachineFigure),
 }
 
 /// A percentile of latency.

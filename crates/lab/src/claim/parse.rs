@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
     fn call(&mut self, function: Function, usage: &str) -> Parsed<Call> {
         let mut call = Call { function, subject: None, level: None, selectors: Vec::new() };
         let mut is_first = true;
-        if matches!(function, Function::Share | Function::Knee) {
+        if function.takes_subject() {
             call.subject = Some(self.word(&format!("what {usage} needs first"), is_wide)?);
             is_first = false;
         }

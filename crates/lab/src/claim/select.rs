@@ -103,12 +103,15 @@ impl<'a> Selection<'a> {
         }
         let is_meant = |place: &Place| match place {
             Place::Option(name) => key.text.strip_prefix("target.") == Some(name),
+            Place::Limit(name) => key.text == *name || key.text.strip_prefix("machine.") == Some(name),
             Place::Workload(workload, field) => {
                 let name = &plan.base.workloads[*workload].name;
                 key.text == *field || key.text.split_once('.') == Some((name, field))
             }
+            Place::All(_) => false,
         };
-        let found: Vec<usize> = (0..plan.axes.len()).filter(|&axis| is_meant(&plan.axes[axis].place)).collect();
+        let found: Vec<usize> =
+            (0..plan.axes.len()).filter(|&axis| plan.axes[axis].place.parts().iter().any(is_meant)).collect();
         let keys = || plan.axes.iter().map(|axis| axis.key.as_str());
         match found[..] {
             [only] => Ok(only),
@@ -252,7 +255,8 @@ impl<'a> Selection<'a> {
                 }
             }
         };
-        let swept = plan.axes.iter().find(|axis| axis.place == Place::Workload(workload, "priority".to_owned()));
+        let priority = Place::Workload(workload, "priority".to_owned());
+        let swept = plan.axes.iter().find(|axis| axis.place.parts().contains(&priority));
         match swept {
             None => gives(plan.base.workloads[workload].clients.priority),
             Some(axis) => axis.values.iter().filter_map(|value| value.as_str()?.parse().ok()).any(gives),

@@ -56,7 +56,8 @@ pub struct ForAll {
 pub struct Call {
     /// The function.
     pub function: Function,
-    /// The part of response time of `share`, the sweep key of `knee`; for all other functions none.
+    /// What a function that [takes one](Function::takes_subject) is asked for: the part of response time of `share`, the sweep
+    /// key of `knee`; for all other functions none.
     pub subject: Option<Word>,
     /// The share of `knee`; for all other functions none.
     pub level: Option<f64>,
@@ -132,6 +133,16 @@ pub enum Function {
     Penalty,
     /// The smallest sufficient value of an axis.
     Knee,
+    /// Hardware events per completed request.
+    PerRequest,
+    /// A share of the top-down breakdown, 0 to 1.
+    TopDown,
+    /// A share of the breakdown by cache misses.
+    CacheMisses,
+    /// What devices did.
+    Device,
+    /// What was reached of a limit of the machine.
+    Achieved,
 }
 
 /// A function as people write it.
@@ -146,7 +157,7 @@ pub struct FunctionEntry {
 }
 
 /// Every function of measurements.
-pub static FUNCTIONS: [FunctionEntry; 12] = [
+pub static FUNCTIONS: [FunctionEntry; 17] = [
     FunctionEntry { function: Function::Throughput, name: "throughput", usage: "throughput(SELECTOR, …)" },
     FunctionEntry { function: Function::Mean, name: "mean", usage: "mean(SELECTOR, …)" },
     FunctionEntry { function: Function::Percentile(Percentile::P50), name: "p50", usage: "p50(SELECTOR, …)" },
@@ -159,6 +170,11 @@ pub static FUNCTIONS: [FunctionEntry; 12] = [
     FunctionEntry { function: Function::Gain, name: "gain", usage: "gain(SWEPT VALUE, SELECTOR, …)" },
     FunctionEntry { function: Function::Penalty, name: "penalty", usage: "penalty(SWEPT VALUE, SELECTOR, …)" },
     FunctionEntry { function: Function::Knee, name: "knee", usage: "knee(SWEEP KEY, SHARE, SELECTOR, …)" },
+    FunctionEntry { function: Function::PerRequest, name: "per_request", usage: "per_request(EVENT, SELECTOR, …)" },
+    FunctionEntry { function: Function::TopDown, name: "top_down", usage: "top_down(PART, SELECTOR, …)" },
+    FunctionEntry { function: Function::CacheMisses, name: "cache_misses", usage: "cache_misses(PART, SELECTOR, …)" },
+    FunctionEntry { function: Function::Device, name: "device", usage: "device(FIGURE, SELECTOR, …)" },
+    FunctionEntry { function: Function::Achieved, name: "achieved", usage: "achieved(LIMIT, SELECTOR, …)" },
 ];
 
 /// Every function of numbers, by name.
@@ -166,6 +182,20 @@ pub static CALCULATIONS: [(&str, Calculation); 3] =
     [("min", Calculation::Minimum), ("max", Calculation::Maximum), ("abs", Calculation::Absolute)];
 
 impl Function {
+    /// Whether it is told first what it is to give.
+    pub fn takes_subject(self) -> bool {
+        matches!(
+            self,
+            Function::Share
+                | Function::Knee
+                | Function::PerRequest
+                | Function::TopDown
+                | Function::CacheMisses
+                | Function::Device
+                | Function::Achieved
+        )
+    }
+
     /// How it is written.
     pub fn entry(self) -> &'static FunctionEntry {
         FUNCTIONS.iter().find(|entry| entry.function == self).expect("the list has every function")

@@ -38,6 +38,7 @@ fn plan() -> Plan {
         base: Setting {
             swept: BTreeMap::new(),
             options: BTreeMap::new(),
+            limits: BTreeMap::new(),
             workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
         },
         axes: vec![
@@ -80,6 +81,7 @@ impl Figures for MadeUp {
             Metric::Latency(percentile) => Ok([1e3, 2e3, 3e3, 4e3, 5e3][percentile as usize]),
             Metric::TimeShare(TimePart::Lock) => Ok(0.25),
             Metric::TimeShare(part) => Err(format!("{} was not measured", part.name())),
+            Metric::Machine(figure) => Err(format!("{} was not measured", figure.key())),
             // 0.25 and 1 by think time: their geometric mean is 0.5.
             Metric::ThroughputRelativeToAlone => Ok(if busy { 0.25 } else { 1.0 }),
         }
@@ -335,7 +337,7 @@ fn call() -> impl Strategy<Value = Form> {
     let parts = (0..FUNCTIONS.len(), word(), 0.0..1.0_f64, proptest::collection::vec(selector, 0..3));
     parts.prop_map(|(function, subject, level, selectors)| {
         let function = FUNCTIONS[function].function;
-        let has_subject = matches!(function, Function::Share | Function::Knee);
+        let has_subject = function.takes_subject();
         let level = (function == Function::Knee).then_some(level);
         Form::Figure(Call { function, subject: has_subject.then_some(subject), level, selectors })
     })

@@ -28,10 +28,10 @@ pub(super) fn check(
     seed: u64,
 ) -> Result<Vec<&'static [&'static str]>, Problem> {
     let is_data = |place: &Place| match place {
-        Place::Option(_) => false,
         Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
+        _ => false,
     };
-    let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| is_data(&axis.place)).collect();
+    let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| axis.place.parts().iter().any(is_data)).collect();
     let mut transactions = Vec::new();
     for positions in combinations(&axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>()) {
         let combination = Combination { typed, axes: &axes, positions: &positions };
@@ -63,8 +63,10 @@ impl Combination<'_> {
     fn applied(&self, workloads: &[PlannedWorkload]) -> Vec<PlannedWorkload> {
         let mut workloads = workloads.to_vec();
         for (axis, position) in self.axes.iter().zip(self.positions) {
-            if let Place::Workload(workload, field) = &axis.place {
-                workloads[*workload].set(field, &axis.values[*position].0).expect("each value was checked");
+            for place in axis.place.parts() {
+                if let Place::Workload(workload, field) = place {
+                    workloads[*workload].set(field, &axis.values[*position].0).expect("each value was checked");
+                }
             }
         }
         workloads
@@ -73,7 +75,7 @@ impl Combination<'_> {
     /// Where a field or parameter of a workload got its value.
     fn place(&self, workload: usize, field: &str) -> Range<usize> {
         let place = Place::Workload(workload, field.to_owned());
-        let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place == place);
+        let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place.parts().contains(&place));
         match swept {
             Some((axis, position)) => axis.values[*position].1.clone(),
             None => self.typed[workload].value().place_of(field),

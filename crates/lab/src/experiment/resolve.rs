@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_machine::control::{Amount, Limits};
+use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::host::Host;
+
 use super::problem::{ExperimentError, Problem, Problems};
+use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
 use super::typed::{At, TypedClaim, TypedExperiment, TypedSearch, TypedStudy};
 use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
 use crate::claim::{Claim, Names};
+use crate::limits;
 use crate::plan::{Axis, Place, Plan, Setting, option_text};
 use crate::targets::Targets;
-use crate::wording::choices;
+use crate::wording::{choices, did_you_mean};
 
 /// The target that is meant where none is named.
 const DEFAULT_URL: &str = "embedded:";
@@ -18,10 +24,33 @@ const DEFAULT_URL: &str = "embedded:";
 /// Fewer values have no knee between them.
 const KNEE_VALUES_MIN: usize = 3;
 
-/// Checks an experiment and fills in every default. `quick` is the short form: what `[quick]` says, and the rule that
-/// [`TypedQuick`](super::typed::TypedQuick) states; it is checked in any case.
-pub fn resolve(experiment: &Experiment, targets: &dyn Targets, quick: bool) -> Result<Plan, ExperimentError> {
-    let resolver = Resolver { typed: &experiment.typed, targets };
+/// What an experiment is resolved for.
+#[derive(Clone)]
+pub struct Terms<'a> {
+    /// The databases there are.
+    pub targets: &'a dyn Targets,
+    /// The machine, which limits are held against.
+    pub host: Host,
+    /// The cores it is sized for.
+    pub cores: Cores,
+    /// Whether it is run in the short form: what `[quick]` says, and the rule that
+    /// [`TypedQuick`](super::typed::TypedQuick) states. Both forms are checked in any case.
+    pub quick: bool,
+}
+
+impl<'a> Terms<'a> {
+    /// This machine, and as many cores of it as is usual.
+    pub fn here(targets: &'a dyn Targets, quick: bool) -> Terms<'a> {
+        Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick }
+    }
+}
+
+/// Checks an experiment and fills in every default.
+pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, ExperimentError> {
+    let quick = terms.quick;
+    let (typed, uses_cores) = sized(&experiment.typed, terms.cores.count);
+    let confined_to = terms.cores.confined_to(uses_cores);
+    let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to };
     let fail = |problems| experiment.source.error(problems);
     let full = resolver.plan(false).map_err(fail)?;
     let short = resolver.plan(true).map_err(fail)?;
@@ -57,6 +86,9 @@ fn claim(typed: &TypedClaim, names: &Names<'_>) -> Result<Claim, crate::claim::C
 struct Resolver<'a> {
     typed: &'a TypedExperiment,
     targets: &'a dyn Targets,
+    host: &'a Host,
+    /// The number of cores that everything is confined to, if it is.
+    confined_to: Option<usize>,
 }
 
 /// A plan without claims, and what claims can speak of beyond it.
@@ -84,7 +116,8 @@ impl Resolver<'_> {
             return Err(vec![Problem::new(0..0, "there is no [[workload]], so nothing would run; add one")]);
         }
 
-        let mut base = Setting { swept: BTreeMap::new(), options, workloads };
+        let limits = self.limits(&mut problems);
+        let mut base = Setting { swept: BTreeMap::new(), options, limits, workloads };
         let known_options = self.targets.option_names(&url);
         let keys = SweepKeys { workloads: &base.workloads.clone(), options: &known_options };
         let axes = sweep::axes(&typed.sweep, quick.map(|quick| &quick.sweep), &keys, &mut problems);
@@ -162,6 +195,28 @@ impl Resolver<'_> {
         (url, options)
     }
 
+    /// The limits of the machine that hold at every setting, where they are not swept.
+    fn limits(&self, problems: &mut Problems) -> Limits {
+        let mut limits = Limits::new();
+        for (key, value) in &self.typed.machine {
+            if !limits::names().any(|name| name == key.value()) {
+                let (meant, names) = (did_you_mean(key.value(), limits::names()), choices(limits::names()));
+                let message = format!("the machine has no limit `{}`{meant}; it has {names}", key.value());
+                problems.add(key.span(), message);
+                continue;
+            }
+            let amount = limits::amount(&value.value().json());
+            let checked = limits::check(self.host, key.value(), &amount);
+            problems.note(checked.map_err(|why| Problem::new(value.span(), why)));
+            limits.insert(key.value().clone(), amount);
+        }
+        if let Some(cores) = self.confined_to {
+            limits.entry("cores".to_owned()).or_insert(Amount::Number(cores as f64));
+        }
+        limits.retain(|_, amount| *amount != Amount::Text(limits::UNLIMITED.to_owned()));
+        limits
+    }
+
     /// Puts what `[quick.set]` says into the base setting.
     fn set_quick(&self, base: &mut Setting, axes: &[PlacedAxis], keys: &SweepKeys<'_>, problems: &mut Problems) {
         let mut seen: Vec<Place> = Vec::new();
@@ -170,7 +225,7 @@ impl Resolver<'_> {
             else {
                 continue;
             };
-            if axes.iter().any(|axis| axis.place == place) {
+            if axes.iter().any(|axis| axis.place.parts().iter().any(|part| place.parts().contains(part))) {
                 problems.add(key.span(), format!("`{}` is swept; put a shorter list under [quick.sweep]", key.value()));
                 continue;
             }
@@ -187,10 +242,13 @@ impl Resolver<'_> {
     fn check_values(&self, base: &Setting, url: &str, axis: &PlacedAxis, problems: &mut Problems) {
         for (value, span) in &axis.values {
             let mut setting = base.clone();
-            let tried = setting.apply(&axis.place, value).and_then(|()| match axis.place {
+            let applied = setting.apply(&axis.place, value);
+            let check = |part: &Place| match part {
                 Place::Option(_) => self.targets.check(url, &setting.options),
-                Place::Workload(..) => Ok(()),
-            });
+                Place::Limit(name) => limits::check(self.host, name, &limits::amount(value)),
+                Place::Workload(..) | Place::All(_) => Ok(()),
+            };
+            let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {
                 problems.add(span.clone(), format!("`{}`: {why}", axis.key));
             }

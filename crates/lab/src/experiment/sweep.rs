@@ -53,7 +53,8 @@ pub(super) fn axes(
         let place = keys.place(key.value()).map_err(|why| Problem::new(key.span(), why));
         let (place, values) = (problems.note(place), problems.note(listed(key.value(), values)));
         let (Some(place), Some(values)) = (place, values) else { continue };
-        if let Some(other) = axes.iter().find(|axis| axis.place == place) {
+        if let Some(other) = axes.iter().find(|axis| axis.place.parts().iter().any(|part| place.parts().contains(part)))
+        {
             problems
                 .add(key.span(), format!("`{}` is the same as `{}`; leave one of them out", key.value(), other.key));
             continue;

@@ -1,25 +1,12 @@
-//! What a sweep key changes: an option of the target, or a field or parameter of a workload.
+//! What a sweep key changes: an option of the target, a limit of the machine, or a field or parameter of a workload.
 
 use super::benchmarks::parameter_names;
+use crate::limits;
 use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS};
 use crate::wording::{alternatives, choices, did_you_mean};
 
-/// Resources and mechanisms that an experiment could sweep, had the target or the machine a control for them.
-const CONTROLS: [&str; 13] = [
-    "cores",
-    "llc_ways",
-    "llc_mib",
-    "memory_bandwidth",
-    "read_mb_s",
-    "write_mb_s",
-    "memory_mib",
-    "dop",
-    "mpl",
-    "parallelism",
-    "cache_classes",
-    "hog",
-    "round_trip",
-];
+/// Mechanisms that an experiment could sweep, had the target a control for them.
+const MECHANISMS: [&str; 5] = ["dop", "mpl", "parallelism", "cache_classes", "round_trip"];
 
 /// What can be swept in an experiment.
 #[derive(Debug)]
@@ -31,8 +18,19 @@ pub(super) struct SweepKeys<'a> {
 }
 
 impl SweepKeys<'_> {
-    /// What a key changes, or why it is no key here.
+    /// What a key changes, or why it is no key here. Keys joined by `+` get the same value.
     pub(super) fn place(&self, key: &str) -> Result<Place, String> {
+        if !key.contains('+') {
+            return self.place_of_one(key);
+        }
+        let parts = key.split('+').map(|part| self.place_of_one(part.trim())).collect::<Result<Vec<_>, _>>()?;
+        match (1..parts.len()).find(|&later| parts[..later].contains(&parts[later])) {
+            Some(_) => Err(format!("`{key}` names something twice; leave one of them out")),
+            None => Ok(Place::All(parts)),
+        }
+    }
+
+    fn place_of_one(&self, key: &str) -> Result<Place, String> {
         if let Some(option) = key.strip_prefix("target.") {
             return if self.options.contains(&option) {
                 Ok(Place::Option(option.to_owned()))
@@ -40,8 +38,18 @@ impl SweepKeys<'_> {
                 Err(self.unknown(key))
             };
         }
+        if let Some(limit) = key.strip_prefix("machine.") {
+            return if limits::names().any(|name| name == limit) {
+                Ok(Place::Limit(limit.to_owned()))
+            } else {
+                Err(self.unknown(key))
+            };
+        }
         if let Some((name, field)) = key.split_once('.') {
             return self.place_of_workload(name, field, key);
+        }
+        if limits::names().any(|name| name == key) {
+            return Ok(Place::Limit(key.to_owned()));
         }
         let with_field = self.with_field(key);
         match (self.options.contains(&key), &with_field[..]) {
@@ -83,14 +91,15 @@ impl SweepKeys<'_> {
         let fields = (0..self.workloads.len())
             .flat_map(|workload| self.fields(workload).map(move |field| (workload, field)))
             .map(|(workload, field)| format!("{}.{field}", self.workloads[workload].name));
-        fields.chain(self.options.iter().map(|option| (*option).to_owned())).collect()
+        let options = self.options.iter().copied();
+        fields.chain(options.chain(limits::names()).map(str::to_owned)).collect()
     }
 
     fn unknown(&self, key: &str) -> String {
         let all = self.all();
         let list = choices(&all);
         let last = key.rsplit('.').next().unwrap_or(key);
-        if CONTROLS.contains(&last) {
+        if MECHANISMS.contains(&last) {
             return format!("no control for `{key}` in this version; what can be swept here: {list}");
         }
         // With one workload its fields can be written without its name, and are then to be found so.

@@ -54,12 +54,12 @@ impl Targets for Paper {
 
 fn plan(text: &str, quick: bool) -> Plan {
     let experiment = parse(text, "x.toml").unwrap_or_else(|error| panic!("{error}"));
-    resolve(&experiment, &Paper, quick).unwrap_or_else(|error| panic!("{error}"))
+    resolve(&experiment, &Terms::here(&Paper, quick)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What is refused, a fault a line.
 fn faults(text: &str) -> String {
-    match parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Paper, false)) {
+    match parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false))) {
         Ok(_) => "nothing".to_owned(),
         Err(error) => error.to_string(),
     }
@@ -241,8 +241,8 @@ fn the_examples_of_the_guide_can_be_run() {
             if block.contains("[[workload]]") { "" } else { "[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n" };
         let text = format!("{name}{block}{workload}");
         let found = parse(&text, "guide").and_then(|experiment| {
-            resolve(&experiment, &Paper, true)?;
-            resolve(&experiment, &Paper, false)
+            resolve(&experiment, &Terms::here(&Paper, true))?;
+            resolve(&experiment, &Terms::here(&Paper, false))
         });
         assert!(found.is_ok(), "{text}\n{}", found.expect_err("checked"));
     }

@@ -29,11 +29,14 @@ pub struct TypedExperiment {
     /// The database.
     #[serde(default)]
     pub target: TypedTarget,
+    /// What of the machine may be used, and what else runs on it, where it is not swept: `cores = 1`, `write_mb_s = 50`.
+    #[serde(default)]
+    pub machine: BTreeMap<At<String>, At<TypedValue>>,
     /// The workloads, one table each.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<At<TypedWorkload>>,
-    /// What is swept: a key `WORKLOAD.FIELD`, `WORKLOAD.PARAMETER`, a field of the only workload, or an option of the target,
-    /// and its values, the key that changes slowest first.
+    /// What is swept: a key `WORKLOAD.FIELD`, `WORKLOAD.PARAMETER`, a field of the only workload, an option of the target, or
+    /// a limit of the machine, and its values, the key that changes slowest first.
     #[serde(default)]
     pub sweep: BTreeMap<At<String>, At<TypedValues>>,
     /// How runs are run.
@@ -84,8 +87,8 @@ pub struct TypedWorkload {
     /// The benchmark's scale; without it the benchmark's own default.
     #[schemars(with = "Option<f64>")]
     pub scale: Option<At<TypedValue>>,
-    /// How many clients run at once: 1 without it.
-    #[schemars(with = "Option<u32>")]
+    /// How many clients run at once, or `cores` for one for each core that the experiment is sized for: 1 without it.
+    #[schemars(with = "Option<TypedValue>")]
     pub clients: Option<At<TypedValue>>,
     /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
     #[schemars(with = "Option<String>")]
@@ -191,7 +194,7 @@ pub enum TypedValue {
     Texts(Vec<String>),
 }
 
-/// Values of a sweep: a list, or a range of whole numbers as text: `1..32`, `0..50 by 10`, `1..64 by x2`.
+/// Values of a sweep: a list, or a range of whole numbers as text: `1..32`, `0..50 by 10`, `1..64 by x2`, `1..cores`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedValues {
     /// Each value.
@@ -209,6 +212,11 @@ impl<T> At<T> {
     /// The value.
     pub fn value(&self) -> &T {
         self.0.get_ref()
+    }
+
+    /// Changes the value; its place stays.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut T)) {
+        change(self.0.get_mut());
     }
 
     /// Where it stands, in bytes.
@@ -274,7 +282,7 @@ impl JsonSchema for TypedValues {
             "description": "Values of a sweep: a list, or a range of whole numbers as text, both ends included.",
             "anyOf": [
                 { "type": "array", "items": value, "minItems": 1, "uniqueItems": true },
-                { "type": "string", "examples": ["1..32", "0..50 by 10", "1..64 by x2"] },
+                { "type": "string", "examples": ["1..32", "0..50 by 10", "1..64 by x2", "1..cores"] },
             ],
         })
     }

@@ -13,7 +13,7 @@ use crate::plan::{Place, PlannedWorkload};
 use crate::wording::{choices, did_you_mean};
 
 /// Names that mean something else in sweep keys and arms.
-const RESERVED: [&str; 4] = ["target", "alone", "together", "pairs"];
+const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
 
 /// The workloads with every default filled in.
 pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut Problems) -> Vec<PlannedWorkload> {
@@ -98,7 +98,7 @@ pub(super) fn check_pacing(
     for (position, workload) in workloads.iter().enumerate() {
         let swept = |field: &str| {
             let place = Place::Workload(position, field.to_owned());
-            axes.iter().find(|axis| axis.place == place)
+            axes.iter().find(|axis| axis.place.parts().contains(&place))
         };
         let thinks = swept("think")
             .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));

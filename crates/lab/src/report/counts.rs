@@ -2,11 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::layout::{figure_cell, number, section, table, text};
+use plimsoll_machine::top_down::{TopDown, Unit};
+
+use super::layout::{figure_cell, section, table};
 use super::numbers::{count_cell, key_cells, keyed};
 use super::page::Page;
 use crate::results::{Aborted, Counters, Estimate, WorkloadResult};
-use crate::units::{duration_us, percent, significant, value};
+use crate::units::{duration_us, percent, significant};
 
 /// Lock waits and aborted attempts; nothing where no run saw any.
 pub(super) fn locks_and_aborts(page: &Page) -> Markup {
@@ -119,29 +121,70 @@ fn rates(results: &[&WorkloadResult]) -> Markup {
     }
 }
 
-/// The top-down breakdown of each run; nothing where no run has one.
+/// Where the slots of the processor went, by workload; nothing where no run can tell.
 pub(super) fn top_down(page: &Page) -> Markup {
-    let points = page.results.points.iter().enumerate();
-    let rows = points.filter_map(|(run, point)| Some((run, point, point.top_down.as_ref()?))).collect::<Vec<_>>();
-    if rows.is_empty() {
+    let rows = all(page, |result| result.top_down.is_some());
+    let Some(first) = rows.iter().flat_map(|(_, results)| results).find_map(|result| result.top_down.as_ref()) else {
         return html! {};
-    }
-    let mut columns = vec![number("Run"), text("Arm")];
-    columns.extend(page.keys().into_iter().map(text));
-    columns.push(text("Breakdown"));
-    let body = html! {
-        (table("Where the processor's slots went in each run", &columns, html! {
-            @for (run, point, breakdown) in &rows {
-                tr {
-                    th scope="row" class="n" { a href={ "#" (page.run()) (run) } { (run) } }
-                    td { (point.arm) }
-                    (page.setting_cells(&point.setting))
-                    td class="words" { (value(breakdown)) }
-                }
-            }
-        }))
     };
-    section(&page.id("top-down"), "Top-down breakdown", body)
+    let columns = keyed(
+        page,
+        &[
+            "Retiring",
+            "Bad speculation",
+            "Front end",
+            "Back end",
+            "of it memory",
+            "of it core",
+            "Other hardware thread",
+            "Misses × latency",
+            "Counted",
+        ],
+    );
+    let unit = match first.unit {
+        Unit::Slots => "slots",
+        Unit::Cycles => "cycles",
+    };
+    section(
+        &page.id("top-down"),
+        "Top-down breakdown",
+        html! {
+            p class="lead" {
+                "Where the " (unit) " went, by " (first.family.to_string()) " " (first.method) "; user mode, threads of the workload alone, mean of all repeats. "
+                @if first.approximate { strong { "Approximate, not comparable with other processors. " } }
+                "Misses × latency is the older breakdown: the share of time that cache misses would cost one after another."
+            }
+            (table("Shares over all repeats", &columns, html! {
+                @for (estimate, results) in &rows {
+                    tr { (key_cells(page, estimate)) (slots(results)) (page.run_links(estimate)) }
+                }
+            }))
+        },
+    )
+}
+
+fn slots(results: &[&WorkloadResult]) -> Markup {
+    let told: Vec<&TopDown> = results.iter().filter_map(|result| result.top_down.as_ref()).collect();
+    let mean = |part: fn(&TopDown) -> Option<f64>| -> Option<f64> {
+        let values = told.iter().map(|breakdown| part(breakdown)).collect::<Option<Vec<f64>>>()?;
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let misses: Vec<f64> = results.iter().filter_map(|result| Some(result.cache_misses.as_ref()?.memory)).collect();
+    let misses = (!misses.is_empty()).then(|| misses.iter().sum::<f64>() / misses.len() as f64);
+    let parts: [fn(&TopDown) -> Option<f64>; 7] = [
+        |breakdown| breakdown.retiring,
+        |breakdown| breakdown.bad_speculation,
+        |breakdown| breakdown.frontend,
+        |breakdown| breakdown.backend,
+        |breakdown| breakdown.memory,
+        |breakdown| breakdown.core,
+        |breakdown| breakdown.smt_contention,
+    ];
+    html! {
+        @for part in parts { (figure_cell(mean(part).map(percent))) }
+        (figure_cell(misses.map(percent)))
+        (figure_cell(told.iter().map(|breakdown| breakdown.coverage).reduce(f64::min).map(percent)))
+    }
 }
 
 /// A large count as `3.20 M`.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability};
+use plimsoll_machine::top_down::{Family, TopDown, Unit};
 use serde_json::json;
 
 use crate::results::*;
@@ -215,6 +216,12 @@ fn machine() -> MachineFacts {
         memory_limit_bytes: Some(34_359_738_368),
         kernel: "6.1.0-18-amd64".to_string(),
         virtualised: Some("kvm".to_string()),
+        numa_nodes: vec![],
+        huge_pages: None,
+        transparent_huge_pages: Some("madvise".to_string()),
+        cgroup_version: Some("2".to_string()),
+        cgroup_controllers: vec![],
+        warnings: vec![],
         capabilities: vec![
             capability("hardware counters", "perf_event_open works, user mode, 6 events at once", None),
             capability(
@@ -223,6 +230,25 @@ fn machine() -> MachineFacts {
                 Some("mount -t resctrl resctrl /sys/fs/resctrl, on the host"),
             ),
         ],
+    }
+}
+
+/// Where slots went: shares that add up to 1.
+pub(crate) fn slots(retiring: f64) -> TopDown {
+    TopDown {
+        family: Family::Zen4,
+        method: "dispatch slots".to_owned(),
+        unit: Unit::Slots,
+        approximate: false,
+        retiring: Some(retiring),
+        bad_speculation: Some(0.08),
+        frontend: Some(0.12),
+        backend: Some(0.78 - retiring),
+        smt_contention: Some(0.02),
+        memory: Some(0.7 * (0.78 - retiring)),
+        core: Some(0.3 * (0.78 - retiring)),
+        coverage: 0.5,
+        notes: Vec::new(),
     }
 }
 
@@ -237,6 +263,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
             llc_misses: sum(|c| c.llc_misses),
             branch_misses: sum(|c| c.branch_misses),
             coverage: parts.iter().map(|c| c.coverage).reduce(f64::min)?,
+            ..Counters::default()
         })
     });
     Point {
@@ -309,7 +336,10 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             llc_misses: Some((instructions * did.llc / 1000.0) as u64),
             branch_misses: Some((instructions * 0.0052) as u64),
             coverage: 0.83,
+            ..Counters::default()
         }),
+        top_down: None,
+        cache_misses: None,
     }
 }
 

@@ -14,6 +14,7 @@ fn header() -> JournalHeader {
         started: "2026-03-14T09:26:53Z".to_owned(),
         quick: false,
         only: None,
+        cores: None,
     }
 }
 

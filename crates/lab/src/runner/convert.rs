@@ -6,13 +6,14 @@ use plimsoll_workload::driver::{AbortCounts, PartMeasurement, WorkloadMeasuremen
 
 use crate::latency;
 use crate::record::SampleRow;
-use crate::results::{Aborted, Counters, Device, Locks, Part, TimeShare, WorkloadResult};
+use crate::results::{Aborted, Device, Locks, Part, TimeShare, WorkloadResult};
+use crate::sensors::Counted;
 
 /// What one workload did, in the words of `results.json`.
 pub(super) fn workload_result(
     measured: &WorkloadMeasurement,
     time_share: Option<TimeShare>,
-    counters: Option<Counters>,
+    counted: &Counted,
 ) -> WorkloadResult {
     let transactions = measured.transactions.iter().map(|(name, part_)| ((*name).to_owned(), part(part_)));
     let classes = measured.classes.iter().map(|(priority, part_)| (priority.name().to_owned(), part(part_)));
@@ -30,7 +31,9 @@ pub(super) fn workload_result(
         transactions: transactions.collect::<BTreeMap<_, _>>(),
         time_share,
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
-        counters,
+        counters: counted.counters,
+        top_down: counted.top_down.clone(),
+        cache_misses: counted.cache_misses.clone(),
     }
 }
 

@@ -1,16 +1,21 @@
 //! Attaches the machine's sensors to the driver's window.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_machine::control::Verdict;
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
-use crate::results::{Counters, Device};
-use crate::sensors::{DeviceMeter, WindowReading, WindowSensors};
+use crate::limits::MachineLimits;
+use crate::results::Device;
+use crate::sensors::{Counted, DeviceMeter, Instruments, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
 pub(super) struct SensorObserver<'a> {
     tick: &'a mut dyn FnMut(Progress),
+    limits: &'a mut dyn MachineLimits,
+    instruments: &'a Instruments,
+    verdicts: BTreeMap<String, Verdict>,
     threads: Vec<WorkloadThreads>,
     sensors: Option<WindowSensors>,
     reading: Option<WindowReading>,
@@ -27,25 +32,41 @@ pub(super) struct SensorReading {
     pub device: Device,
     /// The same for each second of the window, the rest at its end included.
     pub seconds: Vec<Device>,
-    /// Hardware counters summed over all workloads.
-    pub counters: Option<Counters>,
+    /// Hardware counters over all workloads.
+    pub counted: Counted,
+    /// What was seen of each limit in force.
+    pub limits: BTreeMap<String, Verdict>,
     /// Why figures are missing.
     pub warnings: Vec<String>,
 }
 
 /// What the sensors saw of one workload's threads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct WorkloadReading {
     /// The threads that serve its requests.
     pub serving: ServingThreads,
     /// Hardware counters of all its threads.
-    pub counters: Option<Counters>,
+    pub counted: Counted,
 }
 
 impl<'a> SensorObserver<'a> {
-    /// An observer that passes progress on to `tick`.
-    pub(super) fn new(tick: &'a mut dyn FnMut(Progress)) -> Self {
-        SensorObserver { tick, threads: Vec::new(), sensors: None, reading: None, meter: None, seconds: Vec::new() }
+    /// An observer that passes progress on to `tick`, and asks `limits` whether they bite.
+    pub(super) fn new(
+        tick: &'a mut dyn FnMut(Progress),
+        limits: &'a mut dyn MachineLimits,
+        instruments: &'a Instruments,
+    ) -> Self {
+        SensorObserver {
+            tick,
+            limits,
+            instruments,
+            verdicts: BTreeMap::new(),
+            threads: Vec::new(),
+            sensors: None,
+            reading: None,
+            meter: None,
+            seconds: Vec::new(),
+        }
     }
 
     /// What was seen; `None` if the window was not closed.
@@ -66,14 +87,15 @@ impl<'a> SensorObserver<'a> {
             let times = if is_shared { None } else { group.times_of(serving) };
             workloads.push(WorkloadReading {
                 serving: ServingThreads { times, count: serving.len(), window: reading.window },
-                counters: if is_shared { None } else { group.counters },
+                counted: if is_shared { Counted::default() } else { group.counted.clone() },
             });
         }
         Some(SensorReading {
             workloads,
             device: reading.device,
             seconds: self.seconds,
-            counters: reading.counters,
+            counted: reading.counted,
+            limits: self.verdicts,
             warnings,
         })
     }
@@ -82,17 +104,22 @@ impl<'a> SensorObserver<'a> {
 impl WindowObserver for SensorObserver<'_> {
     fn opened(&mut self, threads: &[WorkloadThreads]) {
         self.threads = threads.to_vec();
-        self.sensors = Some(WindowSensors::open(&groups(threads)));
+        self.limits.open_window();
+        self.sensors = Some(WindowSensors::open(&groups(threads), self.instruments));
         self.meter = Some(DeviceMeter::start());
     }
 
     fn second(&mut self) {
+        if let Some(sensors) = &mut self.sensors {
+            sensors.second();
+        }
         self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
     }
 
     fn closed(&mut self) {
         self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
+        self.verdicts = self.limits.close_window();
     }
 
     fn tick(&mut self, progress: Progress) {
@@ -143,7 +170,7 @@ mod tests {
         let group = GroupReading {
             name: "a".to_owned(),
             threads: vec![(1, times(100, 1)), (8, times(10, 2)), (9, times(20, 3)), (10, None)],
-            counters: None,
+            counted: Counted::default(),
         };
         assert_eq!(group.times_of(&[8, 9]), times(30, 5));
         assert_eq!(group.times_of(&[8, 10]), None);

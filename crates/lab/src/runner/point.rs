@@ -1,7 +1,5 @@
 //! From what clients and sensors measured in one run to its record.
 
-use std::collections::BTreeMap;
-
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
 use super::convert;
@@ -26,13 +24,22 @@ pub(super) fn record(
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
         let share = time_share(measured, &sensed.serving, &mut warnings);
         warnings.extend(remarks(&arm.name, measured));
-        convert::workload_result(measured, share, sensed.counters)
+        convert::workload_result(measured, share, &sensed.counted)
     });
     let workloads: Vec<WorkloadResult> = results.collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
-    let why_invalid = idle.map(|workload| {
+    let idle = idle.map(|workload| {
         format!("no request of {} ran to success within the window; make the window longer", workload.name)
     });
+    let unlimited = reading.limits.iter().find_map(|(limit, verdict)| {
+        verdict.why_not.as_ref().map(|why| format!("the limit of {limit} was not seen to bite: {why}"))
+    });
+    let achieved = reading.limits.iter().filter_map(|(limit, verdict)| {
+        let achieved = verdict.achieved.as_ref()?;
+        Some((limit.clone(), serde_json::to_value(achieved).expect("a number or a text")))
+    });
+    let achieved = achieved.collect();
+    let why_invalid = idle.or(unlimited);
     let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds));
     let samples = samples.collect();
     let point = Point {
@@ -45,11 +52,11 @@ pub(super) fn record(
         valid: why_invalid.is_none(),
         why_invalid,
         window_s: measured.window.as_secs_f64(),
-        achieved: BTreeMap::new(),
+        achieved,
         workloads,
         device: reading.device,
-        counters: reading.counters,
-        top_down: None,
+        counters: reading.counted.counters,
+        top_down: reading.counted.top_down,
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
-use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange};
 use plimsoll_workload::schema::Schema;
 
 use super::{RunProgress, Watch};
@@ -95,16 +95,31 @@ impl<'a> Store<'a> {
         for member in members {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
-            let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
-            if !open.loaded.get(benchmark.schema().name).is_some_and(fits) {
+            if open.lacks(benchmark, reload) {
                 open.load(name, benchmark, watch)?;
             }
         }
         Ok(())
     }
 
+    /// Whether data of any member must be loaded before it can run.
+    pub(super) fn must_load(&self, benchmarks: &[Box<dyn Benchmark>], members: &[usize], reload: Reload) -> bool {
+        let Some(open) = &self.open else { return true };
+        members.iter().any(|member| open.lacks(benchmarks[*member].as_ref(), reload))
+    }
+
+    /// What of this machine the open database uses; nothing if none is open.
+    pub(super) fn footprint(&self) -> Footprint {
+        self.open.as_ref().map(|open| open.database.footprint()).unwrap_or_default()
+    }
+
+    /// Closes the database, which forgets its data and gives its memory back.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
     /// Opens the target, or changes the options of the open one; opens it anew where they cannot be changed.
-    fn open(&mut self, options: &BTreeMap<String, String>) -> Result<(), StoreError> {
+    pub(super) fn open(&mut self, options: &BTreeMap<String, String>) -> Result<(), StoreError> {
         if let Some(open) = &mut self.open {
             let mut in_place = open.options.keys().all(|name| options.contains_key(name));
             for (name, value) in options.iter().filter(|(name, value)| open.options.get(*name) != Some(value)) {
@@ -138,6 +153,12 @@ impl<'a> Store<'a> {
 }
 
 impl Open {
+    /// Whether the data of a benchmark is not there as it must be.
+    fn lacks(&self, benchmark: &dyn Benchmark, reload: Reload) -> bool {
+        let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
+        !self.loaded.get(benchmark.schema().name).is_some_and(fits)
+    }
+
     /// Drops what no workload of the present setting reads, so that it takes no memory.
     fn drop_unwanted(&mut self, benchmarks: &[Box<dyn Benchmark>]) -> Result<(), StoreError> {
         let is_wanted = |loaded: &Loaded| {

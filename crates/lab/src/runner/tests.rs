@@ -1,6 +1,7 @@
 //! Plans that really run, on databases in memory and with windows of some milliseconds.
 
 mod growth;
+mod limits;
 mod selection;
 mod watched;
 
@@ -10,7 +11,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::order::order;
 use super::*;
-use crate::experiment::{parse, resolve};
+use crate::experiment::{Terms, parse, resolve};
+use crate::limits::NoLimits;
 use watched::{Seen, Watched};
 
 /// Two workloads with tables of their own, over two degrees of parallelism: (2 settings + A/A) x 3 arms x 2 repeats.
@@ -36,7 +38,7 @@ repeats = 2
 "#;
 
 fn plan(text: &str, targets: &Watched) -> Plan {
-    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, targets, false));
+    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(targets, false)));
     resolved.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -50,7 +52,7 @@ fn go_on(plan: &Plan, targets: &Watched, only: &str, done: Vec<RunRecord>, most:
         Ok(())
     };
     let mut watch = Watch { progress: &mut |_| {}, keep: &mut keep, stop: &stop, elapsed_s: &|| 0.0 };
-    let outcome = Runner::new(plan, targets).run(&selection, done, &mut watch)?;
+    let outcome = Runner::new(plan, targets, &mut NoLimits).run(&selection, done, &mut watch)?;
     assert!(outcome.records.len() >= kept.get());
     Ok(outcome)
 }
@@ -160,7 +162,9 @@ fn a_run_that_cannot_be_kept_ends_the_experiment() {
     let (plan, stop) = (plan(TWO, &targets), AtomicBool::new(false));
     let mut keep = |_: &RunRecord| Err("No space left on device".to_owned());
     let mut watch = Watch { progress: &mut |_| {}, keep: &mut keep, stop: &stop, elapsed_s: &|| 0.0 };
-    let error = Runner::new(&plan, &targets).run(&Selection::default(), Vec::new(), &mut watch).expect_err("kept");
+    let error = Runner::new(&plan, &targets, &mut NoLimits)
+        .run(&Selection::default(), Vec::new(), &mut watch)
+        .expect_err("kept");
     assert_eq!(error.to_string(), "a finished run could not be kept: No space left on device");
 }
 
@@ -197,7 +201,9 @@ fn progress_tells_what_is_done_and_how_much_is_left() {
         }
     };
     let mut watch = Watch { progress: &mut progress, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
-    let outcome = Runner::new(&plan, &targets).run(&Selection::default(), Vec::new(), &mut watch).expect("it runs");
+    let outcome = Runner::new(&plan, &targets, &mut NoLimits)
+        .run(&Selection::default(), Vec::new(), &mut watch)
+        .expect("it runs");
     assert_eq!(loading, ["ints", "texts"].map(str::to_owned).into());
     for (number, record) in outcome.records.iter().enumerate() {
         assert!(running.contains(&(number, 18, record.point.arm.clone())), "run {number} of {running:?}");
@@ -209,7 +215,8 @@ fn the_data_that_ran_last_can_be_checked() {
     let targets = Watched::default();
     let (plan, stop) = (plan(TWO, &targets), AtomicBool::new(false));
     let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
-    let mut runner = Runner::new(&plan, &targets);
+    let mut limits = NoLimits;
+    let mut runner = Runner::new(&plan, &targets, &mut limits);
     assert_eq!(runner.check(), Ok(Vec::new()), "nothing ran");
     runner.run(&Selection::default(), Vec::new(), &mut watch).expect("it runs");
     let lines = runner.check().expect("it can be read");

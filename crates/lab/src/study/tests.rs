@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::analysis::made_up::Paper;
-use crate::experiment::{parse, resolve};
+use crate::experiment::{Terms, parse, resolve};
 use crate::plan::{Plan, Reload, Search};
 
 const URL: &str = "postgres://me:\"x\\y\"@host/db?a='b'&c=ü";
 
 fn plan(study: &Study<'_>) -> Plan {
     let text = study.experiment();
-    let resolved = parse(&text, "study").and_then(|experiment| resolve(&experiment, &Paper, false));
+    let resolved = parse(&text, "study").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
     resolved.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 

@@ -87,6 +87,8 @@ mod tests {
             time_share: None,
             locks: None,
             counters: None,
+            top_down: None,
+            cache_misses: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::{CounterReading, CountersUnavailable, ThreadCounters};
+use super::{CounterReading, CounterSet, CountersUnavailable, Plan, Watched};
 use crate::cpu_time::current_thread_id;
 
 /// Larger than what a core's share of the last-level cache holds on most machines, so that some loads go to memory.
@@ -12,20 +12,27 @@ const BUFFER_WORDS: usize = 64 * (1 << 20) / size_of::<u64>();
 const LOADS: usize = 400_000;
 
 /// Counts this thread while it does some ten milliseconds of work that must use cycles and instructions, miss caches and
-/// mispredict branches.
+/// mispredict branches. Every group has its turn.
 pub fn probe() -> Result<CounterReading, CountersUnavailable> {
-    let mut counters = ThreadCounters::open(&[current_thread_id()])?;
+    let plan = Plan::of_machine()?;
+    let mut counters = CounterSet::open(&plan, &Watched::Threads(vec![current_thread_id()]))?;
     let buffer = vec![1u64; BUFFER_WORDS];
     counters.enable()?;
-    black_box(wander(&buffer));
+    let turns = plan.groups.len();
+    for turn in 0..turns {
+        black_box(wander(&buffer, LOADS / turns));
+        if turn + 1 < turns {
+            counters.rotate();
+        }
+    }
     Ok(counters.read())
 }
 
 /// Reads at random places, each chosen with the help of the word read before, so that nothing can be fetched ahead.
-fn wander(buffer: &[u64]) -> (u64, u64) {
+pub(super) fn wander(buffer: &[u64], loads: usize) -> (u64, u64) {
     let (mut ones, mut zeros) = (0, 0);
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-    for _ in 0..LOADS {
+    for _ in 0..loads {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let place = (state >> 33) as usize % buffer.len();
         state = state.wrapping_add(buffer[place]);
@@ -41,18 +48,25 @@ fn wander(buffer: &[u64]) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Event;
 
     /// Where there are counters, the work cannot have been done without using them.
     #[test]
     fn the_work_is_seen_by_the_counters() {
-        let Ok(reading) = probe() else { return };
-        assert!(reading.coverage > 0.0, "{reading:?}");
-        assert!(reading.instructions.is_none_or(|count| count >= LOADS as u64), "{reading:?}");
+        let reading = match probe() {
+            Ok(reading) => reading,
+            Err(why) => return eprintln!("left out, no hardware counters: {why}"),
+        };
+        let instructions = reading.figure(Event::Instructions).expect("every plan has instructions");
+        // Some turns are on less work than others, so that the estimate is not exact.
+        assert!(instructions.count >= LOADS as u64 / 2, "{reading:?}");
+        assert!(reading.instructions_per_cycle().is_some_and(|ratio| ratio > 0.0 && ratio < 10.0), "{reading:?}");
+        eprintln!("{:#?}", reading.summary());
     }
 
     #[test]
     fn the_work_branches_both_ways() {
-        let (ones, zeros) = wander(&[1; 1024]);
+        let (ones, zeros) = wander(&[1; 1024], LOADS);
         assert_eq!(ones + zeros / 2, LOADS as u64);
         assert!(ones > LOADS as u64 / 3 && zeros / 2 > LOADS as u64 / 3);
     }

@@ -1,146 +1,273 @@
-//! From what the kernel counted for each thread to figures for all of them.
+//! What was counted: raw counts by group, and figures, ratios and breakdowns made of counts that were taken together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::event::Event;
+use serde::{Deserialize, Serialize};
 
-/// What the threads did, scaled up for the time in which their events had to give way to others. Counts.
-#[derive(Debug, Clone, Default, PartialEq)]
+use super::Event;
+use crate::top_down::method::{Counts, MemoryReads};
+use crate::top_down::{Family, TopDown};
+
+/// What one group of events counted of all threads of a set. User mode.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupCounts {
+    /// The group's name.
+    pub group: String,
+    /// Time that the threads were on cores while this group was the one that counts.
+    pub enabled: Duration,
+    /// Time of that in which the kernel had given it counters.
+    pub running: Duration,
+    /// Events by key.
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// What one set of threads did. Its groups took turns; none counts what another does not know of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SetCounts {
+    /// The groups, in the order of the plan.
+    pub groups: Vec<GroupCounts>,
+}
+
+impl SetCounts {
+    /// Time that the threads were on cores: groups take turns, so that their times add up to it.
+    pub fn on_core(&self) -> Duration {
+        self.groups.iter().map(|group| group.enabled).sum()
+    }
+}
+
+/// What some sets of threads did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CounterReading {
-    /// Core cycles, user mode.
-    pub cycles: Option<u64>,
-    /// Instructions retired, user mode.
-    pub instructions: Option<u64>,
-    /// First-level data cache load misses.
-    pub l1d_misses: Option<u64>,
-    /// Last-level cache misses.
-    pub llc_misses: Option<u64>,
-    /// Mispredicted branches.
-    pub branch_misses: Option<u64>,
-    /// Share of the threads' time on cores in which the events were really counted, 0 to 1.
-    pub coverage: f64,
-    /// Why a figure is missing, and what stands for another.
+    /// Counts of each set; more than one after adding readings.
+    pub sets: Vec<SetCounts>,
+    /// The processor, if its own events are known.
+    pub family: Option<Family>,
+    /// Slots of a cycle, where the processor tells.
+    pub slots_per_cycle: Option<u32>,
+    /// Why there is no top-down breakdown, if it was known before counting.
+    pub why_no_top_down: Option<String>,
+    /// Why figures are missing, and what stands for others.
     pub notes: Vec<String>,
 }
 
-/// What the kernel counted for one thread.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GroupReading {
-    /// Time the thread was on a core with its events enabled.
-    pub enabled: Duration,
-    /// Time of that in which the events were counted.
-    pub running: Duration,
-    /// Counts by [`Event`]; `None` for an event that was not opened.
-    pub values: [Option<u64>; Event::ALL.len()],
+/// A count over the whole window, estimated from the part of it in which the event was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// How often, over the whole window.
+    pub count: u64,
+    /// Share of the threads' time on cores in which it was counted; 1 is exact.
+    pub coverage: f64,
 }
 
-/// A thread that ran for this long has used cycles, whatever the counter says.
-const RUNNING_MIN: Duration = Duration::from_millis(1);
+/// Events that were counted at the same moments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    /// Estimates over the whole window, in the order in which events were asked for.
+    pub counts: Vec<f64>,
+    /// Time on cores over the whole window.
+    pub on_core: Duration,
+    /// Share of it in which all the events were counted.
+    pub coverage: f64,
+}
 
-/// With this many misses of the first level, a last level that never misses is not wired to its counter.
-const L1D_MISSES_SUSPICIOUS: u64 = 1_000_000;
+/// Lines read from memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRead {
+    /// Bytes: 64 for each line.
+    pub bytes: u64,
+    /// Share of the threads' time on cores in which it was counted.
+    pub coverage: f64,
+    /// What it counts, and what not.
+    pub meaning: String,
+}
+
+/// Bytes of a line.
+const LINE_BYTES: f64 = 64.0;
 
 impl CounterReading {
-    /// Sums the threads' figures. A figure that cannot be trusted is left out, and a note says why.
-    pub(super) fn combine(groups: &[GroupReading], mut notes: BTreeSet<String>) -> CounterReading {
-        let sum = |time: fn(&GroupReading) -> Duration| groups.iter().map(time).sum::<Duration>();
-        let (enabled, running) = (sum(|group| group.enabled), sum(|group| group.running));
-        // Threads that never ran used nothing, and nothing of it was missed.
-        let coverage = if enabled.is_zero() { 1.0 } else { (running.as_secs_f64() / enabled.as_secs_f64()).min(1.0) };
-        let mut totals = Event::ALL.map(|event| total(groups, event));
-
-        let [cycles, _, l1d_misses, llc_misses, _] = totals;
-        if running.is_zero() && !enabled.is_zero() {
-            notes.insert("the kernel never found counters free for the events; does another profiler run?".into());
-            totals = Default::default();
-        } else if cycles == Some(0) && running >= RUNNING_MIN {
-            notes.insert("the counters open but stand still, as virtual ones may do: they are not used".into());
-            totals = Default::default();
-        } else if llc_misses == Some(0) && l1d_misses >= Some(L1D_MISSES_SUSPICIOUS) {
-            notes.insert(format!(
-                "{} counted 0 beside {} {}: they are not used",
-                Event::LlcMisses,
-                l1d_misses.unwrap_or(0),
-                Event::L1dMisses
-            ));
-            totals[Event::LlcMisses as usize] = None;
+    /// Counts of events that were counted together, scaled to the whole window. `None` if a set of threads that ran has no
+    /// group that counted all of them.
+    ///
+    /// In each set, the counts of all groups that have all these events are added and multiplied by the set's time on cores
+    /// over these groups' running time. Time on cores is taken rather than instructions, because every group has it; both
+    /// give the same on steady work. Several sets are scaled each by itself and added.
+    pub fn together(&self, keys: &[&str]) -> Option<Together> {
+        let mut counts = vec![0.0; keys.len()];
+        let (mut on_core, mut covered) = (Duration::ZERO, Duration::ZERO);
+        let mut is_counted = false;
+        for set in &self.sets {
+            let has_all = |group: &&GroupCounts| keys.iter().all(|key| group.counts.contains_key(*key));
+            let groups: Vec<&GroupCounts> = set.groups.iter().filter(has_all).collect();
+            let running: Duration = groups.iter().map(|group| group.running).sum();
+            let set_on_core = set.on_core();
+            is_counted |= !groups.is_empty();
+            if set_on_core.is_zero() {
+                continue;
+            }
+            if running.is_zero() {
+                return None;
+            }
+            // More than one by the moments between two readings of the clock; a count is never scaled down.
+            let scale = (set_on_core.as_secs_f64() / running.as_secs_f64()).max(1.0);
+            for (sum, key) in counts.iter_mut().zip(keys) {
+                *sum += groups.iter().map(|group| group.counts[*key] as f64).sum::<f64>() * scale;
+            }
+            on_core += set_on_core;
+            covered += running;
         }
+        // Threads that never ran did nothing, and nothing of it was missed.
+        let share = if on_core.is_zero() { 1.0 } else { covered.as_secs_f64() / on_core.as_secs_f64() };
+        is_counted.then_some(Together { counts, on_core, coverage: share.min(1.0) })
+    }
 
-        let [cycles, instructions, l1d_misses, llc_misses, branch_misses] = totals;
-        let notes = notes.into_iter().collect();
-        CounterReading { cycles, instructions, l1d_misses, llc_misses, branch_misses, coverage, notes }
+    /// How often an event happened.
+    pub fn figure(&self, event: Event) -> Option<Figure> {
+        let counted = self.together(&[event.key()])?;
+        Some(Figure { count: counted.counts[0].round() as u64, coverage: counted.coverage })
+    }
+
+    /// Events of one kind for each of another. `None` unless they were counted together, and if there was none of the other.
+    pub fn ratio(&self, of: Event, to: Event) -> Option<f64> {
+        let counted = self.together(&[of.key(), to.key()])?;
+        (counted.counts[1] > 0.0).then(|| counted.counts[0] / counted.counts[1])
+    }
+
+    /// Instructions per cycle.
+    pub fn instructions_per_cycle(&self) -> Option<f64> {
+        self.ratio(Event::Instructions, Event::Cycles)
+    }
+
+    /// Events for each thousand instructions.
+    pub fn per_thousand_instructions(&self, event: Event) -> Option<f64> {
+        self.ratio(event, Event::Instructions).map(|ratio| ratio * 1000.0)
+    }
+
+    /// The smallest coverage of any figure; 1 if there is none.
+    pub fn coverage(&self) -> f64 {
+        Event::HARDWARE
+            .iter()
+            .filter_map(|event| self.figure(*event))
+            .fold(1.0, |least, figure| least.min(figure.coverage))
+    }
+
+    /// Where the slots went, by the best method whose events were counted together. If there is no answer, why not.
+    pub fn top_down(&self) -> Result<TopDown, String> {
+        let Some(family) = self.family else {
+            return Err(self.why_no_top_down.clone().unwrap_or_else(|| "the processor is not known".to_owned()));
+        };
+        let cycles = Event::Cycles.key();
+        let mut why = self.why_no_top_down.clone();
+        for method in family.table().methods {
+            let keys: Vec<&'static str> =
+                std::iter::once(cycles).chain(method.events.iter().map(|event| event.name)).collect();
+            let Some(counted) = self.together(&keys) else { continue };
+            let counts: BTreeMap<&'static str, f64> = keys.into_iter().zip(counted.counts).collect();
+            let counts = Counts { counts: &counts, slots_per_cycle: f64::from(self.slots_per_cycle.unwrap_or(0)) };
+            match TopDown::evaluate(family, method, &counts, counted.coverage) {
+                Ok(mut top_down) => {
+                    self.split_backend(&mut top_down);
+                    return Ok(top_down);
+                }
+                Err(reason) => why = Some(reason),
+            }
+        }
+        Err(why.unwrap_or_else(|| "the events of no method were counted together".to_owned()))
+    }
+
+    /// Level 2 where a group of its own counts it.
+    fn split_backend(&self, top_down: &mut TopDown) {
+        let Some(split) = &top_down.family.table().memory else { return };
+        let keys: Vec<&'static str> = split.events.iter().map(|event| event.name).collect();
+        let Some(counted) = self.together(&keys) else { return };
+        let counts: BTreeMap<&'static str, f64> = keys.into_iter().zip(counted.counts).collect();
+        top_down.split_backend((split.evaluate)(&Counts { counts: &counts, slots_per_cycle: 0.0 }));
+        if top_down.memory.is_some() {
+            top_down.notes.push(format!(
+                "memory and core are split by events of other moments ({:.0} % of the time)",
+                counted.coverage * 100.0
+            ));
+        }
+    }
+
+    /// Bytes that the threads' cores read from memory on their behalf. If it cannot be told, why not.
+    pub fn memory_read(&self) -> Result<MemoryRead, String> {
+        let family = self.family.ok_or("the processor's events are not known")?;
+        match &family.table().memory_reads {
+            MemoryReads::Unknown(why) => Err((*why).to_owned()),
+            MemoryReads::Events(events, meaning) => {
+                let keys: Vec<&str> = events.iter().map(|event| event.name).collect();
+                let counted = self.together(&keys).ok_or("lines read from memory were not counted")?;
+                Ok(MemoryRead {
+                    bytes: (counted.counts.iter().sum::<f64>() * LINE_BYTES).round() as u64,
+                    coverage: counted.coverage,
+                    meaning: (*meaning).to_owned(),
+                })
+            }
+        }
+    }
+
+    /// The reading in the form of a result document.
+    pub fn summary(&self) -> CounterSummary {
+        let (top_down, no_top_down) = split(self.top_down());
+        let (memory_read, no_memory_read) = split(self.memory_read());
+        let figures = Event::HARDWARE.iter().filter_map(|event| Some((*event, self.figure(*event)?)));
+        let mut notes = self.notes.clone();
+        notes.extend(no_top_down.map(|why| format!("no top-down breakdown: {why}")));
+        notes.extend(no_memory_read.map(|why| format!("no memory reads: {why}")));
+        CounterSummary {
+            figures: figures.collect(),
+            instructions_per_cycle: self.instructions_per_cycle(),
+            llc_misses_per_thousand_instructions: self.per_thousand_instructions(Event::LlcMisses),
+            coverage: self.coverage(),
+            top_down,
+            memory_read,
+            notes,
+        }
     }
 }
 
-/// The sum over threads, each scaled by its own coverage. A thread that ran and was never counted cannot be scaled; it is
-/// missing here and in the coverage.
-fn total(groups: &[GroupReading], event: Event) -> Option<u64> {
-    let scaled = groups.iter().filter_map(|group| {
-        let value = group.values[event as usize]?;
-        if group.running >= group.enabled {
-            return Some(value);
-        }
-        if group.running.is_zero() {
-            return None;
-        }
-        let scale = group.enabled.as_secs_f64() / group.running.as_secs_f64();
-        Some((value as f64 * scale).round() as u64)
-    });
-    scaled.fold(None, |sum: Option<u64>, value| Some(sum.unwrap_or(0).saturating_add(value)))
+impl std::ops::Add for CounterReading {
+    type Output = CounterReading;
+
+    /// The reading of both sets of threads together; a thread should be in one only. A figure that one of them lacks is
+    /// missing in the sum, for a part would pass for the whole.
+    fn add(mut self, other: CounterReading) -> CounterReading {
+        self.sets.extend(other.sets);
+        let notes: BTreeSet<String> = self.notes.drain(..).chain(other.notes).collect();
+        self.notes = notes.into_iter().collect();
+        self.family = self.family.or(other.family);
+        self.slots_per_cycle = self.slots_per_cycle.or(other.slots_per_cycle);
+        self.why_no_top_down = self.why_no_top_down.or(other.why_no_top_down);
+        self
+    }
+}
+
+fn split<T>(answer: Result<T, String>) -> (Option<T>, Option<String>) {
+    match answer {
+        Ok(answer) => (Some(answer), None),
+        Err(why) => (None, Some(why)),
+    }
+}
+
+/// Everything that a reading says, for result documents. What is missing is explained in the notes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CounterSummary {
+    /// Counts of the events that were counted.
+    pub figures: BTreeMap<Event, Figure>,
+    /// Instructions per cycle.
+    pub instructions_per_cycle: Option<f64>,
+    /// Last-level cache misses per thousand instructions.
+    pub llc_misses_per_thousand_instructions: Option<f64>,
+    /// The smallest coverage of any figure.
+    pub coverage: f64,
+    /// Where the slots went.
+    pub top_down: Option<TopDown>,
+    /// What was read from memory.
+    pub memory_read: Option<MemoryRead>,
+    /// Why figures are missing, and what stands for others.
+    pub notes: Vec<String>,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn group(enabled_ms: u64, running_ms: u64, values: [Option<u64>; 5]) -> GroupReading {
-        GroupReading { enabled: Duration::from_millis(enabled_ms), running: Duration::from_millis(running_ms), values }
-    }
-
-    fn combine(groups: &[GroupReading]) -> CounterReading {
-        CounterReading::combine(groups, BTreeSet::new())
-    }
-
-    #[test]
-    fn each_thread_is_scaled_by_its_own_coverage() {
-        let reading = combine(&[
-            group(100, 100, [Some(10), Some(20), None, Some(1), Some(2)]),
-            group(100, 50, [Some(10), Some(20), None, Some(1), Some(2)]),
-        ]);
-        assert_eq!(reading.cycles, Some(30));
-        assert_eq!(reading.instructions, Some(60));
-        assert_eq!(reading.l1d_misses, None, "an event that was not opened");
-        assert_eq!(reading.llc_misses, Some(3));
-        assert_eq!(reading.branch_misses, Some(6));
-        assert!((reading.coverage - 0.75).abs() < 1e-9);
-        assert!(reading.notes.is_empty());
-    }
-
-    #[test]
-    fn a_thread_that_was_never_counted_lowers_the_coverage() {
-        let reading = combine(&[group(100, 100, [Some(10); 5]), group(100, 0, [Some(0); 5])]);
-        assert_eq!((reading.cycles, reading.coverage), (Some(10), 0.5));
-    }
-
-    #[test]
-    fn what_cannot_be_trusted_is_left_out() {
-        let never = combine(&[group(100, 0, [Some(0); 5])]);
-        assert_eq!((never.cycles, never.instructions, never.coverage), (None, None, 0.0));
-        assert!(never.notes[0].contains("another profiler"), "{:?}", never.notes);
-
-        let still = combine(&[group(100, 100, [Some(0); 5])]);
-        assert_eq!((still.cycles, still.branch_misses), (None, None));
-        assert!(still.notes[0].contains("stand still"), "{:?}", still.notes);
-
-        let unwired = combine(&[group(100, 100, [Some(9), Some(9), Some(2_000_000), Some(0), Some(0)])]);
-        assert_eq!((unwired.llc_misses, unwired.l1d_misses, unwired.branch_misses), (None, Some(2_000_000), Some(0)));
-        assert!(unwired.notes[0].contains("2000000"), "{:?}", unwired.notes);
-    }
-
-    #[test]
-    fn threads_that_did_not_run_used_nothing() {
-        let reading = combine(&[group(0, 0, [Some(0), Some(0), Some(0), None, Some(0)])]);
-        assert_eq!((reading.cycles, reading.llc_misses, reading.coverage), (Some(0), None, 1.0));
-    }
-}
+pub(crate) mod tests;

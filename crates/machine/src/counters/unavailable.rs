@@ -1,6 +1,7 @@
 //! Why there are no hardware counters, and what would give them.
 
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -30,10 +31,26 @@ pub enum CountersUnavailable {
     NotPermitted {
         /// The setting.
         paranoid: i32,
+        /// The largest that would do.
+        needed: i32,
     },
     /// The call itself is forbidden, as containers do.
     #[error("perf_event_open is blocked here ({error}), as a container's system call filter does")]
     Blocked {
+        /// What the kernel said.
+        error: String,
+    },
+    /// Counters open, but none of the groups counts anything.
+    #[error("the counters open and do not count: {}", notes.join("; "))]
+    NothingCounts {
+        /// What became of each group.
+        notes: Vec<String>,
+    },
+    /// The folder is not one that counters can be bound to.
+    #[error("{folder} cannot be counted as a control group: {error}")]
+    NotAControlGroup {
+        /// The folder.
+        folder: String,
         /// What the kernel said.
         error: String,
     },
@@ -54,17 +71,35 @@ pub enum CountersUnavailable {
 /// Above this, `perf_event_paranoid` keeps ordinary users from counting even their own threads.
 const PARANOID_SELF_MAX: i32 = 2;
 
+/// Above this, it keeps them from counting a core, which is how control groups are counted.
+const PARANOID_CORES_MAX: i32 = 0;
+
 impl CountersUnavailable {
     /// What a failure to open or start a counter means on `host`.
     pub fn explain(failure: &io::Error, host: &Host) -> CountersUnavailable {
+        CountersUnavailable::explain_above(failure, host, PARANOID_SELF_MAX)
+    }
+
+    /// What a failure to count the control group `folder` means.
+    pub(super) fn explain_control_group(failure: &io::Error, host: &Host, folder: &Path) -> CountersUnavailable {
+        match Errno::from_io_error(failure) {
+            Some(Errno::NOENT | Errno::NOTDIR | Errno::BADF | Errno::INVAL) => CountersUnavailable::NotAControlGroup {
+                folder: folder.display().to_string(),
+                error: failure.to_string(),
+            },
+            _ => CountersUnavailable::explain_above(failure, host, PARANOID_CORES_MAX),
+        }
+    }
+
+    fn explain_above(failure: &io::Error, host: &Host, paranoid_max: i32) -> CountersUnavailable {
         let error = failure.to_string();
         let paranoid: Option<i32> = host.value("/proc/sys/kernel/perf_event_paranoid");
         match Errno::from_io_error(failure) {
             Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO) => {
                 CountersUnavailable::NotOffered { error, guest: crate::facts::guest::hypervisor(host).is_some() }
             }
-            Some(Errno::ACCESS | Errno::PERM) if paranoid > Some(PARANOID_SELF_MAX) => {
-                CountersUnavailable::NotPermitted { paranoid: paranoid.unwrap_or_default() }
+            Some(Errno::ACCESS | Errno::PERM) if paranoid > Some(paranoid_max) => {
+                CountersUnavailable::NotPermitted { paranoid: paranoid.unwrap_or_default(), needed: paranoid_max }
             }
             Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) => CountersUnavailable::Blocked { error },
             Some(Errno::MFILE | Errno::NFILE) => CountersUnavailable::NoFiles { error },
@@ -83,9 +118,16 @@ impl CountersUnavailable {
                 "check that the firmware and the kernel (CONFIG_PERF_EVENTS, CONFIG_HW_PERF_EVENTS) have performance \
                  counters enabled"
             }
-            CountersUnavailable::NotPermitted { .. } => {
-                "as root: sysctl -w kernel.perf_event_paranoid=2, or give the program CAP_PERFMON (setcap \
-                 cap_perfmon=ep)"
+            CountersUnavailable::NotPermitted { needed, .. } => {
+                return Some(format!(
+                    "as root: sysctl -w kernel.perf_event_paranoid={needed}, or give the program CAP_PERFMON (setcap \
+                     cap_perfmon=ep)"
+                ));
+            }
+            CountersUnavailable::NothingCounts { .. } => "stop other profilers, or run on bare metal",
+            CountersUnavailable::NotAControlGroup { .. } => {
+                "name a folder of the version 2 hierarchy or of version 1's perf_event (mount -t cgroup -o perf_event none \
+                 /sys/fs/cgroup/perf_event)"
             }
             CountersUnavailable::Blocked { .. } => {
                 "start the container with --cap-add PERFMON and a seccomp profile that lets perf_event_open through"
@@ -101,6 +143,22 @@ impl CountersUnavailable {
 mod tests {
     use super::*;
     use crate::host::fake::FakeHost;
+
+    #[test]
+    fn control_groups_need_more_than_threads() {
+        let check = |errno: Errno, paranoid: &str, reason: &str, remedy: &str| {
+            let fake = FakeHost::new(&[("/proc/sys/kernel/perf_event_paranoid", paranoid)]);
+            let folder = Path::new("/sys/fs/cgroup/a");
+            let unavailable = CountersUnavailable::explain_control_group(&errno.into(), &fake.host(), folder);
+            let told = unavailable.to_string();
+            assert!(told.contains(reason), "{errno:?}: {told}");
+            let advised = unavailable.remedy().unwrap_or_default();
+            assert!(advised.contains(remedy), "{errno:?}: {advised}");
+        };
+        check(Errno::ACCESS, "2", "perf_event_paranoid is 2", "perf_event_paranoid=0");
+        check(Errno::NOENT, "2", "/sys/fs/cgroup/a cannot be counted", "perf_event");
+        check(Errno::BADF, "0", "/sys/fs/cgroup/a cannot be counted", "perf_event");
+    }
 
     #[test]
     fn every_refusal_has_its_reason_and_remedy() {

@@ -1,7 +1,9 @@
 //! The words for machines that are not this one, letter by letter.
 
 use super::*;
-use crate::facts::tests::{small_guest, small_guest_live};
+use crate::describe::layout::WIDTH;
+use crate::facts::tests::small_guest;
+use crate::host::fake::FakeHost;
 
 const SMALL_GUEST: &str = "\
 Machine
@@ -12,100 +14,99 @@ Machine
   L2 cache    1 MiB, 8 ways, own of each logical core; 2 in all
   L3 cache    32 MiB, ways unknown, shared by 2 logical cores; 1 in all
   memory      23.5 GiB, 8 GiB by cgroup limit
+  huge pages  none offered; transparent: not offered
+  cgroups     version 1; writable: cpu, memory
   kernel      Linux 6.18.44
   guest of    kvm
 
-What can be measured and limited here
-  no   hardware counters
-       the kernel sees no performance counters in this processor
-       (perf_event_open: No such file or directory (os error 2))
-       remedy: run on bare metal, or in a guest with a virtual PMU (QEMU: -cpu
-               host,pmu=on; clouds: a metal or full-socket size)
-  yes  thread scheduling times
-       /proc/self/task/TID/schedstat: time on a core and waiting for one
-  yes  disk statistics
-       /proc/diskstats of vda
-  no   CPU without quota
-       a cgroup quota of 1.50 cores: threads are stopped when it is used up,
-       which shows as waiting
-       remedy: start the container without a CPU limit, or give it a cpuset
-               instead
-  yes  cgroup controllers
-       cgroup version 1; writable: cpu memory; absent: cpuset io
-  no   cache allocation (resctrl)
-       the processor of this guest does not have it (no cat_l3 flag)
-       remedy: run on bare metal whose processor has it (Intel RDT, AMD QoS);
-               hypervisors rarely pass it on
-  no   memory bandwidth limit (resctrl)
-       the processor of this guest does not have it (no mba flag)
-       remedy: run on bare metal whose processor has it (Intel RDT, AMD QoS);
-               hypervisors rarely pass it on
+Warning: a cgroup quota of 1.50 cores: threads are stopped when it is used up,
+         which shows as waiting; start the container without a CPU limit, or
+         give it a cpuset instead
 
-Counters during a test of random loads (this thread, user mode)
-  none: the kernel sees no performance counters in this processor
-        (perf_event_open: No such file or directory (os error 2))
+What can be measured here
 ";
 
-#[test]
-fn a_small_guest_without_counters() {
-    let fake = small_guest();
-    let live = small_guest_live(&fake);
-    let text = describe(&MachineFacts::of(&fake.host(), &live), &live.counters);
-    assert_eq!(text, SMALL_GUEST);
-    assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+const PRESSURE: &str = "
+  pressure
+    the kernel has no /proc/pressure: pressure stall information is off
+    remedy: boot with psi=1 (a kernel with CONFIG_PSI, 4.20 or later)
+";
+
+fn text(fake: &FakeHost) -> String {
+    let description = Description { controls: made_up_controls(), ..Description::read(&fake.host()) };
+    let text = description.to_text();
+    for line in text.lines() {
+        assert!(line.chars().count() <= WIDTH && line.trim_end() == line, "{line:?}");
+    }
+    text
 }
 
-#[test]
-fn a_reading_with_a_figure_missing() {
-    let mut text = String::new();
-    let reading = CounterReading {
-        cycles: Some(1_234_567_890),
-        instructions: Some(617_283_945),
-        l1d_misses: Some(12),
-        llc_misses: None,
-        branch_misses: Some(0),
-        coverage: 0.86,
-        notes: vec![
-            "last-level cache misses are not offered by this processor (LLC-load-misses: Invalid argument)".into(),
-        ],
+/// Two controls with one reason.
+fn made_up_controls() -> Vec<ControlReport> {
+    let control = |key: &str, unit: &str| ControlReport {
+        key: key.to_owned(),
+        unit: unit.to_owned(),
+        meaning: "how much of the last-level cache may be filled".to_owned(),
+        available: false,
+        reason: "the processor does not have it".to_owned(),
+        remedy: None,
     };
-    write_reading(&mut text, &reading);
-    assert_eq!(
-        text,
-        "  cycles                           1,234,567,890
-  instructions                       617,283,945
-  first-level data cache misses               12
-  last-level cache misses                      -
-  branch misses                                0
-  instructions per cycle                    0.50
-  coverage                                  86 %
-  note: last-level cache misses are not offered by this processor
-        (LLC-load-misses: Invalid argument)
-"
-    );
+    vec![control("llc_ways", "ways"), control("llc_mib", "MiB")]
 }
 
 #[test]
-fn long_text_is_wrapped_and_long_words_are_not_cut() {
-    let wide = "w".repeat(100);
-    let mut text = String::new();
-    write_item(&mut text, "  a ", &format!("b {wide} c"));
-    assert_eq!(text, format!("  a b\n    {wide}\n    c\n"));
-    let mut text = String::new();
-    write_item(&mut text, "  a ", "");
-    assert_eq!(text, "  a \n");
+fn a_small_guest() {
+    let text = text(&small_guest());
+    assert!(text.starts_with(SMALL_GUEST), "{text}");
+    assert!(text.contains(PRESSURE), "{text}");
+    assert!(text.contains("\n  sensor              cost"), "{text}");
+    assert!(text.contains("\n  pressure            no "), "{text}");
+    assert!(text.contains("\n  control   here  unit  limits\n  llc_ways  no    ways  how much"), "{text}");
+    assert!(text.ends_with("\n  llc_ways, llc_mib\n    the processor does not have it\n"), "{text}");
 }
 
 #[test]
-fn sizes_and_counts() {
-    let check = |value, expect: &str| assert_eq!(bytes(value), expect);
-    check(0, "0 B");
-    check(32 << 10, "32 KiB");
-    check(24_684_084 * 1024, "23.5 GiB");
-    check(1 << 30, "1 GiB");
-    assert_eq!(grouped(0), "0");
-    assert_eq!(grouped(999), "999");
-    assert_eq!(grouped(1000), "1,000");
-    assert_eq!(grouped(1_234_567), "1,234,567");
-    assert_eq!((count(1, "socket"), count(2, "socket")), ("1 socket".into(), "2 sockets".into()));
+fn a_machine_that_tells_nothing() {
+    let text = text(&FakeHost::new(&[]));
+    assert!(text.contains("caches      unknown"), "{text}");
+    assert!(text.contains("memory      unknown"), "{text}");
+    assert!(text.contains("cgroups     none mounted"), "{text}");
+}
+
+#[test]
+fn two_nodes_and_a_read_only_hierarchy() {
+    let fake = FakeHost::new(&[
+        ("/sys/devices/system/node/node0/cpulist", "0-3\n"),
+        ("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 1048576 kB\n"),
+        ("/sys/devices/system/node/node1/cpulist", "\n"),
+        ("/proc/meminfo", "MemTotal: 2097152 kB\nHugePages_Total: 8\nHugePages_Free: 2\nHugepagesize: 2048 kB\n"),
+        ("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n"),
+        ("/proc/self/cgroup", "0::/gone\n"),
+    ]);
+    let text = text(&fake);
+    assert!(text.contains("memory      2 GiB; 2 nodes: 1 GiB at cores 0-3, unknown at no cores"), "{text}");
+    assert!(text.contains("huge pages  8 of 2 MiB, 2 free; transparent: not offered"), "{text}");
+    assert!(text.contains("cgroups     version 2; no controllers of CPU, memory or I/O"), "{text}");
+}
+
+#[test]
+fn costs_have_two_digits() {
+    let check = |microseconds, expect: &str| assert_eq!(cost(microseconds), expect);
+    check(0.84, "0.8 µs");
+    check(9.96, "10 µs");
+    check(994.4, "994 µs");
+    check(995.5, "1.0 ms");
+    check(12_345.0, "12.3 ms");
+}
+
+#[test]
+fn this_machine_survives_the_document() {
+    let mut description = Description::read(&Host::real());
+    assert!(description.machine.capabilities.is_empty() && !description.sensors.is_empty());
+    // The last digit of a number with a point may be read back as another one.
+    description.sensors.iter_mut().for_each(|sensor| sensor.cost_us = None);
+    let text = serde_json::to_string(&description).unwrap();
+    let back: Description = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&back).unwrap(), text);
+    assert!(description.to_text().lines().all(|line| line.chars().count() <= WIDTH), "{}", description.to_text());
 }

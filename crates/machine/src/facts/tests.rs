@@ -1,7 +1,5 @@
 //! Facts of machines that are not this one.
 
-use std::time::Duration;
-
 use super::*;
 use crate::host::fake::FakeHost;
 
@@ -49,24 +47,10 @@ pub(crate) fn small_guest() -> FakeHost {
     fake
 }
 
-/// What system calls would tell on [`small_guest`].
-pub(crate) fn small_guest_live(fake: &FakeHost) -> Live {
-    let refused = std::io::Error::from(rustix::io::Errno::NOENT);
-    Live {
-        affinity: Some(2),
-        counters: Err(CountersUnavailable::explain(&refused, &fake.host())),
-        thread_times: Some(ThreadTimes { run: Duration::from_millis(1), wait: Duration::ZERO }),
-    }
-}
-
-fn capability<'a>(facts: &'a MachineFacts, name: &str) -> &'a Capability {
-    facts.capabilities.iter().find(|capability| capability.name == name).unwrap()
-}
-
 #[test]
 fn a_small_guest_without_counters() {
     let fake = small_guest();
-    let facts = MachineFacts::of(&fake.host(), &small_guest_live(&fake));
+    let facts = MachineFacts::of(&fake.host());
     assert_eq!(facts.cpu_id, "AuthenticAMD-25-17-1");
     assert_eq!((facts.cores_usable, facts.cores_online), (1, 2), "a quota of one and a half cores");
     assert_eq!(facts.memory_bytes, 24_684_084 * 1024);
@@ -74,74 +58,64 @@ fn a_small_guest_without_counters() {
     assert_eq!(facts.virtualised.as_deref(), Some("kvm"));
     let llc = facts.caches.last().unwrap();
     assert_eq!((facts.caches.len(), llc.level, llc.ways, llc.shared_by, llc.count), (4, 3, None, 2, 1));
-
-    let counters = capability(&facts, "hardware counters");
-    assert!(!counters.available && counters.reason.contains("sees no performance counters"), "{counters:?}");
-    assert!(counters.remedy.as_ref().unwrap().contains("virtual PMU"));
-    assert!(capability(&facts, "thread scheduling times").available);
-    assert!(capability(&facts, "disk statistics").reason.ends_with("vda"));
-    assert!(!capability(&facts, "CPU without quota").available);
-    assert_eq!(
-        capability(&facts, "cgroup controllers").reason,
-        "cgroup version 1; writable: cpu memory; absent: cpuset io"
-    );
-    assert!(capability(&facts, "cache allocation (resctrl)").reason.contains("of this guest"));
+    assert_eq!(facts.cgroup_version.as_deref(), Some("1"));
+    let names: Vec<&str> = facts.cgroup_controllers.iter().map(|controller| controller.name.as_str()).collect();
+    assert_eq!(names, ["cpu", "memory"]);
 }
 
 #[test]
 fn every_no_has_a_reason() {
-    let empty = FakeHost::new(&[]);
-    let live = Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
-    let facts = MachineFacts::of(&empty.host(), &live);
+    let fake = FakeHost::new(&[]);
+    let empty = fake.host();
+    let facts = MachineFacts::of(&empty);
     assert_eq!((facts.cores_usable, facts.sockets, facts.memory_bytes), (1, 1, 0));
     assert_eq!((facts.kernel.as_str(), facts.virtualised), ("unknown", None));
-    for capability in facts.capabilities {
+    assert_eq!((facts.numa_nodes.len(), facts.cgroup_version), (0, None));
+    let capabilities = capabilities(&empty);
+    assert_eq!(capabilities.len(), SENSORS.len() + CONTROLS.len());
+    for capability in capabilities {
         assert!(!capability.reason.is_empty(), "{capability:?}");
-        assert_eq!(capability.available, capability.name == "CPU without quota", "{capability:?}");
     }
 }
 
 /// From "not in the processor" to "ready", one obstacle less at a time.
 #[test]
-fn cache_allocation_tells_the_next_obstacle() {
-    const NAME: &str = "cache allocation (resctrl)";
+fn resctrl_monitoring_tells_the_next_obstacle() {
     let fake = FakeHost::new(&[]);
-    let live = Live { affinity: None, counters: Err(CountersUnavailable::NoThreads { asked: 1 }), thread_times: None };
     let check = |path: &str, text: &str, available: bool, reason: &str| {
         fake.write(path, text);
-        let facts = MachineFacts::of(&fake.host(), &live);
-        let found = capability(&facts, NAME);
+        let found = capabilities(&fake.host()).into_iter().find(|found| found.name == "resctrl monitoring").unwrap();
         assert_eq!(found.available, available, "{found:?}");
         assert!(found.reason.contains(reason), "{found:?}");
     };
     let cpuinfo = |flags: &str| format!("processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: {flags}\n");
+    check("/proc/cpuinfo", &cpuinfo("fpu hypervisor"), false, "of this guest");
     check("/proc/cpuinfo", &cpuinfo("fpu"), false, "the processor does not have it");
-    check("/proc/cpuinfo", &cpuinfo("fpu cat_l3"), false, "no resctrl file system");
+    check("/proc/cpuinfo", &cpuinfo("fpu cqm_llc"), false, "no resctrl file system");
     check("/proc/filesystems", "nodev\tresctrl\n", false, "not mounted");
     let mount = "50 23 0:40 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n";
-    check("/proc/self/mountinfo", mount, false, "mounted without it");
-    check("/sys/fs/resctrl/info/L3/cbm_mask", "7ff\n", true, "mounted and writable");
-    check("/sys/fs/resctrl/info/L3/num_closids", "16\n", true, "11 ways in 16 groups");
+    check("/proc/self/mountinfo", mount, false, "not ours to write");
+    check("/sys/fs/resctrl/tasks", "1\n", false, "none of cqm_occup_llc");
+    check("/proc/cpuinfo", &cpuinfo("fpu cqm_llc cqm_occup_llc"), false, "counts nothing (no info/L3_MON)");
+    check("/sys/fs/resctrl/info/L3_MON/num_rmids", "256\n", false, "counts nothing");
+    check("/sys/fs/resctrl/info/L3_MON/mon_features", "llc_occupancy\n", true, "cache occupancy of 256 groups");
+    check("/proc/9/comm", "pcm-memory\n", false, "pcm-memory (process 9)");
 }
 
 #[test]
-fn counters_that_stand_still_are_not_available() {
-    let fake = small_guest();
-    let mut live = small_guest_live(&fake);
-    let note = "the counters open but stand still".to_owned();
-    live.counters = Ok(CounterReading { coverage: 1.0, notes: vec![note], ..CounterReading::default() });
-    let facts = MachineFacts::of(&fake.host(), &live);
-    assert!(!capability(&facts, "hardware counters").available);
-    live.counters = Ok(CounterReading { cycles: Some(5), coverage: 0.5, ..CounterReading::default() });
-    let facts = MachineFacts::of(&fake.host(), &live);
-    assert_eq!(capability(&facts, "hardware counters").reason, "they count; coverage 50 %");
+fn a_document_of_before_is_read() {
+    let text = r#"{"cpu_model": "x", "cpu_id": "y", "cores_usable": 1, "cores_online": 2, "threads_per_core": 1,
+        "sockets": 1, "caches": [], "memory_bytes": 5, "memory_limit_bytes": null, "kernel": "6", "virtualised": null,
+        "capabilities": [{"name": "a", "available": false, "reason": "b", "remedy": null}]}"#;
+    let facts: MachineFacts = serde_json::from_str(text).unwrap();
+    assert_eq!((facts.capabilities.len(), facts.numa_nodes.len(), facts.warnings.len()), (1, 0, 0));
 }
 
 #[test]
 fn this_machine_is_read_and_survives_the_results_document() {
     let facts = MachineFacts::read();
     assert!(facts.cores_usable >= 1 && facts.cores_usable <= facts.cores_online);
-    assert!(facts.memory_bytes > 0);
+    assert!(facts.memory_bytes > 0 && !facts.capabilities.is_empty());
     assert_eq!(cores_usable(), facts.cores_usable);
     let text = serde_json::to_string(&facts).unwrap();
     let back: MachineFacts = serde_json::from_str(&text).unwrap();

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 
 use super::*;
+use crate::columns::table::CHUNK_ROWS;
 use crate::columns::{ColumnStore, ColumnTable};
 
 fn table(rows: i64) -> Arc<ColumnTable> {
@@ -64,4 +65,102 @@ fn errors_are_values_that_say_what_is_wrong() {
     let error = ask("select 1 / (id - 5) from ship");
     assert!(matches!(&error, QueryError::Execute(message) if message.contains("ivide by zero")), "{error}");
     assert_eq!(number(&engine.query(&snapshot, "select count(*) from ship", None).unwrap()), 10);
+}
+
+/// Three chunks of numbers with a text each, in a file.
+fn table_in_file() -> Arc<ColumnTable> {
+    let rows = 3 * CHUNK_ROWS as i64;
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let names: ArrayRef =
+        Arc::new(StringViewArray::from_iter_values((0..rows).map(|id| format!("a ship called {id}"))));
+    let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
+    let table = ColumnTable::build("ship", batch.schema(), vec![vec![0]], vec![batch]).unwrap();
+    Arc::new(table.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap()).unwrap())
+}
+
+#[test]
+fn columns_are_read_from_the_disk_if_they_are_wanted_and_every_time() {
+    let table = table_in_file();
+    let bytes = |chunks: &[usize], columns: &[usize]| {
+        chunks.iter().map(|&chunk| table.disk_bytes(chunk, columns)).sum::<usize>() as u64
+    };
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [Arc::clone(&table)]));
+    let engine = QueryEngine::new(QueryOptions { dop: 2, workers: 2, ..QueryOptions::default() }).unwrap();
+    let second = CHUNK_ROWS as i64 + 10;
+    for (sql, expect, read) in [
+        ("select sum(id) from ship".to_string(), (0..3 * CHUNK_ROWS as i64).sum(), bytes(&[0, 1, 2], &[0])),
+        (format!("select sum(id) from ship where id = {second}"), second, bytes(&[1], &[0])),
+        (format!("select max(id) from ship where name = 'a ship called {second}'"), second, bytes(&[0, 1], &[0, 1])),
+        (
+            format!("select count(name) from ship where id > {second}"),
+            2 * CHUNK_ROWS as i64 - 11,
+            bytes(&[1, 2], &[0, 1]),
+        ),
+    ] {
+        for _ in 0..2 {
+            let before = engine.usage().column_bytes_read;
+            let output = engine.query(&snapshot, &sql, None).unwrap();
+            assert_eq!((number(&output), output.usage.column_bytes_read), (expect, read), "{sql}");
+            assert_eq!(engine.usage().column_bytes_read - before, read, "{sql}");
+        }
+    }
+}
+
+/// Sorted on a key that has nothing to do with the order of the rows; the sum depends on every row's place.
+const SORT: &str = "select sum(place * id) from (select id, row_number() over (order by name) as place from ship)";
+
+/// As many groups as rows.
+const GROUPS: &str = "select count(*) from (select name, id % 1000003, sum(id) from ship group by 1, 2) where id > -1";
+
+fn granted(mebibytes: Option<usize>) -> QueryEngine {
+    let options = QueryOptions { dop: 2, workers: 2, memory_grant_mib: mebibytes, ..QueryOptions::default() };
+    QueryEngine::new(options).unwrap()
+}
+
+#[test]
+fn what_does_not_fit_the_grant_is_spilled_and_the_answer_is_the_same() {
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    for sql in [SORT, GROUPS] {
+        let free = granted(None).query(&snapshot, sql, None).unwrap();
+        assert_eq!((free.usage.spilled_bytes, free.usage.spill_files), (0, 0));
+        let tight = granted(Some(8)).query(&snapshot, sql, None).unwrap();
+        assert_eq!(number(&tight), number(&free), "{sql}");
+        assert!(tight.usage.spilled_bytes > 1 << 20 && tight.usage.spill_files > 0, "{sql}: {:?}", tight.usage);
+        let ample = granted(Some(4096)).query(&snapshot, sql, None).unwrap();
+        assert_eq!((number(&ample), ample.usage.spill_files), (number(&free), 0), "{sql}");
+    }
+}
+
+#[test]
+fn a_join_that_cannot_run_in_its_grant_says_so_and_the_engine_goes_on() {
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table_in_file()]));
+    let engine = granted(Some(1));
+    let join = "select count(*) from ship a, ship b where a.name = b.name";
+    let error = engine.query(&snapshot, join, None).unwrap_err();
+    assert!(matches!(error, QueryError::Grant { mebibytes: 1, .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("grant of 1 MiB") && text.contains("HashJoinInput") && text.contains("raise memory_grant_mib")
+    );
+    assert_eq!(number(&engine.query(&snapshot, "select count(*) from ship", None).unwrap()), 3 * CHUNK_ROWS as i64);
+}
+
+#[test]
+fn plans_differ_by_a_grant_in_nothing() {
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table(100_000)]));
+    let sql = "select a.id % 7, count(*) from ship a, ship b where a.id = b.id group by 1 order by 2";
+    let plan = |grant| granted(grant).explain(&snapshot, sql, None).unwrap();
+    assert_eq!(plan(None), plan(Some(1)));
+}
+
+#[test]
+fn a_grant_needs_a_folder_on_a_disk() {
+    let options = |grant| QueryOptions {
+        memory_grant_mib: grant,
+        spill_folder: "/no/such/folder".into(),
+        ..QueryOptions::default()
+    };
+    assert!(QueryEngine::new(options(None)).is_ok(), "nothing is ever spilled");
+    let error = QueryEngine::new(options(Some(1))).unwrap_err().to_string();
+    assert!(error.contains("/no/such/folder"), "{error}");
 }

@@ -35,7 +35,9 @@ fn predicate(table: &ColumnTable, condition: &Expr) -> Predicate {
 fn check(condition: Expr, expect: fn(i32) -> bool) {
     let table = table();
     let predicate = predicate(&table, &condition);
-    let morsel = Morsel { table: &table, chunk: 0, offset: 100, rows: 700 };
+    let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
+    let columns = table.load(0, &columns).unwrap();
+    let morsel = Morsel { table: &table, columns: &columns, offset: 100, rows: 700 };
     // All rows, most rows and a few rows selected beforehand take the three different ways through `select`.
     let selections: [fn(i32) -> bool; 3] = [|_| true, |id| id % 2 == 0, |id| id % 50 == 1];
     for (number, before) in selections.into_iter().enumerate() {
@@ -72,7 +74,8 @@ fn a_tabulated_condition_keeps_the_same_rows() {
     let condition = create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
     let tabulated = Predicate::tabulated(&table, &condition).unwrap();
     assert_eq!(tabulated.domain.as_ref().map(|(first, numbers)| (*first, numbers.len())), Some((100, 300)));
-    let morsel = Morsel { table: &table, chunk: 0, offset: 0, rows: 5000 };
+    let columns = table.load(0, &[0]).unwrap();
+    let morsel = Morsel { table: &table, columns: &columns, offset: 0, rows: 5000 };
     let expected = BooleanBuffer::from_iter(keys().map(|key| matches!(key, Some(100 | 250 | 399))));
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected);
 }

@@ -2,28 +2,36 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, make_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, concat};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::RecordBatchStream;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
+use itertools::Itertools;
 
 use crate::columns::ColumnTable;
 use crate::columns::encode::ChunkColumn;
+use crate::columns::table::LoadedColumns;
 use crate::query::predicate::Morsel;
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::filters::Filters;
+use crate::query::scan::stream::supply::{ChunkQueue, Supplied, Supply};
+use crate::query::usage::UsageMeter;
 
 mod filters;
+mod supply;
 
 /// Rows looked at in one go: large enough to keep per-call costs away, small enough that the columns of a morsel stay in the
 /// second cache level.
@@ -35,35 +43,16 @@ pub struct ScanStream {
     projection: Vec<usize>,
     schema: SchemaRef,
     filters: Filters,
-    chunks: ChunkQueue,
+    supply: Supply,
     /// The chunk in work and the next row in it.
-    place: Option<(usize, usize)>,
+    place: Option<(Supplied, usize)>,
     batch_rows: usize,
     /// How many rows may still be returned.
     remaining: usize,
+    /// Whether batches are copied out of their chunks.
+    compacts: bool,
     waiting: Waiting,
     metrics: BaselineMetrics,
-}
-
-/// Where a partition gets its next chunk from.
-enum ChunkQueue {
-    /// All partitions take the next one.
-    Shared(Arc<AtomicUsize>),
-    /// Each has every n-th.
-    Strided { next: usize, step: usize },
-}
-
-impl ChunkQueue {
-    fn next(&mut self) -> usize {
-        match self {
-            // Relaxed: the number is all that is exchanged; the chunks themselves never change.
-            ChunkQueue::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
-            ChunkQueue::Strided { next, step } => {
-                *next += *step;
-                *next - *step
-            }
-        }
-    }
 }
 
 /// Selected rows that do not fill a batch yet, by column, still encoded.
@@ -75,68 +64,66 @@ struct Waiting {
 
 impl ScanStream {
     /// Starts a partition; partitions that share `queue` share the work.
-    pub fn new(
-        scan: &ColumnScan,
-        partition: usize,
-        queue: Option<Arc<AtomicUsize>>,
-        batch_rows: usize,
-        metrics: BaselineMetrics,
-    ) -> Self {
+    pub fn new(scan: &ColumnScan, partition: usize, queue: Option<Arc<AtomicUsize>>, context: &TaskContext) -> Self {
         let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
+        let queue = queue.map_or(strided, ChunkQueue::Shared);
+        let tested = scan.filters.iter().flat_map(|filter| collect_columns(filter)).map(|column| column.index());
+        let meter = context.session_config().get_extension::<UsageMeter>();
+        let columns = scan.projection.iter().copied().chain(tested).sorted().dedup();
         ScanStream {
             table: Arc::clone(&scan.table),
             projection: scan.projection.clone(),
             schema: Arc::clone(&scan.schema),
             filters: Filters::new(Arc::clone(&scan.table), &scan.filters),
-            chunks: queue.map_or(strided, ChunkQueue::Shared),
+            supply: Supply::new(Arc::clone(&scan.table), columns, queue, meter),
             place: None,
-            batch_rows,
+            batch_rows: context.session_config().batch_size(),
             remaining: scan.fetch.unwrap_or(usize::MAX),
+            // An operator that keeps a batch is charged for all of the memory that the batch points into, which would be the
+            // whole chunk time and again.
+            compacts: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
             waiting: Waiting::default(),
-            metrics,
+            metrics: BaselineMetrics::new(&scan.metrics, partition),
         }
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
         while self.remaining > 0 {
-            let Some((chunk, offset, rows)) = self.next_morsel()? else {
-                return self.flush();
+            let Some((columns, offset, rows)) = ready!(self.poll_morsel(context))? else {
+                return Poll::Ready(self.flush());
             };
             let table = Arc::clone(&self.table);
-            let morsel = Morsel { table: &table, chunk, offset, rows };
+            let morsel = Morsel { table: &table, columns: &columns, offset, rows };
             let selected = self.filters.select(&morsel)?;
             let batch = match selected {
                 None => Some(self.assemble(&morsel)?),
                 Some(selected) => self.keep(&morsel, selected)?,
             };
             if batch.is_some() {
-                return Ok(batch);
+                return Poll::Ready(Ok(batch));
             }
         }
-        Ok(None)
+        Poll::Ready(Ok(None))
     }
 
-    fn next_morsel(&mut self) -> Result<Option<(usize, usize, usize)>> {
+    /// The columns of the chunk in work, and the next rows of it.
+    fn poll_morsel(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<(Arc<LoadedColumns>, usize, usize)>>> {
         loop {
-            // Without conditions a morsel becomes a batch as it is.
-            let rows_max = if self.filters.are_empty() { self.batch_rows } else { MORSEL_ROWS };
-            if let Some((chunk, offset)) = self.place {
-                let chunk_rows = self.table.chunks()[chunk].rows();
-                if offset < chunk_rows {
-                    let rows = rows_max.min(chunk_rows - offset);
-                    self.place = Some((chunk, offset + rows));
-                    return Ok(Some((chunk, offset, rows)));
-                }
+            // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for.
+            let rows_max = if self.filters.are_empty() || self.compacts { self.batch_rows } else { MORSEL_ROWS };
+            if let Some((chunk, next)) = &mut self.place
+                && *next < chunk.rows
+            {
+                let offset = *next;
+                let rows = rows_max.min(chunk.rows - offset);
+                *next += rows;
+                return Poll::Ready(Ok(Some((Arc::clone(&chunk.columns), offset, rows))));
             }
             self.place = None;
-            self.filters.refresh()?;
-            let chunk = self.chunks.next();
-            if chunk >= self.table.chunks().len() {
-                return Ok(None);
-            }
-            if self.filters.may_match(chunk) {
-                self.place = Some((chunk, 0));
-            }
+            let Some(chunk) = ready!(self.supply.poll_next(context, &mut self.filters))? else {
+                return Poll::Ready(Ok(None));
+            };
+            self.place = Some((chunk, 0));
         }
     }
 
@@ -189,6 +176,7 @@ impl ScanStream {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         let batch = if rows > self.remaining { batch.slice(0, self.remaining) } else { batch };
+        let batch = if self.compacts { compact(&batch)? } else { batch };
         self.remaining -= batch.num_rows();
         Ok(batch)
     }
@@ -197,11 +185,11 @@ impl ScanStream {
 impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        let batch = self.next_batch().transpose();
-        self.metrics.record_poll(Poll::Ready(batch))
+        let batch = self.poll_batch(context).map(Result::transpose);
+        self.metrics.record_poll(batch)
     }
 }
 
@@ -209,6 +197,22 @@ impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
+}
+
+/// The same rows in memory of their own.
+fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+    let copy = |column: &ArrayRef| -> Result<ArrayRef> {
+        if let Some(texts) = column.as_string_view_opt() {
+            return Ok(Arc::new(texts.gc()));
+        }
+        let data = column.to_data();
+        let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+        copy.try_extend(0, 0, data.len())?;
+        Ok(make_array(copy.freeze()))
+    };
+    let columns = batch.columns().iter().map(copy).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
 /// Whether an expression is filled in by another operator while the query runs.

@@ -84,7 +84,7 @@ fn parameters_of_benchmarks_are_set_and_swept() {
 #[test]
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
-    check("cores = [1, 2]", "5:1", "no control for `cores` in this version; what can be swept here: `tpcc.scale`");
+    check("mpl = [1, 2]", "5:1", "no control for `mpl` in this version; what can be swept here: `tpcc.scale`");
     for control in ["llc_ways", "memory_mib", "read_mb_s", "mpl", "hog"] {
         check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
     }
@@ -100,7 +100,7 @@ fn sweeps_that_cannot_be_are_refused() {
     check("scale = [1, 0.5]", "5:13", "tpcc");
     check("scale = [inf]", "5:10", "no finite number");
     check("clients = [1]\n\"tpcc.clients\" = [2]", "6:1", "is the same as `clients`");
-    check("\"target.cores\" = [2]", "5:1", "no control for `target.cores`");
+    check("\"target.mpl\" = [2]", "5:1", "no control for `target.mpl`");
     check("dop = [1, 2]\n[run]\nsearch = \"knee\"", "7:10", "at least 3 values of `dop`; this sweep has 2");
     check("dop = [1, 4, 2]\n[run]\nsearch = \"knee\"", "7:10", "in ascending order");
     check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over numbers");

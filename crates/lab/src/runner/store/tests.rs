@@ -94,7 +94,12 @@ fn setting(count: usize) -> Setting {
         parameters: BTreeMap::new(),
         clients: Default::default(),
     };
-    Setting { swept: BTreeMap::new(), options: BTreeMap::new(), workloads: (0..count).map(workload).collect() }
+    Setting {
+        swept: BTreeMap::new(),
+        options: BTreeMap::new(),
+        limits: BTreeMap::new(),
+        workloads: (0..count).map(workload).collect(),
+    }
 }
 
 /// Runs arms one after the other; tells which workloads were loaded before each.

@@ -1,0 +1,88 @@
+//! A folder on a real disk, in which files are made that no other process sees.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where files go if nothing else is said: on disk and not emptied at boot, by the Filesystem Hierarchy Standard.
+pub const DEFAULT_FOLDER: &str = "/var/tmp";
+
+/// File systems that keep files in memory: what is measured there is not a disk (numbers of `linux/magic.h`).
+const MEMORY_FILE_SYSTEMS: [(i64, &str); 3] =
+    [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// It is not there, or files cannot be made in it.
+    #[error("cannot use the folder {path}: {source}; name one that exists and can be written to")]
+    Unusable {
+        /// The folder.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is in memory.
+    #[error("the folder {path} is on a {kind}, which is memory and not a disk; name a folder on a disk")]
+    InMemory {
+        /// The folder.
+        path: String,
+        /// The kind of file system.
+        kind: &'static str,
+    },
+}
+
+/// A folder on a real disk.
+#[derive(Debug, Clone)]
+pub struct DiskFolder {
+    path: PathBuf,
+}
+
+impl DiskFolder {
+    /// Takes a folder if it is on a disk and files can be made in it.
+    pub fn open(path: &Path) -> Result<Self, FolderError> {
+        let folder = DiskFolder { path: path.to_owned() };
+        let kind = rustix::fs::statfs(path).map_err(|error| folder.unusable(error.into()))?.f_type;
+        // The numbers have 32 bits, and some systems sign-extend them.
+        let in_memory = MEMORY_FILE_SYSTEMS.iter().find(|(number, _)| *number as u32 == kind as u32);
+        if let Some((_, kind)) = in_memory {
+            return Err(FolderError::InMemory { path: folder.to_string(), kind });
+        }
+        folder.make_file()?;
+        Ok(folder)
+    }
+
+    /// A new file without a name, for reading and writing. The system removes it with its last descriptor, so that not even a
+    /// killed process leaves anything behind.
+    pub fn make_file(&self) -> Result<File, FolderError> {
+        tempfile::tempfile_in(&self.path).map_err(|error| self.unusable(error))
+    }
+
+    fn unusable(&self, source: io::Error) -> FolderError {
+        FolderError::Unusable { path: self.to_string(), source }
+    }
+}
+
+impl std::fmt::Display for DiskFolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_missing_folders_are_refused_with_the_reason() {
+        let error = DiskFolder::open(Path::new("/no/such/folder")).expect_err("not there").to_string();
+        assert!(error.contains("/no/such/folder") && error.contains("No such file"), "{error}");
+        if !Path::new("/dev/shm").is_dir() {
+            eprintln!("left out: there is no /dev/shm to refuse");
+            return;
+        }
+        let error = DiskFolder::open(Path::new("/dev/shm")).expect_err("in memory").to_string();
+        assert_eq!(error, "the folder /dev/shm is on a tmpfs, which is memory and not a disk; name a folder on a disk");
+    }
+}

@@ -1,0 +1,151 @@
+//! The log's own folder: made fresh, on a disk, removed with the log; what killed processes have left is cleared away.
+//!
+//! Folders are named by process and number, and their owner holds a lock (`flock`) on its folder as long as it lives: the
+//! kernel gives it up whatever way the process ends. So a folder whose lock can be had has no owner, even if another process
+//! has the number in its name by now, or if its owner lives in another container.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::LogError;
+
+const PREFIX: &str = "plimsoll-log-";
+
+/// A folder that only this process uses.
+#[derive(Debug)]
+pub struct LogFolder {
+    path: PathBuf,
+    /// The folder itself, locked.
+    _lock: File,
+}
+
+/// Distinguishes the folders of one process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl LogFolder {
+    /// A fresh folder in the first of the system's temporary folders that is on a disk: that of `TMPDIR` or `/tmp`, `/var/tmp`,
+    /// the current folder.
+    pub fn create_in_default() -> Result<Self, LogError> {
+        let mut candidates = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
+        candidates.extend(std::env::current_dir());
+        let mut first_error = None;
+        for parent in &candidates {
+            match LogFolder::create(parent) {
+                Ok(folder) => return Ok(folder),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        Err(first_error.expect("there was a candidate"))
+    }
+
+    /// A fresh folder in `parent`, which is made if need be. Clears away what dead processes have left there.
+    pub fn create(parent: &Path) -> Result<Self, LogError> {
+        let failed = |error: io::Error| LogError::Folder { path: parent.to_owned(), reason: error.to_string() };
+        fs::create_dir_all(parent).map_err(failed)?;
+        if let Some(kind) = memory_file_system(parent).map_err(failed)? {
+            return Err(LogError::InMemory { path: parent.to_owned(), kind });
+        }
+        remove_abandoned(parent);
+        loop {
+            // Relaxed: only distinctness matters.
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(failed(error)),
+            }
+            // Between the two steps another process may take the folder for abandoned; then the next number is tried.
+            if let Some(lock) = lock(&path) {
+                return Ok(LogFolder { path, _lock: lock });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for LogFolder {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed at the next start.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The lock of a folder that exists, if nobody has it.
+fn lock(path: &Path) -> Option<File> {
+    let folder = File::open(path).ok()?;
+    folder.try_lock().ok()?;
+    // Whoever had the lock before may have removed the folder with it.
+    path.exists().then_some(folder)
+}
+
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_log = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_log && let Some(_lock) = lock(&entry.path()) {
+            // Somebody else's folder, perhaps: then it stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The name of the file system of a folder, if it keeps files in memory.
+fn memory_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
+    // From the kernel's include/uapi/linux/magic.h.
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58F6;
+    let kind = rustix::fs::statfs(folder)?.f_type;
+    Ok(match kind as u64 & 0xFFFF_FFFF {
+        TMPFS => Some("tmpfs"),
+        RAMFS => Some("ramfs"),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_lives_as_long_as_its_owner_and_is_cleared_after_a_kill() {
+        // Beside the build, which is on a disk where the system's temporary folder need not be.
+        let parent = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+        let abandoned = parent.path().join("plimsoll-log-1-0");
+        fs::create_dir(&abandoned).unwrap();
+        fs::write(abandoned.join("segment-0000000001.log"), "x").unwrap();
+        let stranger = parent.path().join("other");
+        fs::create_dir(&stranger).unwrap();
+
+        let first = LogFolder::create(parent.path()).unwrap();
+        assert!(!abandoned.exists(), "nobody holds its lock");
+        let second = LogFolder::create(parent.path()).unwrap();
+        assert!(first.path().exists() && second.path().exists() && stranger.exists());
+        let path = first.path().to_owned();
+        drop(first);
+        assert!(!path.exists() && second.path().exists());
+    }
+
+    #[test]
+    fn memory_is_refused_as_a_disk() {
+        let memory = Path::new("/dev/shm");
+        if memory_file_system(memory).ok().flatten().is_none() {
+            eprintln!("left out: there is no file system in memory at /dev/shm here");
+            return;
+        }
+        let error = LogFolder::create(memory).unwrap_err().to_string();
+        assert!(error.contains("is in memory (tmpfs)") && error.contains("set log_folder"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_had_is_named() {
+        let error = LogFolder::create(Path::new("/proc/no/such")).unwrap_err().to_string();
+        assert!(error.starts_with("log folder /proc/no/such: "), "{error}");
+    }
+}

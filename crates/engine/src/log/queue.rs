@@ -1,0 +1,280 @@
+//! Between committers and the writer: the group that gathers, the group that is being written, and who waits for which.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::format::{FRAME_HEADER_BYTES, append_frame};
+use super::record::Unit;
+use super::{Durability, LogError, LogOptions, LogStatistics};
+use crate::clock::Clock;
+
+/// What committers and the writer share.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// The writer sleeps here.
+    work: Condvar,
+    /// Committers that found the buffer full.
+    room: Condvar,
+    /// Committers of even and of odd groups. At most two groups are waited for at a time, so that the end of one wakes
+    /// nobody who waits for the next.
+    durable: [Condvar; 2],
+    bytes_max: u64,
+    buffer_bytes: usize,
+    /// What the writer may wait for before it begins; `None`: it begins at once.
+    lag: Option<(usize, Duration)>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Frames of the group that gathers.
+    frames: Vec<u8>,
+    units: u64,
+    /// When its first unit came.
+    began: Duration,
+    /// The number of the group that gathers.
+    group: u64,
+    /// Groups below this number are durable.
+    durable_below: u64,
+    next_lsn: u64,
+    /// Where the log begins; units before are forgotten.
+    first_lsn: u64,
+    /// Whether a table, by number, has units since then.
+    has_units: Vec<bool>,
+    /// All segments are to be removed before the next group.
+    is_emptied: bool,
+    /// Somebody waits for the group that gathers, whatever the lag.
+    is_urgent: bool,
+    is_closing: bool,
+    failure: Option<LogError>,
+    statistics: LogStatistics,
+}
+
+/// A group for the writer.
+pub(super) struct Group<'a> {
+    /// Its frames. Empty only if the log is emptied.
+    pub(super) frames: &'a [u8],
+    /// Whether all segments so far are to be removed first.
+    pub(super) is_emptied: bool,
+    number: u64,
+    units: u64,
+    began: Duration,
+}
+
+/// What the writer did with a group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Written {
+    /// Bytes with segment headers.
+    pub(super) bytes: u64,
+    /// Calls of `fdatasync`.
+    pub(super) syncs: u64,
+}
+
+impl Queue {
+    pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>) -> Self {
+        let state = State {
+            frames: Vec::new(),
+            units: 0,
+            began: Duration::ZERO,
+            group: 0,
+            durable_below: 0,
+            next_lsn: 0,
+            first_lsn: 0,
+            has_units: Vec::new(),
+            is_emptied: false,
+            is_urgent: false,
+            is_closing: false,
+            failure: None,
+            statistics: LogStatistics::default(),
+        };
+        Queue {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            durable: [const { Condvar::new() }; 2],
+            bytes_max: options.bytes_max,
+            buffer_bytes: options.buffer_bytes,
+            lag: (options.durability == Durability::Async).then_some((options.lag_bytes, options.lag)),
+            clock,
+        }
+    }
+
+    /// Adds a unit and, if so wished, waits until it is durable. Says how long it slept.
+    pub(super) fn commit(&self, unit: &Unit, waits: bool) -> Result<Duration, LogError> {
+        let began = self.clock.now();
+        let length = FRAME_HEADER_BYTES + unit.bytes().len();
+        let mut state = self.state.lock();
+        let mut slept = self.wait_for_room(&mut state, length)?;
+        let was_empty = state.units == 0;
+        state.append(unit, length);
+        if was_empty {
+            state.began = began;
+        }
+        let is_due = self.lag.is_some_and(|(bytes, _)| state.frames.len() >= bytes);
+        if was_empty || is_due {
+            self.work.notify_one();
+        }
+        if waits {
+            let group = state.group;
+            slept = true;
+            self.wait_for_group(&mut state, group)?;
+        }
+        drop(state);
+        Ok(if slept { self.clock.now().saturating_sub(began) } else { Duration::ZERO })
+    }
+
+    /// Waits until the buffer takes so many bytes; says whether it slept. A unit larger than the buffer gets it alone.
+    fn wait_for_room(&self, state: &mut MutexGuard<'_, State>, length: usize) -> Result<bool, LogError> {
+        let mut slept = false;
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            if state.next_lsn - state.first_lsn + length as u64 > self.bytes_max {
+                return Err(LogError::Full { bytes_max: self.bytes_max });
+            }
+            if state.frames.is_empty() || state.frames.len() + length <= self.buffer_bytes {
+                return Ok(slept);
+            }
+            if !slept {
+                state.statistics.buffer_waits += 1;
+                slept = true;
+            }
+            self.room.wait(state);
+        }
+    }
+
+    fn wait_for_group(&self, state: &mut MutexGuard<'_, State>, group: u64) -> Result<(), LogError> {
+        while state.durable_below <= group {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            self.durable[(group % 2) as usize].wait(state);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything appended so far is durable, and the log is emptied if that was wished.
+    pub(super) fn flush(&self) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        let has_work = state.has_work();
+        if has_work {
+            state.is_urgent = true;
+            self.work.notify_one();
+        }
+        match (state.group + u64::from(has_work)).checked_sub(1) {
+            Some(last) => self.wait_for_group(&mut state, last),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a table's units: if no other table has any, the log begins anew.
+    pub(super) fn forget_table(&self, table: u32) {
+        let mut state = self.state.lock();
+        let Some(has_units) = state.has_units.get_mut(table as usize) else { return };
+        if std::mem::take(has_units) && !state.has_units.contains(&true) {
+            // What has not been written yet is about forgotten tables, too, and nobody waits for it: transactions that use
+            // a table have ended before it is dropped.
+            state.frames.clear();
+            state.units = 0;
+            state.first_lsn = state.next_lsn;
+            state.is_emptied = true;
+            self.work.notify_one();
+        }
+    }
+
+    pub(super) fn statistics(&self) -> LogStatistics {
+        self.state.lock().statistics
+    }
+
+    /// Lets the writer write what is left and end.
+    pub(super) fn close(&self) {
+        self.state.lock().is_closing = true;
+        self.work.notify_one();
+    }
+
+    /// The writer's next group, whose frames replace what `frames` held; `None` when there will be none any more.
+    pub(super) fn take<'a>(&self, frames: &'a mut Vec<u8>) -> Option<Group<'a>> {
+        let mut state = self.state.lock();
+        while !state.has_work() || self.time_left(&state).is_some() {
+            if state.is_closing && !state.has_work() {
+                return None;
+            }
+            match self.time_left(&state).filter(|_| state.has_work()) {
+                Some(left) => drop(self.work.wait_for(&mut state, left)),
+                None => self.work.wait(&mut state),
+            }
+        }
+        frames.clear();
+        std::mem::swap(frames, &mut state.frames);
+        let group = Group {
+            frames,
+            is_emptied: std::mem::take(&mut state.is_emptied),
+            number: state.group,
+            units: std::mem::take(&mut state.units),
+            began: self.clock.now(),
+        };
+        state.group += 1;
+        state.is_urgent = false;
+        self.room.notify_all();
+        Some(group)
+    }
+
+    /// How long the group that gathers may still go on gathering.
+    fn time_left(&self, state: &State) -> Option<Duration> {
+        let (lag_bytes, lag) = self.lag?;
+        if state.is_closing || state.is_urgent || state.is_emptied || state.frames.len() >= lag_bytes {
+            return None;
+        }
+        let left = (state.began + lag).saturating_sub(self.clock.now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The group is durable.
+    pub(super) fn finish(&self, group: &Group<'_>, written: Written) {
+        let mut state = self.state.lock();
+        state.durable_below = group.number + 1;
+        let statistics = &mut state.statistics;
+        statistics.durable_units += group.units;
+        statistics.written_bytes += written.bytes;
+        statistics.groups += u64::from(group.units > 0);
+        statistics.group_units_max = statistics.group_units_max.max(group.units);
+        statistics.syncs += written.syncs;
+        statistics.write_time += self.clock.now().saturating_sub(group.began);
+        drop(state);
+        self.durable[(group.number % 2) as usize].notify_all();
+    }
+
+    /// The log has failed, or its writer has ended: nobody waits in vain. The first reason stays.
+    pub(super) fn fail(&self, reason: &str) {
+        self.state.lock().failure.get_or_insert_with(|| LogError::Dead { reason: reason.to_owned() });
+        self.room.notify_all();
+        for waiters in &self.durable {
+            waiters.notify_all();
+        }
+    }
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        self.units > 0 || self.is_emptied
+    }
+
+    fn append(&mut self, unit: &Unit, length: usize) {
+        append_frame(&mut self.frames, self.next_lsn, unit.bytes(), unit.checksum());
+        self.next_lsn += length as u64;
+        self.units += 1;
+        self.statistics.units += 1;
+        self.statistics.unit_bytes += length as u64;
+        for &table in unit.tables() {
+            let table = table as usize;
+            if table >= self.has_units.len() {
+                self.has_units.resize(table + 1, false);
+            }
+            self.has_units[table] = true;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Whatever fails ends the log; what was acknowledged before is in it, and nobody is told that what failed is there.
+
+use super::storage::Fault;
+use super::*;
+use crate::transaction::Purpose;
+
+#[test]
+fn after_any_fault_changes_are_refused_and_nothing_acknowledged_is_lost() {
+    let cases = [
+        (Fault::Create(0), "beginning segment 1: no storage space"),
+        (Fault::Create(2), "beginning segment 3: no storage space"),
+        (Fault::Write(0), "segment 1 at byte 0: no storage space"),
+        (Fault::Write(7), "no storage space"),
+        (Fault::Sync(0), "the device has failed"),
+        (Fault::Sync(5), "the device has failed"),
+    ];
+    for (fault, reason) in cases {
+        let storage = MemoryStorage::with_fault(fault);
+        let engine = logged_engine(&storage, &LogOptions { segment_bytes: 400, ..options(Durability::Sync) });
+        let mut connection = engine.connect();
+        let mut acknowledged = Vec::new();
+        let error = loop {
+            let key = acknowledged.len() as i64;
+            match insert(&mut connection, key, "a note of some length") {
+                Ok(()) => acknowledged.push(key),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.starts_with("the log has failed (") && error.contains(reason), "{fault:?}: {error}");
+        assert!(error.ends_with("changes are refused until the database is opened anew"), "{error}");
+        // Rolled back: the row is not there, and no lock is.
+        let next = acknowledged.len() as i64;
+        let find = |key| move |connection: &mut Connection| connection.find(KEYED, &[Value::Int(key)], Purpose::Read);
+        assert_eq!(connection.transact(Priority::Low, find(next)), Ok(None));
+        assert_eq!(engine.locks().name_count(), 0);
+        // Refused for the same reason from then on, without a further call; reading goes on.
+        assert_eq!(insert(&mut connection, 1_000, "x").unwrap_err().to_string(), error);
+        assert!(acknowledged.iter().all(|&key| connection.transact(Priority::Low, find(key)).unwrap().is_some()));
+        assert_eq!(engine.log().unwrap().flush().unwrap_err().to_string(), error);
+        drop(connection);
+        drop(engine);
+        assert_eq!(storage.calls_after_fault(), 0, "{fault:?}: tried again");
+        assert_eq!(replayed_keys(&storage.durable()), acknowledged, "{fault:?}");
+        // Without a power failure, the transaction that failed may be found as well, and no other.
+        let found = replayed_keys(&storage);
+        assert!(found == acknowledged || found == [acknowledged, vec![next]].concat(), "{fault:?}: {found:?}");
+    }
+}
+
+#[test]
+fn an_async_failure_is_told_to_the_next_who_commits() {
+    let storage = MemoryStorage::with_fault(Fault::Sync(0));
+    let engine = logged_engine(&storage, &LogOptions { lag_bytes: 1, ..options(Durability::Async) });
+    let mut connection = engine.connect();
+    insert(&mut connection, 0, "acknowledged and lost").unwrap();
+    assert!(engine.log().unwrap().flush().is_err());
+    let error = insert(&mut connection, 1, "x").unwrap_err();
+    assert!(matches!(error, TransactionError::Log(LogError::Dead { .. })) && !error.is_retryable(), "{error}");
+}
+
+#[test]
+fn short_writes_are_completed() {
+    let storage = MemoryStorage::with_short_writes(7);
+    let engine = logged_engine(&storage, &LogOptions { segment_bytes: 500, ..options(Durability::Sync) });
+    let mut connection = engine.connect();
+    (0..20).for_each(|key| insert(&mut connection, key, "in pieces").unwrap());
+    assert_eq!(replayed(&storage.durable()), contents(&engine));
+}
+
+#[test]
+fn a_full_log_says_so_until_the_tables_are_dropped() {
+    let storage = MemoryStorage::default();
+    let engine = logged_engine(&storage, &LogOptions { bytes_max: 500, ..options(Durability::Sync) });
+    let mut connection = engine.connect();
+    let fill = (0..).map(|key| insert(&mut connection, key, "a note")).find_map(Result::err).unwrap();
+    assert_eq!(fill, TransactionError::Log(LogError::Full { bytes_max: 500 }));
+    assert!(fill.to_string().contains("drop or reload the tables"), "{fill}");
+    assert_eq!(replayed(&storage.durable()), contents(&engine));
+    engine.drop_table(KEYED);
+    add_tables(&engine);
+    connection.transact(Priority::Low, |connection| connection.insert(LIST, &[Value::Int(1)]).map(|_| ())).unwrap();
+}

@@ -1,0 +1,74 @@
+//! The memory that one query may use for what it keeps: sorts, hash tables of aggregations and joins, exchanges.
+//!
+//! Each query has a pool of its own. Operators that can spill (sorts, aggregations, exchanges, nested-loop joins) share what is
+//! left by those that cannot (the build side of a hash join above all) in equal parts, so that one of them alone does not take
+//! all and starve the next one up the plan. What they return when their part is used up goes to files.
+//! Batches on their way between operators, and chunks that scans read ahead, are not counted.
+
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::SessionConfig;
+
+use crate::columns::DiskFolder;
+use crate::query::spill::Spills;
+use crate::query::usage::UsageMeter;
+
+/// What a row in a batch is taken to need when batches are made to fit the grant.
+const ROW_BYTES: usize = 256;
+
+/// Batches that an operator should be able to keep on its share of the grant: merging what was spilled needs two of each of
+/// several files.
+const BATCHES_PER_SHARE: usize = 16;
+
+/// Rows in the smallest batches; below, the work per batch is all that remains.
+const BATCH_ROWS_MIN: usize = 128;
+
+/// How much memory each query gets, and where the rest goes.
+#[derive(Debug, Clone)]
+pub struct MemoryGrant {
+    bytes: usize,
+    folder: DiskFolder,
+}
+
+impl MemoryGrant {
+    /// So many MiB, and files in this folder.
+    pub fn new(mebibytes: usize, folder: DiskFolder) -> Self {
+        MemoryGrant { bytes: mebibytes << 20, folder }
+    }
+
+    /// The grant in MiB.
+    pub fn mebibytes(&self) -> usize {
+        self.bytes >> 20
+    }
+
+    /// Fits the settings of a session with so many partitions to the grant.
+    pub fn configure(&self, mut config: SessionConfig, partitions: usize) -> SessionConfig {
+        let share = self.bytes / partitions;
+        let execution = &mut config.options_mut().execution;
+        // A sort sets this aside for merging its spilled parts; the default of 10 MB would be more than a small grant.
+        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(share / 8);
+        let batch_rows = (share / BATCHES_PER_SHARE / ROW_BYTES).max(BATCH_ROWS_MIN).min(config.batch_size());
+        config.with_batch_size(batch_rows)
+    }
+
+    /// Pool and files for one query.
+    pub fn runtime(&self, common: &RuntimeEnv, meter: &Arc<UsageMeter>) -> Result<Arc<RuntimeEnv>> {
+        let spills = Arc::new(Spills::new(self.folder.clone(), Arc::clone(meter)));
+        RuntimeEnvBuilder::from_runtime_env(common)
+            .with_memory_pool(Arc::new(FairSpillPool::new(self.bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_temp_file_factory(spills))
+            .build_arc()
+    }
+}
+
+/// What the pool said, if it is the reason for an error.
+pub fn exhausted(error: &DataFusionError) -> Option<&str> {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(what) => Some(what),
+        _ => None,
+    }
+}

@@ -1,0 +1,215 @@
+//! Limits in force on this machine: its controls through a [`Limiter`], hogs in processes of their own.
+
+mod hog_process;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
+use plimsoll_machine::hog::HogSpec;
+use plimsoll_machine::hog::pirate::pirate_capacity;
+use plimsoll_machine::host::Host;
+use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
+use plimsoll_machine::{MachineFacts, facts};
+use plimsoll_workload::database::Footprint;
+
+use crate::limits::{HOG, LLC_MIB, LimitsError, MachineLimits};
+use hog_process::HogProcess;
+
+/// Limits on the machine of this process.
+pub struct HostLimits {
+    host: Host,
+    state: PathBuf,
+    /// The program that is a hog, with the arguments before the hog's own.
+    hog_command: Vec<OsString>,
+    limiter: Option<(Footprint, Limiter)>,
+    /// What runs beside the workloads, by the limit that asks for it.
+    hogs: BTreeMap<&'static str, HogProcess>,
+    window: Option<LimitWindow>,
+    /// Size of the last-level cache, MiB; `None` if it is unknown.
+    llc_mib: Option<f64>,
+}
+
+/// What limits come to on this machine: controls, and hogs by the limit that asks for them with the cores they are on.
+struct Translated {
+    controls: Limits,
+    hogs: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
+}
+
+impl HostLimits {
+    /// Nothing is limited yet. `hog_command` is a program, with its first arguments, that is a hog when it is given a hog's
+    /// strength, as `plimsoll hog` is.
+    pub fn new(hog_command: Vec<OsString>) -> HostLimits {
+        let facts = MachineFacts::read();
+        let llc = facts.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level);
+        HostLimits {
+            host: Host::real(),
+            state: default_state_folder(),
+            hog_command,
+            limiter: None,
+            hogs: BTreeMap::new(),
+            window: None,
+            llc_mib: llc.map(|cache| cache.size_bytes as f64 / f64::from(1 << 20)),
+        }
+    }
+
+    /// Says how each limit is had here, or why it cannot be. Changes nothing.
+    fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
+        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new() };
+        if let Some(Amount::Text(text)) = translated.controls.remove(HOG) {
+            let spec: HogSpec = text.parse().map_err(|error| LimitsError(format!("{error}")))?;
+            if spec != HogSpec::NONE {
+                translated.hogs.insert(HOG, (spec, Vec::new()));
+            }
+        }
+        if let Some(Amount::Number(mib)) = translated.controls.remove(LLC_MIB) {
+            self.share_cache(mib, &mut translated)?;
+        }
+        for control in CONTROLS.iter().filter(|control| translated.controls.contains_key(control.key())) {
+            let availability = control.probe(&self.host);
+            if !availability.available {
+                let remedy = availability.remedy.map(|remedy| format!("; remedy: {remedy}")).unwrap_or_default();
+                let key = control.key();
+                return Err(LimitsError(format!("{key} cannot be limited here: {}{remedy}", availability.reason)));
+            }
+        }
+        Ok(translated)
+    }
+
+    /// Gives the workloads so much of the last-level cache: by allocation of whole ways where there is any, else by a pirate
+    /// that holds the rest from a core that the workloads then do not have.
+    fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
+        let total = self.llc_mib.ok_or_else(|| LimitsError("the size of the last-level cache is unknown".to_owned()))?;
+        let ways = plimsoll_machine::resctrl::llc_ways(&self.host);
+        if let Some(ways) = ways.filter(|_| !translated.controls.contains_key("llc_ways")) {
+            let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
+            translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
+            return Ok(());
+        }
+        let cores = facts::usable_cores();
+        let Some((pirates_core, others @ [_, ..])) = cores.split_last() else {
+            return Err(LimitsError(
+                "llc_mib cannot be limited here: there is no cache allocation (resctrl), and holding a part of the cache takes a core of its own, \
+                 but only one core may be used"
+                    .to_owned(),
+            ));
+        };
+        // At every amount alike, so that settings differ in the cache alone.
+        let list: Vec<String> = others.iter().map(usize::to_string).collect();
+        translated.controls.entry("cores".to_owned()).or_insert(Amount::Text(list.join(",")));
+        if let Some(held) = pirate_capacity(total, mib) {
+            let spec = format!("llc:{held}").parse::<HogSpec>().map_err(|error| LimitsError(format!("{error}")))?;
+            translated.hogs.insert(LLC_MIB, (spec, vec![*pirates_core]));
+        }
+        Ok(())
+    }
+
+    fn lift(&mut self) -> Result<(), LimitsError> {
+        let Some((_, mut limiter)) = self.limiter.take() else { return Ok(()) };
+        let restored = limiter.restore().map_err(|error| LimitsError(error.to_string()))?;
+        match &restored.failed[..] {
+            [] => Ok(()),
+            failed => Err(LimitsError(format!("not put back: {}", failed.join("; ")))),
+        }
+    }
+
+    /// Starts the hogs that are wanted and ends the others. Limits must not be in force where one is started: it would be
+    /// born within them.
+    fn set_hogs(&mut self, wanted: BTreeMap<&'static str, (HogSpec, Vec<usize>)>, folder: Option<&PathBuf>) -> Result<(), LimitsError> {
+        let is_wanted = |key: &&'static str, hog: &HogProcess| wanted.get(key).is_some_and(|(spec, _)| *spec == hog.spec());
+        if self.hogs.iter().all(|(key, hog)| is_wanted(key, hog)) && self.hogs.len() == wanted.len() {
+            return Ok(());
+        }
+        self.lift()?;
+        self.hogs.retain(|key, hog| is_wanted(key, hog));
+        for (key, (spec, cores)) in wanted {
+            if !self.hogs.contains_key(key) {
+                let hog = HogProcess::start(&self.hog_command, spec, &cores, folder);
+                self.hogs.insert(key, hog.map_err(|why| LimitsError(format!("{key}={spec}: {why}")))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was seen of the share of the cache that a pirate left.
+    fn cache_verdicts(&self, hog: &mut HogProcess, verdicts: &mut BTreeMap<String, Verdict>) {
+        let seen = |amount: f64| Verdict { achieved: Some(Amount::Number(amount)), why_not: None };
+        let unknown = |why: String| Verdict { achieved: None, why_not: Some(why) };
+        let (total, report) = match (self.llc_mib, hog.report()) {
+            (Some(total), Ok(report)) => (total, report),
+            (_, Err(why)) => return drop(verdicts.insert(LLC_MIB.to_owned(), unknown(why))),
+            (None, _) => return,
+        };
+        let Some(held) = report.achieved else {
+            verdicts.insert(LLC_MIB.to_owned(), unknown(report.notes.join("; ")));
+            return;
+        };
+        verdicts.insert(LLC_MIB.to_owned(), seen(total - held));
+        if let Some([low, high]) = report.interval {
+            verdicts.insert(format!("{LLC_MIB}_low"), seen(total - high));
+            verdicts.insert(format!("{LLC_MIB}_high"), seen(total - low));
+        }
+        if report.reached == Some(false)
+            && let Some(verdict) = verdicts.get_mut(LLC_MIB)
+        {
+            verdict.why_not = Some(format!("the hog beside it {report}: {}", report.notes.join("; ")));
+        }
+    }
+}
+
+impl MachineLimits for HostLimits {
+    fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
+        let Translated { controls, hogs } = self.translate(limits)?;
+        self.set_hogs(hogs, footprint.folder.as_ref())?;
+        if controls.is_empty() {
+            return self.lift();
+        }
+        if footprint.processes.is_empty() {
+            return Err(LimitsError("the database runs on another machine, which cannot be limited from here".to_owned()));
+        }
+        if self.limiter.as_ref().is_some_and(|(limited, _)| limited != footprint) {
+            self.lift()?;
+        }
+        if self.limiter.is_none() {
+            let subject =
+                Subject { processes: footprint.processes.clone(), data_folder: footprint.folder.clone() };
+            let begun = Limiter::begin(self.host.clone(), subject, &self.state);
+            self.limiter = Some((footprint.clone(), begun.map_err(|error| LimitsError(error.to_string()))?));
+        }
+        let (_, limiter) = self.limiter.as_mut().expect("it was just begun");
+        limiter.set(&controls).map_err(|error| LimitsError(error.to_string()))
+    }
+
+    fn open_window(&mut self) {
+        // What hogs did before belongs to no window.
+        for hog in self.hogs.values_mut() {
+            let _ = hog.report();
+        }
+        self.window = self.limiter.as_ref().map(|(_, limiter)| limiter.observe());
+    }
+
+    fn close_window(&mut self) -> BTreeMap<String, Verdict> {
+        let mut verdicts = BTreeMap::new();
+        if let (Some((_, limiter)), Some(window)) = (&self.limiter, self.window.take()) {
+            verdicts = limiter.verify(&window);
+        }
+        let mut hogs = std::mem::take(&mut self.hogs);
+        for (key, hog) in &mut hogs {
+            if *key == LLC_MIB {
+                self.cache_verdicts(hog, &mut verdicts);
+                continue;
+            }
+            let verdict = match hog.report() {
+                Ok(report) => Verdict {
+                    achieved: report.achieved.map(Amount::Number),
+                    why_not: (report.reached != Some(true)).then(|| format!("it {report}: {}", report.notes.join("; "))),
+                },
+                Err(why) => Verdict { achieved: None, why_not: Some(why) },
+            };
+            verdicts.insert((*key).to_owned(), verdict);
+        }
+        self.hogs = hogs;
+        verdicts
+    }
+}

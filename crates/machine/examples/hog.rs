@@ -1,0 +1,25 @@
+//! Runs a hog and prints what it does: `hog llc:8 CORE,CORE 5` for five seconds; without cores wherever it may run.
+
+use std::time::Duration;
+
+use plimsoll_machine::hog::{HogSpec, Place};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(spec) = arguments.first() else {
+        print!("{}", HogSpec::help());
+        return Ok(());
+    };
+    let cores = arguments.get(1).map_or("", String::as_str).split(',').filter(|core| !core.is_empty());
+    let cores = cores.map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+    let seconds = arguments.get(2).map_or(Ok(3), |seconds| seconds.parse())?;
+    let place = Place { cores, folder: std::env::current_dir()? };
+    let mut hog = spec.parse::<HogSpec>()?.start(&place)?;
+    hog.report();
+    for _ in 0..seconds {
+        std::thread::sleep(Duration::from_secs(1));
+        let report = hog.report();
+        println!("{report} {:?} {:?}", report.figures, report.notes);
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The older breakdown, by cache misses: misses of each level times the latency of what served them.
+//!
+//! The time of a query is taken to be computation plus stalls minus overlap, and the memory stalls of a level to be its
+//! misses times a fixed latency (Ailamaki et al., VLDB 1999). Cores overlap misses with each other and with work, which this
+//! does not know, so that it is an **upper bound** of the time lost to data; it also knows nothing of stalls that are no
+//! misses. It is computed beside top-down for the sake of the disagreement, which SI fig. 3.1 is about: it misses what
+//! decoding costs, and over-estimates the data stalls of engines that overlap their misses.
+//!
+//! The latencies must be measured on the machine, for they differ threefold between machines, and are passed in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::{CounterReading, Event};
+use crate::top_down::TopDown;
+
+/// What a dependent load costs by the level that serves it, nanoseconds, measured on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LevelLatencies {
+    /// Second-level cache.
+    pub l2_ns: f64,
+    /// Last-level cache.
+    pub llc_ns: f64,
+    /// Memory.
+    pub dram_ns: f64,
+}
+
+/// Time that misses would have cost had they come one after another. Shares of the threads' time on cores; each may be above
+/// 1, for overlap is not modelled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CacheMissBreakdown {
+    /// By misses that the second level served.
+    pub l2: f64,
+    /// By misses that the last level, or a cache of other cores, served.
+    pub llc: f64,
+    /// By misses that memory served.
+    pub dram: f64,
+    /// The three together: an upper bound of the share of time lost to data.
+    pub memory: f64,
+    /// `memory` less what top-down says the backend lost to memory: positive where misses overlapped, negative where data
+    /// stalls were no misses. `None` where top-down does not tell.
+    pub disagreement: Option<f64>,
+    /// Share of the threads' time on cores in which the misses were counted.
+    pub coverage: f64,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl CacheMissBreakdown {
+    /// Computes the breakdown of what was counted. If there is none, why not.
+    ///
+    /// Time is the time in which the misses' group was counted, not cycles, so that a clock that changes does not matter.
+    pub fn of(
+        reading: &CounterReading,
+        latencies: &LevelLatencies,
+        top_down: Option<&TopDown>,
+    ) -> Result<CacheMissBreakdown, String> {
+        let LevelLatencies { l2_ns, llc_ns, dram_ns } = *latencies;
+        if ![l2_ns, llc_ns, dram_ns].iter().all(|latency| latency.is_finite() && *latency > 0.0) {
+            return Err(format!("latencies of {l2_ns}, {llc_ns} and {dram_ns} ns cannot have been measured"));
+        }
+        let levels = [Event::ServedByL2, Event::ServedByL3, Event::ServedByMemory];
+        if let Some(missing) = levels.iter().find(|level| reading.figure(**level).is_none()) {
+            return Err(format!("{missing} were not counted"));
+        }
+        let counted = reading
+            .together(&levels.map(Event::key))
+            .ok_or("the misses of the three levels were not counted together")?;
+        let on_core_ns = counted.on_core.as_nanos() as f64;
+        if on_core_ns == 0.0 {
+            return Err("the threads did not run".to_owned());
+        }
+        let share = |level: usize, latency: f64| counted.counts[level] * latency / on_core_ns;
+        let (l2, llc, dram) = (share(0, l2_ns), share(1, llc_ns), share(2, dram_ns));
+        let memory = l2 + llc + dram;
+        let mut notes = vec!["upper bound: misses that overlap are counted one after another".to_owned()];
+        if let Some(top_down) = top_down.filter(|top_down| top_down.approximate) {
+            notes.push(format!("top-down beside it is approximate ({})", top_down.method));
+        }
+        Ok(CacheMissBreakdown {
+            l2,
+            llc,
+            dram,
+            memory,
+            disagreement: top_down.and_then(|top_down| top_down.memory).map(|backend_memory| memory - backend_memory),
+            coverage: counted.coverage,
+            notes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

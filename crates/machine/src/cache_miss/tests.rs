@@ -1,0 +1,63 @@
+//! The breakdown of counts that are known.
+
+use super::*;
+use crate::counters::reading::tests::reading_of;
+use crate::top_down::{Family, Unit};
+
+const LATENCIES: LevelLatencies = LevelLatencies { l2_ns: 4.0, llc_ns: 20.0, dram_ns: 100.0 };
+
+fn top_down(memory: Option<f64>) -> TopDown {
+    TopDown {
+        family: Family::Zen4,
+        method: "dispatch slots".into(),
+        unit: Unit::Slots,
+        approximate: false,
+        retiring: Some(0.3),
+        bad_speculation: Some(0.1),
+        frontend: Some(0.1),
+        backend: Some(0.5),
+        smt_contention: None,
+        memory,
+        core: memory.map(|memory| 0.5 - memory),
+        coverage: 1.0,
+        notes: Vec::new(),
+    }
+}
+
+/// By hand: in 1 ms on cores, 25,000 misses at 4 ns, 5,000 at 20 ns and 1,000 at 100 ns take 0.1 ms each.
+#[test]
+fn misses_times_latency() {
+    let levels = [("served_by_l2", 25_000), ("served_by_l3", 5_000), ("served_by_memory", 1_000)];
+    let reading = reading_of(&[(1, 1, &levels)]);
+    let found = CacheMissBreakdown::of(&reading, &LATENCIES, Some(&top_down(Some(0.35)))).unwrap();
+    for share in [found.l2, found.llc, found.dram] {
+        assert!((share - 0.1).abs() < 1e-9, "{found:?}");
+    }
+    assert!((found.memory - 0.3).abs() < 1e-9);
+    assert!((found.disagreement.unwrap() + 0.05).abs() < 1e-9, "stalls that were no misses: {found:?}");
+    assert!(found.notes[0].contains("upper bound"));
+    let alone = CacheMissBreakdown::of(&reading, &LATENCIES, Some(&top_down(None))).unwrap();
+    assert_eq!(alone.disagreement, None);
+
+    // The same rates in one turn of four give the same shares.
+    let turns = reading_of(&[(1, 1, &levels), (3, 3, &[("cycles", 1)])]);
+    let found = CacheMissBreakdown::of(&turns, &LATENCIES, None).unwrap();
+    assert!((found.memory - 0.3).abs() < 1e-9);
+    assert_eq!(found.coverage, 0.25);
+}
+
+#[test]
+fn no_breakdown_without_its_parts() {
+    let check = |reading: &CounterReading, latencies: LevelLatencies, expect: &str| {
+        let why = CacheMissBreakdown::of(reading, &latencies, None).unwrap_err();
+        assert!(why.contains(expect), "{why}");
+    };
+    let lacking = reading_of(&[(1, 1, &[("served_by_l2", 1), ("served_by_memory", 1)])]);
+    check(&lacking, LATENCIES, "misses served by L3 were not counted");
+    let apart = reading_of(&[(1, 1, &[("served_by_l2", 1), ("served_by_memory", 1)]), (1, 1, &[("served_by_l3", 1)])]);
+    check(&apart, LATENCIES, "not counted together");
+    let whole = [("served_by_l2", 1), ("served_by_l3", 1), ("served_by_memory", 1)];
+    check(&reading_of(&[(0, 0, &whole)]), LATENCIES, "did not run");
+    check(&reading_of(&[(1, 1, &whole)]), LevelLatencies { dram_ns: 0.0, ..LATENCIES }, "cannot have been measured");
+    check(&reading_of(&[(1, 1, &whole)]), LevelLatencies { l2_ns: f64::NAN, ..LATENCIES }, "cannot have been measured");
+}

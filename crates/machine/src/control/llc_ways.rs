@@ -1,0 +1,194 @@
+//! The ways of the last-level cache that a database may fill (SR fig. 2: the same mask for all cores, allocations nested).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
+use crate::availability::Availability;
+use crate::host::Host;
+use crate::resctrl::{Absent, CacheControl, CacheMask, Group, Resctrl, subject};
+
+const KEY: &str = "llc_ways";
+
+/// Limits the ways of the last-level cache by resctrl: a number of ways, a mask as `0xf0`, or `unlimited`.
+pub struct LlcWays;
+
+impl Control for LlcWays {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn unit(&self) -> &'static str {
+        "ways"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "the ways of the last-level cache that new data may go to, the same in every socket"
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        match Resctrl::open(host).and_then(|resctrl| cache(&resctrl, host).map(CacheControl::describe)) {
+            Ok(told) => Availability::yes(format!("resctrl: {told}")),
+            Err(absent) => absent.availability(),
+        }
+    }
+
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        let resctrl = open(host)?;
+        mask(cache(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        limit(&open(place.host)?, place, amount)
+    }
+
+    fn observe(&self, host: &Host, subject: &Subject) -> Observation {
+        Resctrl::open(host).map(|resctrl| observed(&resctrl, subject)).unwrap_or_default()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        earlier: &Observation,
+        _window: Duration,
+    ) -> Verdict {
+        match open(host).and_then(|resctrl| judge(&resctrl, host, subject, amount, earlier)) {
+            Ok(verdict) => verdict,
+            Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
+        }
+    }
+}
+
+fn open(host: &Host) -> Result<Resctrl, ControlError> {
+    Resctrl::open(host).map_err(|absent| absent.error(KEY))
+}
+
+/// The cache, or why its ways cannot be given out though resctrl is mounted.
+fn cache<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a CacheControl, Absent> {
+    resctrl.capabilities().last_level().ok_or_else(|| {
+        Absent::missing(
+            host,
+            &["cat_l3"],
+            "l3cat",
+            "resctrl is mounted without allocation of the level 3 cache (no info/L3)",
+        )
+    })
+}
+
+/// The mask that an amount stands for.
+fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError> {
+    let wrong = |why: String| ControlError::Amount { control: KEY.to_owned(), amount: amount.to_string(), why };
+    let mask = match amount {
+        Amount::Number(ways) if ways.fract() == 0.0 && (0.0..=f64::from(cache.ways())).contains(ways) => {
+            cache.mask(*ways as u32)
+        }
+        Amount::Number(_) => {
+            return Err(wrong(format!("it must be a whole number from {} to {}", cache.ways_min, cache.ways())));
+        }
+        Amount::Text(text) if text == "unlimited" => cache.full,
+        Amount::Text(text) => CacheMask::parse(text).ok_or_else(|| {
+            wrong(format!("it is no number of ways, no mask such as {} and not \"unlimited\"", cache.full))
+        })?,
+    };
+    cache.fault(mask).map_or(Ok(mask), |fault| Err(wrong(fault)))
+}
+
+/// Gives the subject's group the mask, and then the subject to the group.
+fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    let mask = mask(cache(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
+    let group = subject::enter(resctrl, place, KEY)?;
+    group.undo_mask().map_or(Ok(()), |undo| place.undo.note(undo))?;
+    group.set_mask(mask)?;
+    subject::move_threads(&group, place.host, place.subject)
+}
+
+/// What the group holds, bytes by domain. Nothing if that cannot be read; the end of the window says why.
+fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
+    let occupancy = resctrl.find(&subject::group_name(subject)).and_then(|group| group.occupancy().ok());
+    let bytes = occupancy.into_iter().flatten();
+    bytes.map(|(domain, bytes)| (format!("occupancy_bytes.{domain}"), bytes as f64)).collect()
+}
+
+fn judge(
+    resctrl: &Resctrl,
+    host: &Host,
+    subject: &Subject,
+    amount: &Amount,
+    earlier: &Observation,
+) -> Result<Verdict, ControlError> {
+    let cache = cache(resctrl, host).map_err(|absent| absent.error(KEY))?;
+    let mask = mask(cache, amount)?;
+    let Some(group) = resctrl.find(&subject::group_name(subject)) else {
+        let why = format!("there is no group {}", subject::group_name(subject));
+        return Ok(Verdict { achieved: None, why_not: Some(why) });
+    };
+    let held = match group.occupancy() {
+        Ok(held) => held,
+        Err(error) => {
+            let in_force = not_in_force(cache, &group, mask).or(subject::why_outside(&group, host, subject));
+            let why =
+                in_force.unwrap_or_else(|| format!("the mask is in force; what it holds cannot be measured: {error}"));
+            return Ok(Verdict { achieved: None, why_not: Some(why) });
+        }
+    };
+    let ways = |bytes: u64| Some(bytes as f64 / cache.way_bytes.filter(|bytes| *bytes > 0)? as f64);
+    let most = held.values().max().and_then(|bytes| ways(*bytes));
+    let why_not = not_in_force(cache, &group, mask)
+        .or_else(|| subject::why_outside(&group, host, subject))
+        .or_else(|| overfull(resctrl, cache, &group, &held, earlier));
+    Ok(Verdict { achieved: most.map(|ways| Amount::Number((ways * 100.0).round() / 100.0)), why_not })
+}
+
+/// Reads the mask back.
+fn not_in_force(cache: &CacheControl, group: &Group, wanted: CacheMask) -> Option<String> {
+    let schemata = match group.schemata() {
+        Ok(schemata) => schemata,
+        Err(error) => return Some(error.to_string()),
+    };
+    cache.resources.iter().find_map(|resource| {
+        let masks = schemata.masks(resource);
+        let other = cache.domains.iter().find(|domain| masks.get(domain) != Some(&wanted))?;
+        let found = masks.get(other).map_or("none".to_owned(), CacheMask::to_string);
+        Some(format!("the mask of {resource} in domain {other} is {found} and not {wanted}"))
+    })
+}
+
+/// Compares what is held with what the ways hold. The counters are estimates, for which 5 % is allowed, and may hold what the
+/// kernel leaves of the former user of a group's counter. Lines from before the mask are not evicted by it: while they are
+/// there the subject has more cache than it should, so that is no bite either, and is said.
+fn overfull(
+    resctrl: &Resctrl,
+    cache: &CacheControl,
+    group: &Group,
+    held: &BTreeMap<u32, u64>,
+    earlier: &Observation,
+) -> Option<String> {
+    const TOLERANCE: f64 = 1.05;
+    let mebibytes = |bytes: f64| format!("{:.2} MiB", bytes / f64::from(1 << 20));
+    let sizes = match group.sizes() {
+        Ok(sizes) => sizes.numbers(&cache.resources[0]),
+        Err(error) => return Some(error.to_string()),
+    };
+    let leftover = resctrl.capabilities().monitoring.as_ref().map_or(0, |monitoring| monitoring.leftover_bytes) as f64;
+    held.iter().find_map(|(domain, held)| {
+        let Some(allowed) = sizes.get(domain).map(|bytes| *bytes as f64) else {
+            return Some(format!("the kernel does not tell how many bytes the mask has in domain {domain}"));
+        };
+        let held = *held as f64;
+        if held <= allowed * TOLERANCE + leftover {
+            return None;
+        }
+        let before = earlier.get(&format!("occupancy_bytes.{domain}")).filter(|before| **before >= held);
+        let before = before.map_or(String::new(), |before| {
+            let why = "lines from before the mask stay until others need their place, so warm up longer";
+            format!("; it was {} at the beginning: {why}", mebibytes(*before))
+        });
+        let (held, allowed) = (mebibytes(held), mebibytes(allowed));
+        Some(format!("{held} are held in domain {domain} where the mask has {allowed}{before}"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

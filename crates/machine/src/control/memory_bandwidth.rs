@@ -1,0 +1,174 @@
+//! The bandwidth between caches and memory that a database may use.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
+use crate::availability::Availability;
+use crate::host::Host;
+use crate::resctrl::{Absent, BandwidthControl, ByDomain, Group, Resctrl, subject};
+
+const KEY: &str = "memory_bandwidth";
+
+/// Limits memory bandwidth by resctrl, in per cent, in MiB/s where it is mounted with `mba_MBps`, or in eighths of a GB/s on AMD;
+/// the probe tells which. `unlimited` is an amount too.
+pub struct MemoryBandwidth;
+
+impl Control for MemoryBandwidth {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn unit(&self) -> &'static str {
+        "%, MiB/s or GB/s/8, as mounted"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "the traffic between caches and memory, the same limit in every socket"
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        match Resctrl::open(host).and_then(|resctrl| bandwidth(&resctrl, host).map(BandwidthControl::describe)) {
+            Ok(told) => Availability::yes(format!("resctrl: {told}")),
+            Err(absent) => absent.availability(),
+        }
+    }
+
+    fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        let resctrl = open(host)?;
+        wanted(bandwidth(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        limit(&open(place.host)?, place, amount)
+    }
+
+    fn observe(&self, host: &Host, subject: &Subject) -> Observation {
+        Resctrl::open(host).map(|resctrl| observed(&resctrl, subject)).unwrap_or_default()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        subject: &Subject,
+        amount: &Amount,
+        earlier: &Observation,
+        window: Duration,
+    ) -> Verdict {
+        match open(host).and_then(|resctrl| judge(&resctrl, host, subject, amount, earlier, window)) {
+            Ok(verdict) => verdict,
+            Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
+        }
+    }
+}
+
+fn open(host: &Host) -> Result<Resctrl, ControlError> {
+    Resctrl::open(host).map_err(|absent| absent.error(KEY))
+}
+
+/// How bandwidth is limited, or why it cannot be though resctrl is mounted.
+fn bandwidth<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a BandwidthControl, Absent> {
+    resctrl.capabilities().bandwidth.as_ref().ok_or_else(|| {
+        Absent::missing(host, &["mba"], "mba", "resctrl is mounted without limits of memory bandwidth (no info/MB)")
+    })
+}
+
+/// The limit that an amount stands for.
+fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlError> {
+    let wrong = |why: String| ControlError::Amount { control: KEY.to_owned(), amount: amount.to_string(), why };
+    match amount {
+        Amount::Number(number) => bandwidth.limit(*number).map_err(wrong),
+        Amount::Text(text) if text == "unlimited" => Ok(bandwidth.unlimited),
+        Amount::Text(_) => Err(wrong(format!("it is no number of {} and not \"unlimited\"", bandwidth.unit))),
+    }
+}
+
+/// Gives the subject's group the limit, and then the subject to the group.
+fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    let wanted = wanted(bandwidth(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
+    let group = subject::enter(resctrl, place, KEY)?;
+    group.undo_bandwidth().map_or(Ok(()), |undo| place.undo.note(undo))?;
+    group.set_bandwidth(wanted)?;
+    subject::move_threads(&group, place.host, place.subject)
+}
+
+/// What the group has moved, bytes by domain. Nothing if that cannot be read; the end of the window says why.
+fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
+    let moved = resctrl
+        .find(&subject::group_name(subject))
+        .and_then(|group| group.memory_bytes(group.traffic_limited()?).ok())
+        .unwrap_or_default();
+    moved.into_iter().map(|(domain, bytes)| (format!("memory_bytes.{domain}"), bytes as f64)).collect()
+}
+
+fn judge(
+    resctrl: &Resctrl,
+    host: &Host,
+    subject: &Subject,
+    amount: &Amount,
+    earlier: &Observation,
+    window: Duration,
+) -> Result<Verdict, ControlError> {
+    let bandwidth = bandwidth(resctrl, host).map_err(|absent| absent.error(KEY))?;
+    let wanted = wanted(bandwidth, amount)?;
+    let Some(group) = resctrl.find(&subject::group_name(subject)) else {
+        let why = format!("there is no group {}", subject::group_name(subject));
+        return Ok(Verdict { achieved: None, why_not: Some(why) });
+    };
+    let not_in_force = not_in_force(bandwidth, &group, wanted).or_else(|| subject::why_outside(&group, host, subject));
+    Ok(match rates(&group, earlier, window) {
+        Ok(rates) => {
+            let (achieved, too_much) = compare(bandwidth, wanted, &rates);
+            Verdict { achieved: Some(achieved), why_not: not_in_force.or(too_much) }
+        }
+        Err(error) => {
+            let why = not_in_force
+                .unwrap_or_else(|| format!("the limit is in force; what is moved cannot be measured: {error}"));
+            Verdict { achieved: None, why_not: Some(why) }
+        }
+    })
+}
+
+/// Reads the limit back.
+fn not_in_force(bandwidth: &BandwidthControl, group: &Group, wanted: u32) -> Option<String> {
+    let limits = match group.schemata() {
+        Ok(schemata) => schemata.numbers("MB"),
+        Err(error) => return Some(error.to_string()),
+    };
+    let other = bandwidth.domains.iter().find(|domain| limits.get(domain) != Some(&u64::from(wanted)))?;
+    let found = limits.get(other).map_or("none".to_owned(), u64::to_string);
+    Some(format!("the limit of domain {other} is {found} and not {wanted} {}", bandwidth.unit))
+}
+
+/// Bytes per second of each domain since `earlier`.
+fn rates(group: &Group, earlier: &Observation, window: Duration) -> Result<BTreeMap<u32, f64>, String> {
+    let traffic = group.traffic_limited().ok_or("the processor does not count bytes (no mbm_total_bytes)")?;
+    let later = group.memory_bytes(traffic).map_err(|error| error.to_string())?;
+    // Counters begin at 0 with the group, so that their whole numbers are exact in a float for years.
+    let before = |domain: &u32| Some((*domain, *earlier.get(&format!("memory_bytes.{domain}"))? as u64));
+    let before: Option<ByDomain> = later.keys().map(before).collect();
+    let before = before.ok_or("there is no reading from the beginning of the window")?;
+    Group::rate(&before, &later, window)
+        .ok_or_else(|| "a counter began anew within the window, or the window is empty".into())
+}
+
+/// What was reached, and why that is too much. The busiest domain counts, for the limit is that of each.
+fn compare(bandwidth: &BandwidthControl, wanted: u32, rates: &BTreeMap<u32, f64>) -> (Amount, Option<String>) {
+    /// The kernel's loop corrects once a second, so that a window may hold the beginning of a burst.
+    const TOLERANCE: f64 = 1.05;
+    let (domain, rate) =
+        rates.iter().fold((0, 0.0), |most, (id, rate)| if *rate >= most.1 { (*id, *rate) } else { most });
+    let Some(unit_bytes) = bandwidth.unit.bytes_per_second() else {
+        let megabytes = rates.values().sum::<f64>() / 1e6;
+        let told = format!("{megabytes:.0} MB/s at {wanted} %, to be compared with the rate at 100 %");
+        return (Amount::Text(told), None);
+    };
+    let reached = rate / unit_bytes;
+    let is_limited = wanted != bandwidth.unlimited;
+    let too_much = (is_limited && reached > f64::from(wanted) * TOLERANCE)
+        .then(|| format!("domain {domain} moves {reached:.1} {0} where {wanted} {0} are allowed", bandwidth.unit));
+    (Amount::Number((reached * 10.0).round() / 10.0), too_much)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! One group of counters of one thread, or of one control group on one core.
+
+use std::fs::File;
+use std::io;
+
+use perf_event::{Builder, Counter, ReadFormat};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::plan::PlannedEvent;
+use super::reading::GroupCounts;
+
+/// Whom to count.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// A thread, 0 for the calling one; with everything that it starts from then on, if `inherit`.
+    Task {
+        /// The kernel's id of the thread.
+        tid: i32,
+        /// Whether what it starts is counted too.
+        inherit: bool,
+    },
+    /// The threads of a control group while they are on one core.
+    ControlGroup {
+        /// The group's folder, open.
+        folder: &'a File,
+        /// The core.
+        core: usize,
+    },
+}
+
+impl Place<'_> {
+    /// A builder for an event here. Every member asks for reading as a group, which Intel's shares of slots insist on.
+    pub(super) fn builder<'a>(&'a self, event: &PlannedEvent) -> Builder<'a> {
+        let mut builder: Builder<'a> = event.source.builder();
+        match self {
+            Place::Task { tid, inherit } => builder.observe_pid(*tid).any_cpu().inherit(*inherit),
+            Place::ControlGroup { folder, core } => builder.observe_cgroup(folder).one_cpu(*core),
+        };
+        builder.read_format(
+            ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING,
+        );
+        builder
+    }
+}
+
+/// A group of counters, the leader first.
+pub(super) struct OpenedGroup {
+    counters: Vec<Counter>,
+}
+
+impl OpenedGroup {
+    /// Begins a group that counts nothing yet.
+    pub(super) fn lead(place: &Place<'_>, event: &PlannedEvent) -> io::Result<OpenedGroup> {
+        Ok(OpenedGroup { counters: vec![place.builder(event).build()?] })
+    }
+
+    /// Adds an event. A member counts only while its leader does, so that enabling the leader starts all at once.
+    pub(super) fn join(&mut self, place: &Place<'_>, event: &PlannedEvent) -> io::Result<()> {
+        let leader = &mut self.counters[0];
+        let member = place.builder(event).enabled(true).build_with_group(leader)?;
+        self.counters.push(member);
+        Ok(())
+    }
+
+    /// A whole group, stopped and at zero.
+    pub(super) fn open(place: &Place<'_>, events: &[PlannedEvent]) -> io::Result<OpenedGroup> {
+        let mut group = OpenedGroup::lead(place, &events[0])?;
+        events[1..].iter().try_for_each(|event| group.join(place, event))?;
+        Ok(group)
+    }
+
+    pub(super) fn enable(&mut self) -> io::Result<()> {
+        self.counters[0].enable()
+    }
+
+    pub(super) fn disable(&mut self) -> io::Result<()> {
+        self.counters[0].disable()
+    }
+
+    /// Adds what was counted to `sum`. `events` are those that it was opened with.
+    pub(super) fn read_into(&mut self, events: &[PlannedEvent], sum: &mut GroupCounts) -> io::Result<()> {
+        let data = self.counters[0].read_group()?;
+        sum.enabled += data.time_enabled().unwrap_or_default();
+        sum.running += data.time_running().unwrap_or_default();
+        for (event, counter) in events.iter().zip(&self.counters) {
+            let value = data.get(counter).map_or(0, |entry| entry.value());
+            *sum.counts.entry(event.key.to_owned()).or_insert(0) += value;
+        }
+        Ok(())
+    }
+}
+
+/// Raises the soft limit of open files so that `count` more fit, as far as the hard limit lets us. If it does not, opening
+/// fails and says so.
+pub(super) fn make_room_for_files(count: usize) {
+    /// What the rest of the process may have open.
+    const OTHERS: u64 = 1024;
+    let count = count as u64;
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(count + OTHERS, |maximum| maximum.min(count + OTHERS));
+    if limit.current.is_some_and(|current| current < wanted) {
+        // A failure shows as EMFILE where the files are opened.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    }
+}

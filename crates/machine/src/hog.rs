@@ -1,0 +1,174 @@
+//! Hogs: programs that take a set amount of one resource, so that what a workload does with less of it can be seen where
+//! the hardware has no switch for it, and so that interference can be told apart by its cause (GA fig. 8: an infinite loop
+//! on every core takes processors and nothing else).
+//!
+//! In reading order: [`HogSpec`] is what is wanted (`llc:8`), [`Hog::start`](HogSpec::start) makes it work at a [`Place`],
+//! [`HogHandle::report`] says what it really achieved, [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
+//! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] is how the last level cache is
+//! held and how it is known how much of it was.
+//!
+//! Adding one is a file in `hog/` and a line in [`HOGS`].
+
+mod bandwidth;
+mod cpu;
+mod crew;
+mod disk;
+mod llc;
+pub mod pirate;
+mod process;
+mod report;
+pub mod schedule;
+pub mod serve;
+mod spec;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub(crate) use bandwidth::Streams;
+pub(crate) use crew::{Crew, Leave, pin, pin_to_one};
+pub use process::HogProcess;
+pub use report::{Achieved, HogReport};
+pub use serve::serve;
+pub use spec::HogSpec;
+
+/// Where a hog works.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The cores its threads are pinned to, in turn; if there are none they run wherever they may.
+    pub cores: Vec<usize>,
+    /// The folder for the file of a disk hog, on the disk that is to be kept busy.
+    pub folder: PathBuf,
+}
+
+/// One kind of hog.
+pub trait HogKind: Sync {
+    /// The word it is asked for by: `cpu`, `llc`.
+    fn key(&self) -> &'static str;
+    /// The unit of its strength.
+    fn unit(&self) -> &'static str;
+    /// What it does, in a sentence.
+    fn meaning(&self) -> &'static str;
+    /// What is said of what it achieved: `reached`, `held`.
+    fn verb(&self) -> &'static str {
+        "reached"
+    }
+    /// Why its strength may not have been reached, in general.
+    fn shortfall(&self) -> &'static str;
+    /// Why a strength, which is finite and above 0, makes no sense; `None` if it does.
+    fn refuse(&self, strength: f64) -> Option<String>;
+    /// Starts it. It works when this returns, until what is returned is dropped.
+    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError>;
+}
+
+/// A hog at work. Dropping it ends it and waits until it has ended.
+pub trait Running: Send {
+    /// What it did since the last call, or since it began; `window` is how long that is.
+    fn achieved(&mut self, window: Duration) -> Achieved;
+}
+
+/// Every kind of hog, in the order in which they are told.
+pub static HOGS: &[&dyn HogKind] = &[&cpu::Cpu, &llc::Llc, &bandwidth::Bandwidth, &disk::DISK_WRITE, &disk::DISK_READ];
+
+/// Why there is no such hog, or why it does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HogError {
+    /// The text is not a hog.
+    #[error("`{text}` is not a hog: {why}")]
+    Spec {
+        /// What was typed.
+        text: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// A core that is not there, or that this process may not use.
+    #[error("a hog cannot run on core {core}: {error}; take cores that are online and in the affinity of this process")]
+    Core {
+        /// The core.
+        core: usize,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// No memory for what it is to hold or read.
+    #[error("a hog needs memory it cannot have: {error}")]
+    Memory {
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// No thread.
+    #[error("cannot start a thread for a hog: {error}")]
+    Thread {
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// The disk has no room for the file.
+    #[error("the disk of {} has no room for a hog's file of {needed_mib} MiB: {error}", folder.display())]
+    DiskFull {
+        /// The folder.
+        folder: PathBuf,
+        /// The size of the file, MiB.
+        needed_mib: u64,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// The folder is on no disk, or its file system cannot be written to directly.
+    #[error("{} is no place for a disk hog: {why}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// A hog in a process of its own that cannot be started or does not answer as it should.
+    #[error("a hog in a process of its own: {why}")]
+    Process {
+        /// What went wrong; a hog that cannot start says so itself.
+        why: String,
+    },
+    /// The parent that hears what it does cannot be talked to.
+    #[error("a hog cannot talk to its parent: {error}")]
+    Parent {
+        /// The system's words.
+        error: std::io::Error,
+    },
+}
+
+impl HogSpec {
+    /// Starts this hog. It works when this returns, until the handle is dropped or [stopped](HogHandle::stop).
+    pub fn start(&self, place: &Place) -> Result<HogHandle, HogError> {
+        let running = self.kind().map(|kind| kind.start(self.strength(), place)).transpose()?;
+        Ok(HogHandle { spec: *self, running, since: Instant::now() })
+    }
+}
+
+/// A hog at work. Dropping it ends it.
+pub struct HogHandle {
+    spec: HogSpec,
+    running: Option<Box<dyn Running>>,
+    since: Instant,
+}
+
+impl HogHandle {
+    /// What it really achieved since the last report, or since it began.
+    pub fn report(&mut self) -> HogReport {
+        let now = Instant::now();
+        let window = now - self.since;
+        self.since = now;
+        let achieved = self.running.as_mut().map(|running| running.achieved(window)).unwrap_or_default();
+        HogReport::judge(self.spec, window, achieved)
+    }
+
+    /// Ends it, when its threads have ended, and says what it achieved since the last report.
+    pub fn stop(mut self) -> HogReport {
+        self.report()
+    }
+}
+
+impl std::fmt::Debug for HogHandle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HogHandle").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

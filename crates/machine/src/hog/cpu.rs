@@ -1,0 +1,103 @@
+//! The infinite loop: takes processors, and neither memory nor caches (GA 4.3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+
+/// Iterations between two looks at the clock: some hundred microseconds.
+const BATCH: u64 = 1 << 18;
+
+/// More threads than this are a mistake in typing.
+const THREADS_MAX: f64 = 4096.0;
+
+/// The kind.
+pub struct Cpu;
+
+impl HogKind for Cpu {
+    fn key(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn unit(&self) -> &'static str {
+        "threads"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "as many threads that loop for ever, without memory"
+    }
+
+    fn shortfall(&self) -> &'static str {
+        "others ran on its cores too, or it has fewer cores than threads"
+    }
+
+    fn refuse(&self, strength: f64) -> Option<String> {
+        let is_whole = strength.fract() == 0.0 && strength <= THREADS_MAX;
+        (!is_whole).then(|| format!("it takes a whole number of threads, at most {THREADS_MAX}"))
+    }
+
+    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
+        let loops: Arc<[Loop]> = (0..strength as usize).map(|_| Loop::default()).collect();
+        let (inside, cores) = (Arc::clone(&loops), place.cores.clone());
+        let crew = Crew::start(loops.len(), move |index| {
+            pin_to_one(&cores, index)?;
+            let loops = Arc::clone(&inside);
+            Ok(move |leave: &Leave| loops[index].run(leave))
+        })?;
+        Ok(Box::new(RunningLoops { loops, before: Totals::default(), _crew: crew }))
+    }
+}
+
+/// What one thread has done. Relaxed counters: they are read for themselves only.
+#[derive(Debug, Default)]
+struct Loop {
+    iterations: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+impl Loop {
+    fn run(&self, leave: &Leave) {
+        let mut iterations = 0u64;
+        while !leave.is_asked() {
+            for _ in 0..BATCH {
+                iterations = std::hint::black_box(iterations + 1);
+            }
+            self.iterations.store(iterations, Ordering::Relaxed);
+            let on_cpu = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+            self.cpu_ns.store(on_cpu.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    iterations: u64,
+    cpu: Duration,
+}
+
+struct RunningLoops {
+    loops: Arc<[Loop]>,
+    before: Totals,
+    _crew: Crew,
+}
+
+impl Running for RunningLoops {
+    fn achieved(&mut self, window: Duration) -> Achieved {
+        let sum = |figure: fn(&Loop) -> &AtomicU64| -> u64 {
+            self.loops.iter().map(|one| figure(one).load(Ordering::Relaxed)).sum()
+        };
+        let now = Totals { iterations: sum(|one| &one.iterations), cpu: Duration::from_nanos(sum(|one| &one.cpu_ns)) };
+        let before = std::mem::replace(&mut self.before, now);
+        let seconds = window.as_secs_f64();
+        let iterations = (now.iterations - before.iterations) as f64 / seconds;
+        let cores = (now.cpu.saturating_sub(before.cpu)).as_secs_f64() / seconds;
+        Achieved {
+            amount: Some(cores),
+            figures: [("iterations_per_s".to_owned(), iterations), ("cores_busy".to_owned(), cores)].into(),
+            ..Achieved::default()
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The measuring part of validation.
+
+use std::time::Duration;
+
+use super::{AlonePoint, Validation, ValidationPoint};
+use crate::cpu_time::{current_thread_id, thread_times};
+use crate::hog::{HogError, HogSpec, Place, pin};
+use crate::host::Host;
+use crate::memory_speed::buffer::{Buffer, LINE};
+use crate::memory_speed::capacity::{capacity, is_clear, missed};
+use crate::memory_speed::chase::{follow_all, link};
+use crate::memory_speed::latency::{self, time_on_core};
+use crate::memory_speed::{Options, waiting};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Steps in the capacity, which is the distance between two pirates.
+const STEPS: usize = 8;
+
+/// Working sets alone, in steps: up to half as much again as the capacity.
+const STEPS_ALONE: usize = 12;
+
+/// Times the last level that the first, coarse search for the capacity goes up to.
+const COARSE_TIMES: f64 = 1.5;
+
+/// Working sets of the coarse search to a doubling.
+const COARSE_PER_DOUBLING: u32 = 2;
+
+/// Times the second level from which on a working set shows the last level.
+const ABOVE_L2: f64 = 1.5;
+
+/// The share of the capacity that the chase beside pirates has: the pirate at the knee is half as large and fast, so that it
+/// touches its lines several times as often and it is the chase that loses.
+const WORKING_SET_SHARE: f64 = 2.0 / 3.0;
+
+/// Times the second level that the chase beside pirates must have, or it would not need the last.
+const WORKING_SET_MIN: f64 = 2.0;
+
+/// Rounds that a latency is the median of.
+const ROUNDS: usize = 5;
+
+/// Chains that the chase follows at a time: fast enough to keep its set against strangers who use the cache now and then,
+/// and half as fast as a pirate, so that it is the chase that loses when both do not fit.
+const CHAINS: usize = 4;
+
+/// How often a chase goes through its working set before it is measured, alone: the first pass brings it in.
+const PASSES_ALONE: usize = 3;
+
+/// How long chase and pirate fight before it is measured who has what.
+const SETTLE: Duration = Duration::from_millis(150);
+
+/// How much one latency takes at least.
+const ROUND: Duration = Duration::from_millis(15);
+
+/// Runs the validation on the first two cores of `options` that share a last level cache. Takes some ten seconds.
+/// `progress` is told the share that is done, 0 to 1, and what comes next.
+///
+/// The outer error is a machine that cannot do it, in words; the notes of the result say what disturbs it.
+pub fn validate(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Result<Validation, String> {
+    let llc = options.caches.llc.ok_or("the kernel tells of no last level cache here")?;
+    let cores = two_cores(options)?;
+    let (tell, told) = std::sync::mpsc::channel::<(f64, String)>();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let mut tell = |share: f64, what: String| {
+                let _ = tell.send((share, what));
+            };
+            on_this_thread(options, cores, llc as usize, &mut tell).map_err(|error| error.to_string())
+        });
+        told.iter().for_each(|(share, what)| progress(share, &what));
+        thread.join().expect("a thread that measures does not panic")
+    })
+}
+
+/// Two cores that share the last level cache, one for the chase and one for the pirate.
+fn two_cores(options: &Options) -> Result<[usize; 2], String> {
+    let host = Host::real();
+    let sharers = |core: usize| {
+        let folder = format!("/sys/devices/system/cpu/cpu{core}/cache");
+        let level = |index: &String| host.value::<u8>(format!("{folder}/{index}/level")).unwrap_or(0);
+        let last = host.names(&folder).into_iter().filter(|name| name.starts_with("index")).max_by_key(level)?;
+        host.cores(format!("{folder}/{last}/shared_cpu_list"))
+    };
+    let siblings = |core: usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+        host.cores(path).unwrap_or_else(|| vec![core])
+    };
+    let (Some(&first), Some(shared)) = (options.cores.first(), options.cores.first().and_then(|core| sharers(*core)))
+    else {
+        return Err("the kernel does not tell which cores share a cache here".to_owned());
+    };
+    let beside = |core: &&usize| shared.contains(core) && !siblings(first).contains(core);
+    match options.cores.iter().find(beside) {
+        Some(second) => Ok([first, *second]),
+        None => Err(format!("no other core that may be used shares the last level cache of core {first}")),
+    }
+}
+
+fn on_this_thread(
+    options: &Options,
+    cores: [usize; 2],
+    llc: usize,
+    tell: &mut dyn FnMut(f64, String),
+) -> Result<Validation, HogError> {
+    pin(cores[0])?;
+    let largest = (llc as f64 * COARSE_TIMES) as usize;
+    let beyond = options.caches.beyond_caches(1).max(largest);
+    let mut buffer = Buffer::new(beyond).map_err(|error| HogError::Memory { error })?;
+    tell(0.0, "loads from memory".to_owned());
+    let miss_ns = chase(&mut buffer, beyond, 0);
+    let mut validation = Validation {
+        cores,
+        step_mib: 0.0,
+        hit_and_miss_ns: [f64::NAN, miss_ns],
+        capacity_mib: None,
+        alone: Vec::new(),
+        working_set_mib: None,
+        points: Vec::new(),
+        knee_expected_mib: None,
+        knee_found_mib: None,
+        pirate_lost_mib: None,
+        is_shared: None,
+        within_one_step: None,
+        is_judged: options.guest_of.is_none(),
+        notes: notes(options, &buffer),
+    };
+    let above = options.caches.l2.unwrap_or(0) as f64 * ABOVE_L2;
+    let mut coarse = latency::sizes(largest, COARSE_PER_DOUBLING);
+    coarse.retain(|bytes| *bytes as f64 >= above);
+    tell(0.05, "how much of the cache there is".to_owned());
+    let roughly = alone(&mut buffer, &mut validation, &coarse);
+    if let Some([_, high]) = roughly {
+        // A step of whole lines; what lies within the second level is left out as before.
+        let step = ((high * MIB) as usize / STEPS / LINE).max(1) * LINE;
+        validation.step_mib = step as f64 / MIB;
+        let mut fine: Vec<usize> = (1..=STEPS_ALONE).map(|place| place * step).collect();
+        fine.retain(|bytes| *bytes as f64 >= above && *bytes <= beyond);
+        tell(0.2, "the same in steps".to_owned());
+        validation.capacity_mib = alone(&mut buffer, &mut validation, &fine);
+    }
+    let least = options.caches.l2.unwrap_or(0) as f64 * WORKING_SET_MIN / MIB;
+    match validation.capacity_mib {
+        Some([low, _]) if low * WORKING_SET_SHARE >= least => {
+            let working_set = (low * WORKING_SET_SHARE * MIB) as usize / LINE * LINE;
+            validation.working_set_mib = Some(working_set as f64 / MIB);
+            beside_pirates(&mut buffer, working_set, &mut validation, tell)?;
+        }
+        Some([low, _]) => validation.notes.push(format!(
+            "the {low:.1} MiB that the chase has are too few beside its second level to tell what a pirate takes"
+        )),
+        None => validation.notes.push(
+            "the chase alone has no clear knee: either it misses from the smallest working set on, because others have \
+             the cache, or nowhere"
+                .to_owned(),
+        ),
+    }
+    if let Some(disturbed) = thread_times(current_thread_id()).and_then(waiting) {
+        validation.is_judged = false;
+        validation.notes.push(disturbed);
+    }
+    validation.conclude();
+    Ok(validation)
+}
+
+/// The chase alone through working sets of these sizes, and the capacity by them. The first time of all is what a hit takes:
+/// its working set is far below the cache and above the second level.
+fn alone(buffer: &mut Buffer, validation: &mut Validation, sizes: &[usize]) -> Option<[f64; 2]> {
+    let mut points = Vec::with_capacity(sizes.len());
+    for &bytes in sizes {
+        let chase_ns = chase(buffer, bytes, PASSES_ALONE);
+        if validation.hit_and_miss_ns[0].is_nan() {
+            validation.hit_and_miss_ns[0] = chase_ns;
+        }
+        let missed = missed(chase_ns, validation.hit_and_miss_ns);
+        points.push(AlonePoint { mib: bytes as f64 / MIB, chase_ns, missed });
+    }
+    let pairs = points.iter().map(|point| (point.mib, point.missed));
+    let found = is_clear(validation.hit_and_miss_ns).then(|| capacity(pairs)).flatten();
+    validation.alone.extend(points);
+    found
+}
+
+/// The chase beside pirates from none to the whole capacity.
+fn beside_pirates(
+    buffer: &mut Buffer,
+    working_set: usize,
+    validation: &mut Validation,
+    tell: &mut dyn FnMut(f64, String),
+) -> Result<(), HogError> {
+    let place = Place { cores: vec![validation.cores[1]], ..Place::default() };
+    for step in 0..=STEPS {
+        let wanted_mib = step as f64 * validation.step_mib;
+        tell(0.4 + 0.6 * step as f64 / (STEPS + 1) as f64, format!("beside a pirate of {wanted_mib:.1} MiB"));
+        let spec: HogSpec = if step == 0 { HogSpec::NONE } else { format!("llc:{wanted_mib}").parse()? };
+        let mut hog = spec.start(&place)?;
+        let mut chase = Chase::through(buffer, working_set);
+        chase.round(SETTLE);
+        hog.report();
+        let chase_ns = chase.latency();
+        let report = hog.stop();
+        validation.points.push(ValidationPoint {
+            wanted_mib,
+            held_mib: report.achieved.or((step == 0).then_some(0.0)),
+            held_interval_mib: report.interval,
+            chase_ns,
+            missed: missed(chase_ns, validation.hit_and_miss_ns),
+            predicted: 0.0,
+        });
+    }
+    Ok(())
+}
+
+/// A chase of several chains through the beginning of a buffer.
+struct Chase<'a> {
+    buffer: &'a Buffer,
+    places: [usize; CHAINS],
+}
+
+impl Chase<'_> {
+    fn through(buffer: &mut Buffer, bytes: usize) -> Chase<'_> {
+        let lines = (bytes / LINE / CHAINS).max(1) * CHAINS;
+        let places = link(buffer.bytes_mut(), lines, bytes as u64);
+        Chase { buffer, places }
+    }
+
+    fn follow(&mut self, loads: usize) {
+        follow_all(self.buffer.bytes(), &mut self.places, loads / CHAINS);
+    }
+
+    /// Nanoseconds of a load on the mean of a round of this much time on the core.
+    fn round(&mut self, time: Duration) -> f64 {
+        const BATCH: usize = 1 << 14;
+        let begin = time_on_core();
+        let mut loads = 0;
+        loop {
+            self.follow(BATCH);
+            loads += BATCH;
+            let took = time_on_core() - begin;
+            if took >= time {
+                return took.as_secs_f64() * 1e9 / loads as f64;
+            }
+        }
+    }
+
+    fn latency(&mut self) -> f64 {
+        median((0..ROUNDS).map(|_| self.round(ROUND)))
+    }
+}
+
+/// The time of a load, ns, within `bytes` that have been passed through so often.
+fn chase(buffer: &mut Buffer, bytes: usize, passes: usize) -> f64 {
+    let mut chase = Chase::through(buffer, bytes);
+    chase.follow(bytes / LINE * passes);
+    chase.latency()
+}
+
+fn median(rounds: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = rounds.collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn notes(options: &Options, buffer: &Buffer) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(host) = &options.guest_of {
+        notes.push(format!(
+            "this is a guest ({host}): other guests, unseen from here, may use this cache, so that this shows what there \
+             was to see and is not judged"
+        ));
+    }
+    if let Some(share) = buffer.huge_share().filter(|share| *share < 0.9) {
+        notes.push(format!(
+            "only {:.0} % of the chase lies in huge pages: conflicts and misses of the TLB blur the knee",
+            share * 100.0
+        ));
+    }
+    notes
+}

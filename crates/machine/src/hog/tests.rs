@@ -1,0 +1,85 @@
+//! Every hog starts, does work, says so, and stops. How much it does is the machine's affair.
+
+use super::*;
+
+/// Reports until there is work in one, which takes longer on a busy machine.
+fn first_work(hog: &mut HogHandle, has_worked: impl Fn(&HogReport) -> bool) -> HogReport {
+    const TRIES: usize = 2000;
+    for _ in 0..TRIES {
+        let report = hog.report();
+        if has_worked(&report) {
+            return report;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("no work in {TRIES} reports of {hog:?}");
+}
+
+fn start(spec: &str, place: &Place) -> HogHandle {
+    spec.parse::<HogSpec>().unwrap().start(place).unwrap()
+}
+
+#[test]
+fn loops_use_processors() {
+    let mut hog = start("cpu:2", &Place::default());
+    let report = first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
+    assert_eq!((report.wanted, report.unit.as_str()), (2.0, "threads"));
+    assert!(report.achieved.is_some_and(|cores| cores > 0.0), "{report:?}");
+    assert_eq!(hog.stop().hog.to_string(), "cpu:2");
+}
+
+#[test]
+fn no_hog_does_nothing() {
+    let report = start("none", &Place::default()).stop();
+    assert_eq!((report.achieved, report.reached, report.to_string().as_str()), (None, None, "no hog"));
+}
+
+#[test]
+fn memory_is_read() {
+    let mut hog = start("bandwidth:50", &Place::default());
+    let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
+    assert_eq!(report.unit, "MB/s");
+}
+
+/// What is held is known, or the reason why not; there is no third.
+#[test]
+fn cache_is_held_or_the_reason_is_told() {
+    let mut hog = start("llc:2", &Place::default());
+    let report = first_work(&mut hog, |report| report.figures["loads_per_s"] > 1e5);
+    match (report.achieved, report.interval) {
+        (Some(held), Some([low, high])) => {
+            assert!(0.0 <= low && low <= held && held <= high && high <= 2.01, "{report:?}");
+            assert!(report.notes.iter().any(|note| note.contains("ing its loads")), "{report:?}");
+        }
+        (None, None) => assert!(report.notes.iter().any(|note| note.contains("is not known: ")), "{report:?}"),
+        _ => panic!("{report:?}"),
+    }
+}
+
+#[test]
+fn disks_are_used_and_nothing_is_left() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let place = Place { cores: Vec::new(), folder: folder.path().to_owned() };
+    for spec in ["disk:5", "disk-read:5"] {
+        let mut hog = match spec.parse::<HogSpec>().unwrap().start(&place) {
+            Ok(hog) => hog,
+            Err(error @ (HogError::Folder { .. } | HogError::DiskFull { .. })) => {
+                eprintln!("left out: {spec}: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the file has no name");
+        let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
+        assert!(report.notes.iter().all(|note| !note.contains("cannot")), "{report:?}");
+    }
+}
+
+#[test]
+fn a_core_that_is_not_there() {
+    let place = Place { cores: vec![4000], ..Place::default() };
+    for spec in ["cpu:1", "bandwidth:1", "llc:1"] {
+        let error = spec.parse::<HogSpec>().unwrap().start(&place).unwrap_err().to_string();
+        assert!(error.contains("core 4000"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! How fast memory and caches of this machine are: bandwidth, latency of every level, and latency under load.
+//!
+//! The methods are those of lmbench (`lat_mem_rd`, `bw_mem`; McVoy and Staelin, 1996) and of Intel's Memory Latency Checker.
+//! [`MemorySpeed::measure`] does all of it; [`MemorySpeed::load`] and [`save`](MemorySpeed::save) keep it for a machine.
+//! [`level_latencies`](MemorySpeed::level_latencies) is what a breakdown of cycles by cache misses multiplies with (Ailamaki
+//! et al., VLDB 1999).
+//!
+//! Every figure is the median of several rounds, with the lowest and the highest. Where others share the machine, figures
+//! are of what they left: the notes say so.
+
+pub mod bandwidth;
+pub mod buffer;
+pub mod caches;
+pub mod capacity;
+pub mod chase;
+pub mod figure;
+pub mod kept;
+pub mod latency;
+pub mod loaded;
+mod probe;
+pub mod stream;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::MachineFacts;
+use crate::host::Host;
+use bandwidth::Bandwidth;
+use caches::CacheSizes;
+pub use figure::Figure;
+pub use kept::{KeepError, KeptSpeed, state_folder};
+use latency::{CurvePoint, Level, LevelLatency};
+use loaded::LoadedPoint;
+pub(crate) use probe::waiting;
+
+/// What is measured on.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Fewer rounds, shorter ones, coarser steps: 4 seconds rather than 20.
+    pub quick: bool,
+    /// Logical cores that may be used, at least one; the first is the one that single figures are of.
+    pub cores: Vec<usize>,
+    /// The cores by socket.
+    pub sockets: Vec<(i64, Vec<usize>)>,
+    /// The caches.
+    pub caches: CacheSizes,
+    /// Who runs this machine as a guest; `None` on bare metal.
+    pub guest_of: Option<String>,
+}
+
+impl Options {
+    /// For this machine: the cores that this process may run on, no more of them than its CPU quota has whole ones.
+    pub fn of(facts: &MachineFacts, quick: bool) -> Options {
+        let mut cores = affinity();
+        cores.truncate(facts.cores_usable);
+        let host = Host::real();
+        let mut sockets: Vec<(i64, Vec<usize>)> = Vec::new();
+        for &core in &cores {
+            let path = format!("/sys/devices/system/cpu/cpu{core}/topology/physical_package_id");
+            let socket = host.value(path).unwrap_or(0);
+            match sockets.iter_mut().find(|known| known.0 == socket) {
+                Some((_, inside)) => inside.push(core),
+                None => sockets.push((socket, vec![core])),
+            }
+        }
+        Options { quick, cores, sockets, caches: CacheSizes::of(facts), guest_of: facts.virtualised.clone() }
+    }
+}
+
+/// The cores this process may run on; core 0 if the kernel does not tell.
+fn affinity() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None);
+    let cores = set.map(|set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect());
+    cores.ok().filter(|cores: &Vec<usize>| !cores.is_empty()).unwrap_or_else(|| vec![0])
+}
+
+/// How fast memory and caches are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemorySpeed {
+    /// Whether this is the quick form.
+    pub quick: bool,
+    /// The cores that were used.
+    pub cores: Vec<usize>,
+    /// The caches that levels were told apart by.
+    pub caches: CacheSizes,
+    /// The share of the buffer of the chases that lay in huge pages; with small pages, latencies of large working sets have
+    /// misses of the TLB in them. `None` if the kernel does not tell.
+    pub huge_page_share: Option<f64>,
+    /// Bandwidth of one core, of all cores together, and of each socket if there are several.
+    pub bandwidth: Vec<Bandwidth>,
+    /// Latency by working set.
+    pub curve: Vec<CurvePoint>,
+    /// Latency of each level, as far as the curve tells.
+    pub levels: Vec<LevelLatency>,
+    /// How much of the last level cache one core really had, bytes: between the last working set that fits and the first
+    /// that thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
+    pub llc_seen_bytes: Option<[u64; 2]>,
+    /// Latency of memory while other cores read from it, by traffic.
+    pub loaded: Vec<LoadedPoint>,
+    /// How long measuring took, seconds.
+    pub took_s: f64,
+    /// What could not be measured and why, and what the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Latencies of levels, ns; `None` for what is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelLatencies {
+    /// A load that the second level answers.
+    pub l2_ns: Option<f64>,
+    /// A load that the last level answers.
+    pub llc_ns: Option<f64>,
+    /// A load that memory answers.
+    pub dram_ns: Option<f64>,
+}
+
+impl MemorySpeed {
+    /// Measures this machine, in at most 20 seconds, quick in 4. `progress` is told the share of it that is done, 0 to 1,
+    /// and what comes next. What cannot be measured is left out and a note says why.
+    pub fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> MemorySpeed {
+        probe::measure(options, progress)
+    }
+
+    /// The latencies of levels, each the median.
+    pub fn level_latencies(&self) -> LevelLatencies {
+        let of =
+            |wanted: Level| self.levels.iter().find(|level| level.level == wanted).map(|level| level.latency.median);
+        LevelLatencies { l2_ns: of(Level::L2), llc_ns: of(Level::Llc), dram_ns: of(Level::Dram) }
+    }
+}
+
+/// In words, a line each.
+impl fmt::Display for MemorySpeed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for one in &self.bandwidth {
+            let cores = match (one.cores.len(), one.socket) {
+                (1, _) => "one core".to_owned(),
+                (count, Some(socket)) => format!("{count} cores of socket {socket}"),
+                (count, None) => format!("{count} cores"),
+            };
+            writeln!(out, "{:<22} {cores:<22} {}", one.pattern.name(), one.rate)?;
+        }
+        for level in &self.levels {
+            let at = format!("{} KiB", level.bytes >> 10);
+            writeln!(out, "{:<22} {at:<22} {}", format!("latency of {}", level.level.name()), level.latency)?;
+        }
+        for point in &self.loaded {
+            let at = format!("at {:.1} GB/s", point.traffic_gb_s);
+            writeln!(out, "{:<22} {at:<22} {}", "loaded latency", point.latency)?;
+        }
+        for note in &self.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Cache allocation, memory bandwidth limits and their monitoring by the kernel's resctrl file system
+//! (Intel RDT, AMD QoS; kernel Documentation/filesystems/resctrl.rst).
+//!
+//! A group is a folder. Its `schemata` says which ways of each cache and how much memory bandwidth its tasks may use, its
+//! `tasks` says who they are, its `mon_data` counts what they hold and move. This module reads, writes and checks; it never
+//! mounts the file system, and it never changes the default group.
+//!
+//! In reading order: [`Resctrl::open`] finds the mount or says why there is none ([`Absent`]), [`Capabilities`] is what can be
+//! shared out, [`Group`] is one share, [`subject`] puts whole processes into a group. [`ResctrlFiles`] is the seam below
+//! which a test puts a fake kernel.
+//!
+//! What shows that a limit bites is what the group's own counters show. Sapphire Rapids has a direct proof besides: its event
+//! `INT_MISC.MBA_STALLS` (0xAD, umask 0x20) counts the cycles in which a core waited because of a bandwidth limit.
+
+mod absent;
+mod bandwidth;
+mod cache;
+mod capabilities;
+pub(crate) mod conflict;
+mod files;
+mod group;
+mod schemata;
+pub mod subject;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use absent::Absent;
+pub use bandwidth::{BandwidthControl, BandwidthUnit};
+pub use cache::{CacheControl, CacheMask};
+pub use capabilities::{Capabilities, Monitoring};
+pub use files::{MountedFiles, ResctrlFiles};
+pub use group::{ByDomain, Group, NotRead, Traffic};
+pub use schemata::Schemata;
+
+use crate::control::{ControlError, Undo, UndoNotes};
+use crate::host::Host;
+
+/// How the names of our groups begin. What has another name is never made nor removed.
+const PREFIX: &str = "plimsoll-";
+
+/// Whether a path is that of a group of ours: one below the mount or below the `mon_groups` of another.
+fn is_our_name(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !path.contains("..")
+}
+
+/// A mounted resctrl file system.
+#[derive(Clone)]
+pub struct Resctrl {
+    files: Arc<dyn ResctrlFiles>,
+    mount: PathBuf,
+    capabilities: Capabilities,
+}
+
+/// What a group is allowed. What is `None` stays as it is; a fresh group may use everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Ways of the last-level cache, the same in each domain.
+    pub mask: Option<CacheMask>,
+    /// Memory bandwidth of each domain, in the unit of [`BandwidthControl::unit`].
+    pub bandwidth: Option<u32>,
+}
+
+impl Resctrl {
+    /// The resctrl file system of `host`; if there is none to work with, why, and what would help. Changes nothing.
+    pub fn open(host: &Host) -> Result<Resctrl, Absent> {
+        let mount = absent::find_mount(host)?;
+        if let Some(absent) = conflict::rival(host) {
+            return Err(absent);
+        }
+        let files = Arc::new(MountedFiles::at(host.clone(), &mount.folder));
+        Ok(Resctrl::over(files, mount.folder, mount.unit))
+    }
+
+    /// What lies behind `files`, said to be mounted at `mount`, with bandwidth in `unit`.
+    pub fn over(files: Arc<dyn ResctrlFiles>, mount: impl Into<PathBuf>, unit: BandwidthUnit) -> Resctrl {
+        let capabilities = Capabilities::read(&*files, unit);
+        Resctrl { files, mount: mount.into(), capabilities }
+    }
+
+    /// What can be shared out and counted.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Where it is mounted.
+    pub fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// The default group, to which all tasks belong that are in no other. To read; the controls leave it as it is.
+    pub fn default_group(&self) -> Group {
+        self.at(String::new())
+    }
+
+    /// The group of this name directly below the mount, if there is one.
+    pub fn find(&self, name: &str) -> Option<Group> {
+        self.group_names().iter().any(|found| found == name).then(|| self.at(name.to_owned()))
+    }
+
+    /// The names of all groups but the default one.
+    pub fn group_names(&self) -> Vec<String> {
+        let mut names = self.files.folders("").unwrap_or_default();
+        names.retain(|name| !["info", "mon_data", "mon_groups"].contains(&name.as_str()));
+        names.sort();
+        names
+    }
+
+    /// Makes a group with these shares, whose name must begin with `plimsoll-`. Its removal is noted first, with `tasks_to` as the folder, absolute on the host, to
+    /// which its tasks go then (the default group if `None`). If the kernel refuses the shares, the group is removed again.
+    pub fn group(
+        &self,
+        name: &str,
+        shares: Shares,
+        tasks_to: Option<String>,
+        undo: &mut dyn UndoNotes,
+    ) -> Result<Group, ControlError> {
+        let group = self.make(name, tasks_to, undo)?;
+        match group.set_shares(shares) {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                // The note stands: should this fail too, undoing tries again.
+                let _ = group.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes back a group that was noted as [`Undo::RemoveGroup`]: gives its tasks to `tasks_to` (the default group if `None`)
+    /// and removes it. A group that is gone is no error, nor is a task that ended.
+    pub fn take_back(&self, folder: &str, tasks_to: Option<&str>) -> Result<(), ControlError> {
+        let Some(path) = self.relative(folder).filter(|path| is_our_name(path)) else {
+            let error = std::io::Error::other("it is no group of ours in resctrl");
+            return Err(self.refused("remove", folder, error));
+        };
+        let group = self.at(path);
+        if let (Some(home), Ok(tasks)) = (tasks_to.and_then(|folder| self.relative(folder)), group.tasks()) {
+            // Into the default group they fall by themselves; a home that is gone is the default group by now.
+            let home = self.at(home);
+            let is_there = !home.path().is_empty() && home.tasks().is_ok();
+            for task in tasks.into_iter().filter(|_| is_there) {
+                home.add_task_if_alive(task)?;
+            }
+        }
+        match self.files.remove_group(group.path()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome.map_err(|error| self.refused("remove", group.path(), error)),
+        }
+    }
+
+    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. What is there
+    /// already is somebody else's, and undoing must not remove it: that is refused before anything is noted.
+    fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
+        let refuse = |error| {
+            Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
+        };
+        if !is_our_name(path) {
+            return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
+        }
+        if self.files.read(&format!("{path}/tasks")).is_ok() {
+            return refuse(std::io::Error::from(std::io::ErrorKind::AlreadyExists));
+        }
+        undo.note(Undo::RemoveGroup { folder: self.absolute(path), tasks_to })?;
+        self.files.make_group(path).map_err(|error| self.refused("make", path, error))?;
+        Ok(self.at(path.to_owned()))
+    }
+
+    fn at(&self, path: String) -> Group {
+        Group::new(self.clone(), path)
+    }
+
+    /// A path below the mount as the host knows it.
+    fn absolute(&self, path: &str) -> String {
+        self.mount.join(path).display().to_string()
+    }
+
+    /// The other way round; `None` if it is not below the mount.
+    fn relative(&self, folder: &str) -> Option<String> {
+        Some(Path::new(folder).strip_prefix(&self.mount).ok()?.to_str()?.to_owned())
+    }
+
+    /// The error, with what the kernel says about it in `info/last_cmd_status`. That file reads `ok` where the kernel had
+    /// nothing to say, which explains nothing.
+    fn refused(&self, doing: impl Into<String>, path: &str, error: std::io::Error) -> ControlError {
+        let told = self.files.read("info/last_cmd_status").ok().map(|text| text.trim().replace('\n', "; "));
+        let told = told.filter(|text| !text.is_empty() && text != "ok");
+        ControlError::Refused { doing: doing.into(), path: self.absolute(path), error, told }
+    }
+}
+
+impl fmt::Debug for Resctrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Resctrl").field("mount", &self.mount).field("capabilities", &self.capabilities).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

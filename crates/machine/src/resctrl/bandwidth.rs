@@ -1,0 +1,129 @@
+//! Which limits of memory bandwidth are right.
+
+use std::fmt;
+
+/// What a number in the `MB` line of `schemata` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BandwidthUnit {
+    /// Per cent of what is possible, kept by delaying the requests of each core. Not a rate: the same number lets more cores
+    /// move more, and on some processors nothing changes over a wide range.
+    Percent,
+    /// MiB (2^20 bytes) per second of each domain, kept by the kernel, which reads the counters and corrects a percentage once
+    /// a second (mounted with `mba_MBps`).
+    MebibytesPerSecond,
+    /// Eighths of a GB per second of each domain, kept by the processor (AMD).
+    EighthGigabytes,
+}
+
+impl BandwidthUnit {
+    /// The largest rate that a limit of 1 allows, bytes per second; `None` for a percentage. The documents of AMD do not say
+    /// which GB they mean, so it is the larger one (2^30).
+    pub fn bytes_per_second(self) -> Option<f64> {
+        match self {
+            BandwidthUnit::Percent => None,
+            BandwidthUnit::MebibytesPerSecond => Some(f64::from(1 << 20)),
+            BandwidthUnit::EighthGigabytes => Some(f64::from(1 << 27)),
+        }
+    }
+}
+
+impl fmt::Display for BandwidthUnit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            BandwidthUnit::Percent => "%",
+            BandwidthUnit::MebibytesPerSecond => "MiB/s",
+            BandwidthUnit::EighthGigabytes => "eighths of a GB/s",
+        })
+    }
+}
+
+/// How memory bandwidth can be limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BandwidthControl {
+    /// What its numbers mean.
+    pub unit: BandwidthUnit,
+    /// The smallest limit.
+    pub min: u32,
+    /// The grain: the kernel rounds a limit up to the next multiple.
+    pub step: u32,
+    /// How many groups there can be, the default one included.
+    pub groups_max: u32,
+    /// The ids of the domains that are limited one by one.
+    pub domains: Vec<u32>,
+    /// What no limit reads as.
+    pub unlimited: u32,
+}
+
+impl BandwidthControl {
+    /// The limit for an amount as typed, or what is wrong with it. What the kernel would round is wrong here: the point of an
+    /// experiment must stand for what was in force.
+    pub fn limit(&self, amount: f64) -> Result<u32, String> {
+        if !(amount >= 0.0 && amount <= f64::from(u32::MAX)) || amount.fract() != 0.0 {
+            return Err(format!("it is no whole number of {}", self.unit));
+        }
+        let limit = amount as u32;
+        if self.unit == BandwidthUnit::MebibytesPerSecond {
+            // The kernel takes any number here; its loop can go no lower than the smallest percentage.
+            return if limit > 0 { Ok(limit) } else { Err("at least 1 MiB/s is needed".to_owned()) };
+        }
+        if limit < self.min {
+            return Err(format!("the smallest limit is {} {}", self.min, self.unit));
+        }
+        if self.unit == BandwidthUnit::Percent && limit > 100 {
+            return Err("more than 100 % cannot be".to_owned());
+        }
+        match limit.checked_next_multiple_of(self.step.max(1)) {
+            Some(rounded) if rounded == limit => Ok(limit),
+            Some(rounded) => Err(format!(
+                "limits go in steps of {}; the kernel would round it up to {rounded} {}",
+                self.step, self.unit
+            )),
+            None => Err(format!("limits go in steps of {}", self.step)),
+        }
+    }
+
+    /// What there is to limit, in words.
+    pub fn describe(&self) -> String {
+        let Self { unit, min, step, domains, groups_max, .. } = self;
+        let each = format!("for each of {} domains in {groups_max} groups", domains.len());
+        match unit {
+            BandwidthUnit::Percent => {
+                format!("in % (a delay of each core, no rate) from {min} in steps of {step}, {each}")
+            }
+            BandwidthUnit::MebibytesPerSecond => format!("in MiB/s (mounted with mba_MBps), {each}"),
+            BandwidthUnit::EighthGigabytes => format!("in eighths of a GB/s from {min} in steps of {step}, {each}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(unit: BandwidthUnit, min: u32, step: u32) -> BandwidthControl {
+        BandwidthControl { unit, min, step, groups_max: 8, domains: vec![0, 1], unlimited: 100 }
+    }
+
+    #[test]
+    fn limits() {
+        let check = |control: &BandwidthControl, amount: f64, expect: Result<u32, &str>| {
+            assert_eq!(control.limit(amount), expect.map_err(str::to_owned), "{amount}");
+        };
+        let percent = control(BandwidthUnit::Percent, 10, 10);
+        check(&percent, 10.0, Ok(10));
+        check(&percent, 100.0, Ok(100));
+        check(&percent, 5.0, Err("the smallest limit is 10 %"));
+        check(&percent, 25.0, Err("limits go in steps of 10; the kernel would round it up to 30 %"));
+        check(&percent, 110.0, Err("more than 100 % cannot be"));
+        check(&percent, 12.5, Err("it is no whole number of %"));
+        check(&percent, f64::NAN, Err("it is no whole number of %"));
+        check(&percent, -10.0, Err("it is no whole number of %"));
+        let megabytes = control(BandwidthUnit::MebibytesPerSecond, 10, 10);
+        check(&megabytes, 1001.0, Ok(1001));
+        check(&megabytes, 0.0, Err("at least 1 MiB/s is needed"));
+        check(&megabytes, 5e9, Err("it is no whole number of MiB/s"));
+        let amd = control(BandwidthUnit::EighthGigabytes, 1, 1);
+        check(&amd, 16.0, Ok(16));
+        check(&amd, 0.0, Err("the smallest limit is 1 eighths of a GB/s"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The fake as a folder: what is done to the files of a host goes to the fake, and what the fake shows is written to files. So
+//! the way from a limit to the kernel is walked whole, and undoing is what the restore journal does.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::FakeKernel;
+use crate::change::Changes;
+use crate::resctrl::ResctrlFiles;
+
+/// A folder that shows what a fake kernel has.
+pub(crate) struct Mirror {
+    pub(super) kernel: Arc<FakeKernel>,
+    /// Where it is mounted, on this machine.
+    pub(super) mount: PathBuf,
+    /// What was written there, and `None` for folders.
+    pub(super) written: Mutex<BTreeMap<String, Option<String>>>,
+}
+
+impl Mirror {
+    /// Writes everything that the kernel shows to the folder.
+    pub(crate) fn show(&self) {
+        let mut now = BTreeMap::new();
+        self.collect("", &mut now);
+        let mut written = self.written.lock().expect("no test panics while it holds the lock");
+        // What lies in a folder follows it, so that backwards a folder is empty when its turn comes.
+        for (path, text) in written.iter().rev().filter(|(path, _)| !now.contains_key(*path)) {
+            let path = self.mount.join(path);
+            if text.is_some() { std::fs::remove_file(path) } else { std::fs::remove_dir(path) }.unwrap();
+        }
+        for (path, text) in now.iter().filter(|(path, text)| written.get(*path) != Some(text)) {
+            let path = self.mount.join(path);
+            if let Some(text) = text { std::fs::write(path, text) } else { std::fs::create_dir_all(path) }.unwrap();
+        }
+        *written = now;
+    }
+
+    fn collect(&self, folder: &str, found: &mut BTreeMap<String, Option<String>>) {
+        const FILES: [&str; 17] = [
+            "tasks",
+            "cpus",
+            "cpus_list",
+            "mode",
+            "schemata",
+            "size",
+            "last_cmd_status",
+            "num_closids",
+            "cbm_mask",
+            "min_cbm_bits",
+            "shareable_bits",
+            "sparse_masks",
+            "min_bandwidth",
+            "bandwidth_gran",
+            "num_rmids",
+            "mon_features",
+            "max_threshold_occupancy",
+        ];
+        const COUNTERS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
+        found.insert(folder.to_owned(), None);
+        let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        for path in FILES.iter().chain(&COUNTERS).map(|name| below(name)) {
+            if let Ok(text) = self.kernel.read(&path) {
+                found.insert(path, Some(text));
+            }
+        }
+        // The folders of counters and of `info` have none below, and the fake knows none there.
+        for name in self.kernel.folders(folder).unwrap_or_default() {
+            self.collect(&below(&name), found);
+        }
+    }
+
+    fn path<'a>(&self, path: &'a Path) -> io::Result<&'a str> {
+        let inside = path.strip_prefix(&self.mount).ok().and_then(Path::to_str);
+        inside.ok_or_else(|| io::Error::other(format!("{} is not in resctrl", path.display())))
+    }
+
+    fn shown(&self, outcome: io::Result<()>) -> io::Result<()> {
+        self.show();
+        outcome
+    }
+}
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Mirror").field("mount", &self.mount).finish_non_exhaustive()
+    }
+}
+
+impl Changes for Mirror {
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.shown(self.kernel.write(self.path(path)?, text))
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.shown(self.kernel.make_group(self.path(path)?))
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.shown(self.kernel.remove_group(self.path(path)?))
+    }
+
+    fn set_affinity(&self, _thread: i32, _cores: &[usize]) -> io::Result<()> {
+        Err(io::Error::other("resctrl has no affinity"))
+    }
+
+    fn set_nice(&self, _thread: i32, _nice: i32) -> io::Result<()> {
+        Err(io::Error::other("resctrl has no nice values"))
+    }
+
+    fn set_register(&self, _path: &Path, _register: u32, _value: u64) -> io::Result<()> {
+        Err(io::Error::other("resctrl has no registers"))
+    }
+}

@@ -1,0 +1,184 @@
+//! What machine the fake stands for, and what its `info` folder says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::schemata::{Kind, Schema};
+use super::{FakeGroup, parent_of};
+
+/// A machine and how resctrl is mounted on it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    /// The ids of its last-level caches; level 2 caches, if any can be shared out, are as many.
+    pub(crate) domains: Vec<u32>,
+    /// Processors.
+    pub(crate) cpus: u32,
+    pub(crate) l3: Option<CacheShape>,
+    pub(crate) l2: Option<CacheShape>,
+    /// The smallest limit, the grain, the largest and the groups.
+    pub(crate) bandwidth: Option<[u32; 4]>,
+    pub(crate) monitoring: Option<MonitoringShape>,
+    /// Mounted with `cdp`.
+    pub(crate) code_and_data: bool,
+    /// Mounted with `mba_MBps`.
+    pub(crate) megabytes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CacheShape {
+    pub(crate) full: u32,
+    pub(crate) bits_min: u32,
+    pub(crate) sparse: bool,
+    pub(crate) shareable: u32,
+    pub(crate) closids: u32,
+    /// Bytes of one cache.
+    pub(crate) size: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MonitoringShape {
+    pub(crate) rmids: u32,
+    pub(crate) events: Vec<&'static str>,
+    pub(crate) threshold: u64,
+    /// Whether ids of removed groups stay in limbo.
+    pub(crate) limbo: bool,
+}
+
+impl Shape {
+    /// Two sockets with 11 ways of 1.25 MiB, of which two are used by devices, as in servers of Intel.
+    pub(crate) fn intel() -> Shape {
+        Shape {
+            domains: vec![0, 1],
+            cpus: 8,
+            l3: Some(CacheShape {
+                full: 0x7ff,
+                bits_min: 1,
+                sparse: false,
+                shareable: 0x600,
+                closids: 16,
+                size: 11 * (5 << 18),
+            }),
+            l2: None,
+            bandwidth: Some([10, 10, 100, 8]),
+            monitoring: Some(MonitoringShape {
+                rmids: 32,
+                events: vec!["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"],
+                threshold: 65536,
+                limbo: false,
+            }),
+            code_and_data: false,
+            megabytes: false,
+        }
+    }
+
+    /// The machine of example 1 in the kernel's documentation: two sockets, four bits.
+    pub(crate) fn four_bits() -> Shape {
+        let mut shape = Shape::intel();
+        shape.l3 = Some(CacheShape { full: 0xf, bits_min: 1, sparse: false, shareable: 0, closids: 16, size: 4 << 20 });
+        shape
+    }
+
+    /// A processor of AMD: masks may have holes and be empty, bandwidth is in eighths of a GB/s.
+    pub(crate) fn amd() -> Shape {
+        let mut shape = Shape::intel();
+        shape.l3 =
+            Some(CacheShape { full: 0xffff, bits_min: 0, sparse: true, shareable: 0, closids: 16, size: 32 << 20 });
+        shape.bandwidth = Some([1, 1, 2048, 16]);
+        shape
+    }
+
+    pub(super) fn schemas(&self) -> Vec<Schema> {
+        let mut schemas = Vec::new();
+        let schema = |name: &str, kind, closids| Schema { name: name.to_owned(), kind, closids };
+        match self.l3 {
+            Some(cache) if self.code_and_data => {
+                schemas.push(schema("L3DATA", Kind::Cache(cache), cache.closids / 2));
+                schemas.push(schema("L3CODE", Kind::Cache(cache), cache.closids / 2));
+            }
+            Some(cache) => schemas.push(schema("L3", Kind::Cache(cache), cache.closids)),
+            None => {}
+        }
+        schemas.extend(self.l2.map(|cache| schema("L2", Kind::Cache(cache), cache.closids)));
+        schemas.extend(self.bandwidth.map(|[min, step, max, closids]| {
+            schema("MB", Kind::Bandwidth { min, step, max, megabytes: self.megabytes }, closids)
+        }));
+        schemas
+    }
+
+    pub(super) fn info_folders(&self) -> Vec<String> {
+        let monitoring = self.monitoring.as_ref().map(|_| "L3_MON".to_owned());
+        self.schemas().into_iter().map(|schema| schema.name).chain(monitoring).collect()
+    }
+
+    /// The text of a file of `info`.
+    pub(super) fn info(&self, path: &str, groups: &BTreeMap<String, FakeGroup>) -> Option<String> {
+        let (folder, file) = path.split_once('/')?;
+        if folder == "L3_MON" {
+            let monitoring = self.monitoring.as_ref()?;
+            return match file {
+                "num_rmids" => Some(format!("{}\n", monitoring.rmids)),
+                "mon_features" => Some(monitoring.events.iter().map(|event| format!("{event}\n")).collect()),
+                "max_threshold_occupancy" => Some(format!("{}\n", monitoring.threshold)),
+                _ => None,
+            };
+        }
+        let schema = self.schemas().into_iter().find(|schema| schema.name == folder)?;
+        let text = match (schema.kind, file) {
+            (_, "num_closids") => schema.closids.to_string(),
+            (Kind::Cache(cache), "cbm_mask") => format!("{:x}", cache.full),
+            (Kind::Cache(cache), "min_cbm_bits") => cache.bits_min.to_string(),
+            (Kind::Cache(cache), "shareable_bits") => format!("{:x}", cache.shareable),
+            (Kind::Cache(cache), "sparse_masks") => u32::from(cache.sparse).to_string(),
+            (Kind::Cache(cache), "bit_usage") => self.bit_usage(&schema.name, cache, groups),
+            (Kind::Bandwidth { min, .. }, "min_bandwidth") => min.to_string(),
+            (Kind::Bandwidth { step, .. }, "bandwidth_gran") => step.to_string(),
+            (Kind::Bandwidth { .. }, "delay_linear") => "1".to_owned(),
+            _ => return None,
+        };
+        Some(format!("{text}\n"))
+    }
+
+    /// Who uses each way: `X` devices and groups, `H` devices, `S` groups, `E` one group alone, `0` nobody.
+    fn bit_usage(&self, resource: &str, cache: CacheShape, groups: &BTreeMap<String, FakeGroup>) -> String {
+        let of_domain = |id: &u32| {
+            let used = |exclusive: bool| {
+                let groups =
+                    groups.iter().filter(|(path, group)| parent_of(path).is_none() && group.exclusive == exclusive);
+                groups.fold(0, |mask, (_, group)| mask | group.values[&(resource.to_owned(), *id)])
+            };
+            let (shared, alone) = (used(false), used(true));
+            let has = |mask: u32, bit: u32| mask >> bit & 1 == 1;
+            let letter = |bit: u32| match (has(cache.shareable, bit), has(shared, bit)) {
+                (true, true) => 'X',
+                (true, false) => 'H',
+                (false, true) => 'S',
+                (false, false) if has(alone, bit) => 'E',
+                _ => '0',
+            };
+            format!("{id}={}", (0..cache.full.count_ones()).rev().map(letter).collect::<String>())
+        };
+        self.domains.iter().map(of_domain).collect::<Vec<_>>().join(";")
+    }
+}
+
+/// `0-2,5`; the empty text for none.
+pub(super) fn list(cpus: &BTreeSet<u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let range = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+/// The other way round.
+pub(super) fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    Some(cpus)
+}

@@ -1,0 +1,163 @@
+//! A fake kernel, the `/proc` that goes with it, and what was noted to be undone.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::mirror::Mirror;
+use super::{FakeKernel, Shape};
+use crate::control::{ControlError, Place, Subject, Undo, UndoNotes};
+use crate::host::Host;
+use crate::host::fake::FakeHost;
+use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
+
+/// Process 100 with the threads 100 to 102 and its child 200, who are the subject; and the stranger 300.
+pub(crate) struct World {
+    pub(crate) kernel: Arc<FakeKernel>,
+    pub(crate) subject: Subject,
+    pub(crate) notes: Notes,
+    pub(crate) host: Host,
+    unit: BandwidthUnit,
+    proc: Arc<FakeHost>,
+}
+
+/// Undoing, in the order in which it was noted; what is about the same file or group counts once, as in the restore journal.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) undo: Vec<Undo>,
+}
+
+impl UndoNotes for Notes {
+    fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
+        let about = |undo: &Undo| match undo {
+            Undo::RemoveGroup { folder, .. } => folder.clone(),
+            // The lines of two resources in one file are two things.
+            Undo::WriteFile { path, text } => format!("{path} {text}"),
+            other => panic!("resctrl notes no such thing: {other:?}"),
+        };
+        if !self.undo.iter().any(|noted| about(noted) == about(&undo)) {
+            self.undo.push(undo);
+        }
+        Ok(())
+    }
+}
+
+const THREADS: [i32; 5] = [100, 101, 102, 200, 300];
+
+pub(crate) const MOUNT: &str = "/sys/fs/resctrl";
+
+impl World {
+    pub(crate) fn new(shape: Shape, unit: BandwidthUnit) -> World {
+        let proc = Arc::new(FakeHost::new(&[]));
+        let world = World {
+            kernel: Arc::new(FakeKernel::new(shape, THREADS)),
+            subject: Subject { processes: vec![100], ..Subject::default() },
+            notes: Notes::default(),
+            host: proc.host(),
+            unit,
+            proc,
+        };
+        for (process, thread, parent) in [(100, 100, 1), (100, 101, 1), (100, 102, 1), (200, 200, 100), (300, 300, 1)] {
+            world.show(process, thread, parent);
+        }
+        world
+    }
+
+    /// Another kernel over the same `/proc`, as it was at first.
+    pub(crate) fn again(&self, shape: Shape) -> World {
+        let kernel = Arc::new(FakeKernel::new(shape, THREADS));
+        let (subject, notes) = (self.subject.clone(), Notes::default());
+        World { kernel, subject, notes, host: self.host.clone(), unit: self.unit, proc: self.proc.clone() }
+    }
+
+    pub(crate) fn resctrl(&self) -> Resctrl {
+        Resctrl::over(self.kernel.clone(), MOUNT, self.unit)
+    }
+
+    /// The machine as a folder on which resctrl is mounted, and what brings the folder up to date.
+    pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
+        self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
+        self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
+        let mirror =
+            Arc::new(Mirror { kernel: self.kernel.clone(), mount: self.host.path(MOUNT), written: Default::default() });
+        mirror.show();
+        (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
+    }
+
+    pub(crate) fn place(&mut self) -> Place<'_> {
+        Place { host: &self.host, subject: &self.subject, undo: &mut self.notes }
+    }
+
+    /// A thread begins in the default group.
+    pub(crate) fn begin(&self, process: i32, thread: i32, parent: i32) {
+        self.kernel.begin(thread);
+        self.show(process, thread, parent);
+    }
+
+    /// A thread is made by another, and belongs to its group.
+    pub(crate) fn fork(&self, maker: i32, process: i32, thread: i32) {
+        self.kernel.fork(maker, thread);
+        self.show(process, thread, 1);
+    }
+
+    fn show(&self, process: i32, thread: i32, parent: i32) {
+        self.proc.write(&format!("/proc/{process}/stat"), &format!("{process} (a) b c) S {parent} 1 1"));
+        self.proc.write(&format!("/proc/{process}/task/{thread}/comm"), "x");
+    }
+
+    /// A thread ends.
+    pub(crate) fn end(&self, process: i32, thread: i32) {
+        self.kernel.exit(thread);
+        std::fs::remove_dir_all(self.host.path(format!("/proc/{process}/task/{thread}"))).unwrap();
+    }
+
+    /// Undoes everything that was noted, the last first.
+    pub(crate) fn undo(&mut self) {
+        let resctrl = self.resctrl();
+        for undo in self.notes.undo.drain(..).rev() {
+            match undo {
+                Undo::RemoveGroup { folder, tasks_to } => resctrl.take_back(&folder, tasks_to.as_deref()).unwrap(),
+                Undo::WriteFile { path, text } => {
+                    let file = path.strip_prefix("/sys/fs/resctrl/").unwrap();
+                    match self.kernel.write(file, &text) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        outcome => outcome.unwrap(),
+                    }
+                }
+                other => panic!("resctrl notes no such thing: {other:?}"),
+            }
+        }
+    }
+}
+
+/// A kernel on which another thread of process 100 begins in the default group whenever one is moved, up to a number.
+pub(crate) struct Busy {
+    pub(crate) world: Arc<World>,
+    pub(crate) left: AtomicU32,
+}
+
+impl ResctrlFiles for Busy {
+    fn read(&self, path: &str) -> io::Result<String> {
+        self.world.kernel.read(path)
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        if path.ends_with("tasks") && self.left.load(Ordering::Relaxed) > 0 {
+            let left = self.left.fetch_sub(1, Ordering::Relaxed);
+            self.world.begin(100, 1000 + left as i32, 1);
+        }
+        self.world.kernel.write(path, text)
+    }
+
+    fn make_group(&self, path: &str) -> io::Result<()> {
+        self.world.kernel.make_group(path)
+    }
+
+    fn remove_group(&self, path: &str) -> io::Result<()> {
+        self.world.kernel.remove_group(path)
+    }
+
+    fn folders(&self, path: &str) -> io::Result<Vec<String>> {
+        self.world.kernel.folders(path)
+    }
+}

@@ -1,0 +1,259 @@
+//! One group: its tasks, its shares, and what it holds and moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::schemata::{self, Schemata};
+use super::{CacheControl, CacheMask, Resctrl, Shares};
+use crate::control::{ControlError, Undo, UndoNotes};
+
+/// A group of a mounted resctrl: its own shares, or for a monitoring group those of its parent. Stays when dropped.
+#[derive(Debug, Clone)]
+pub struct Group {
+    resctrl: Resctrl,
+    /// Below the mount; empty is the default group.
+    path: String,
+}
+
+/// A figure for each domain (socket), by its id.
+pub type ByDomain = BTreeMap<u32, u64>;
+
+/// Which bytes between caches and memory are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traffic {
+    /// All.
+    Total,
+    /// Those from and to the memory of the own domain.
+    Local,
+}
+
+impl Traffic {
+    /// The name of the counter's file.
+    fn event(self) -> &'static str {
+        match self {
+            Traffic::Total => "mbm_total_bytes",
+            Traffic::Local => "mbm_local_bytes",
+        }
+    }
+}
+
+/// Why a counter has no figure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotRead {
+    /// The kernel answers with a word: `Unavailable` where the processor follows other groups at the moment, `Unassigned`
+    /// where no counter was given to the group, `Error` where it failed.
+    #[error("{file} reads {word}")]
+    Word {
+        /// The file, below the mount.
+        file: String,
+        /// The word.
+        word: String,
+    },
+    /// There is no such counter.
+    #[error("there is no {event} in {folder}")]
+    None {
+        /// The counter.
+        event: &'static str,
+        /// Where it was looked for, below the mount.
+        folder: String,
+    },
+    /// It could not be read.
+    #[error("cannot read {file}: {error}")]
+    Io {
+        /// The file, below the mount.
+        file: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl Group {
+    pub(super) fn new(resctrl: Resctrl, path: String) -> Group {
+        Group { resctrl, path }
+    }
+
+    /// Where it is below the mount; empty for the default group.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Where it is on the host.
+    pub fn folder(&self) -> String {
+        self.resctrl.absolute(&self.path)
+    }
+
+    /// The threads in it.
+    pub fn tasks(&self) -> Result<BTreeSet<i32>, ControlError> {
+        let file = self.file("tasks");
+        let text = self.resctrl.files.read(&file).map_err(|error| self.resctrl.refused("read", &file, error))?;
+        Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+    }
+
+    /// Moves a thread into it, out of the group it was in. A thread that has ended is an error.
+    pub fn add_task(&self, thread: i32) -> Result<(), ControlError> {
+        self.write("tasks", &format!("{thread}\n"))
+    }
+
+    /// As [`add_task`](Group::add_task); a thread that has ended is none of its business, and the answer is `false`.
+    pub fn add_task_if_alive(&self, thread: i32) -> Result<bool, ControlError> {
+        match self.add_task(thread) {
+            Err(ControlError::Refused { error, .. }) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
+    }
+
+    /// Puts all shares in force that are given.
+    pub fn set_shares(&self, shares: Shares) -> Result<(), ControlError> {
+        shares.mask.map_or(Ok(()), |mask| self.set_mask(mask))?;
+        shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
+    }
+
+    /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at once, so
+    /// that the kernel takes all or none.
+    pub fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
+        let Some(cache) = self.resctrl.capabilities.last_level() else {
+            return Err(self.unsupported("last-level cache"));
+        };
+        self.write("schemata", &mask_lines(cache, mask))
+    }
+
+    /// Limits its memory bandwidth in each domain.
+    pub fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
+        let Some(bandwidth) = &self.resctrl.capabilities.bandwidth else {
+            return Err(self.unsupported("memory bandwidth"));
+        };
+        self.write("schemata", &schemata::line("MB", &bandwidth.domains, limit))
+    }
+
+    /// How its mask is lifted while the group stays, to be noted before it is set.
+    pub fn undo_mask(&self) -> Option<Undo> {
+        let cache = self.resctrl.capabilities.last_level()?;
+        Some(self.undo_by(mask_lines(cache, cache.full)))
+    }
+
+    /// How its limit of bandwidth is lifted while the group stays, to be noted before it is set.
+    pub fn undo_bandwidth(&self) -> Option<Undo> {
+        let bandwidth = self.resctrl.capabilities.bandwidth.as_ref()?;
+        Some(self.undo_by(schemata::line("MB", &bandwidth.domains, bandwidth.unlimited)))
+    }
+
+    fn undo_by(&self, text: String) -> Undo {
+        Undo::WriteFile { path: self.resctrl.absolute(&self.file("schemata")), text }
+    }
+
+    /// What is in force.
+    pub fn schemata(&self) -> Result<Schemata, ControlError> {
+        self.parsed("schemata")
+    }
+
+    /// The same as [`schemata`](Group::schemata), with bytes in place of masks.
+    pub fn sizes(&self) -> Result<Schemata, ControlError> {
+        self.parsed("size")
+    }
+
+    /// Bytes of the last-level cache that were loaded by its tasks and are still held, by domain. Lines that a task loaded
+    /// before it came belong to the group it came from, and after a mask shrank lines outside it stay until others need their
+    /// place.
+    pub fn occupancy(&self) -> Result<ByDomain, NotRead> {
+        self.counter("llc_occupancy")
+    }
+
+    /// Bytes that its tasks moved from and to memory since it was made, by domain. Two readings make a rate
+    /// ([`rate`](Group::rate)).
+    pub fn memory_bytes(&self, traffic: Traffic) -> Result<ByDomain, NotRead> {
+        self.counter(traffic.event())
+    }
+
+    /// Bytes per second between two readings of [`memory_bytes`](Group::memory_bytes), by domain. `None` if there is no time
+    /// between them, or a counter began anew.
+    pub fn rate(earlier: &ByDomain, later: &ByDomain, window: Duration) -> Option<BTreeMap<u32, f64>> {
+        let seconds = window.as_secs_f64();
+        let rate = |(id, later): (&u32, &u64)| {
+            let bytes = later.checked_sub(*earlier.get(id)?)?;
+            (seconds > 0.0).then(|| (*id, bytes as f64 / seconds))
+        };
+        later.iter().map(rate).collect()
+    }
+
+    /// Which counter the kernel's loop watches where bandwidth is limited in MiB/s; elsewhere the widest that there is.
+    pub fn traffic_limited(&self) -> Option<Traffic> {
+        let monitoring = self.resctrl.capabilities.monitoring.as_ref()?;
+        let told = self.resctrl.files.read(&self.file("mba_MBps_event")).ok();
+        match told.as_deref().map(str::trim) {
+            Some("mbm_local_bytes") => Some(Traffic::Local),
+            Some("mbm_total_bytes") => Some(Traffic::Total),
+            _ if monitoring.total_bytes => Some(Traffic::Total),
+            _ => monitoring.local_bytes.then_some(Traffic::Local),
+        }
+    }
+
+    /// Makes a group in it that only counts: the same shares, its own occupancy and bytes. Tasks must be in this group before
+    /// they can be added to that one. Its removal is noted first, with this group as the home of its tasks.
+    pub fn monitor(&self, name: &str, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
+        self.resctrl.make(&self.file(&format!("mon_groups/{name}")), Some(self.folder()), undo)
+    }
+
+    /// Removes it. Its tasks go to the default group, those of a monitoring group to its parent.
+    pub fn remove(self) -> Result<(), ControlError> {
+        let removed = self.resctrl.files.remove_group(&self.path);
+        removed.map_err(|error| self.resctrl.refused("remove", &self.path, error))
+    }
+
+    fn counter(&self, event: &'static str) -> Result<ByDomain, NotRead> {
+        let folder = self.file("mon_data");
+        let names = self.resctrl.files.folders(&folder);
+        let names = names.map_err(|error| NotRead::Io { file: folder.clone(), error })?;
+        // `mon_L3_00`; within it `mon_sub_L3_..` may give parts of the same sum.
+        let domains = names.iter().filter_map(|name| Some((name, name.strip_prefix("mon_L3_")?.parse::<u32>().ok()?)));
+        let read = |(name, id): (&String, u32)| {
+            let file = format!("{folder}/{name}/{event}");
+            let read = || self.resctrl.files.read(&file);
+            // After a counter was given to other groups its first reading is void and the next one may be right.
+            let first = read();
+            let text = if first.as_ref().is_ok_and(|text| text.trim() == "Unavailable") { read() } else { first };
+            match text {
+                Ok(text) => match text.trim().parse() {
+                    Ok(value) => Ok((id, value)),
+                    Err(_) => Err(NotRead::Word { file, word: text.trim().to_owned() }),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(NotRead::None { event, folder: format!("{folder}/{name}") })
+                }
+                Err(error) => Err(NotRead::Io { file, error }),
+            }
+        };
+        let values: ByDomain = domains.map(read).collect::<Result<_, _>>()?;
+        if values.is_empty() { Err(NotRead::None { event, folder }) } else { Ok(values) }
+    }
+
+    fn parsed(&self, name: &str) -> Result<Schemata, ControlError> {
+        let file = self.file(name);
+        let text = self.resctrl.files.read(&file).map_err(|error| self.resctrl.refused("read", &file, error))?;
+        Ok(Schemata::parse(&text))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), ControlError> {
+        let file = self.file(name);
+        let doing = || format!("write \"{}\" to", text.trim_end().replace('\n', "; "));
+        self.resctrl.files.write(&file, text).map_err(|error| self.resctrl.refused(doing(), &file, error))
+    }
+
+    fn unsupported(&self, what: &str) -> ControlError {
+        let error = io::Error::from(io::ErrorKind::Unsupported);
+        let doing = format!("set the {what} of");
+        ControlError::Refused { doing, path: self.folder(), error, told: Some(format!("resctrl has no {what} here")) }
+    }
+
+    fn file(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
+    }
+}
+
+/// The lines that give a cache this mask in all domains, for code and data alike.
+fn mask_lines(cache: &CacheControl, mask: CacheMask) -> String {
+    cache.resources.iter().map(|name| schemata::line(name, &cache.domains, mask.hex())).collect()
+}

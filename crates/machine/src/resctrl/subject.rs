@@ -1,0 +1,131 @@
+//! Whole processes in one group: made when first needed, found again by its name, and shared by all controls of resctrl.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::group::Group;
+use super::{Absent, PREFIX, Resctrl, is_our_name};
+use crate::control::{ControlError, Place, Subject, Undo};
+use crate::host::Host;
+
+/// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
+/// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
+pub fn group_name(subject: &Subject) -> String {
+    format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
+}
+
+/// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
+/// runs with others in between; then [`move_threads`]. The threads go back to the group they came from; a place in one of its
+/// monitoring groups is not restored.
+pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<Group, ControlError> {
+    let name = group_name(place.subject);
+    let threads = threads(place.host, place.subject);
+    if threads.is_empty() {
+        return Err(ended(place.subject).error(control));
+    }
+    if let Some(group) = resctrl.find(&name) {
+        // Another control has made it and noted where the threads came from. Noted again, for this control needs it too, it
+        // is the first note that counts.
+        place.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
+        return Ok(group);
+    }
+    let home = home(resctrl, &threads).map_err(|absent| absent.error(control))?;
+    resctrl.make(&name, home, place.undo)
+}
+
+/// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made
+/// by one that was moved already belongs to the group, one that is made by another does not.
+pub fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
+    /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
+    const LOOKS_MAX: usize = 32;
+    for _ in 0..LOOKS_MAX {
+        let outside = outside(group, host, subject)?;
+        if outside.is_empty() {
+            return Ok(());
+        }
+        for thread in outside {
+            group.add_task_if_alive(thread)?;
+        }
+    }
+    let error = std::io::Error::other(format!("after {LOOKS_MAX} looks there are still threads outside of it"));
+    Err(ControlError::Refused { doing: "move all threads to".to_owned(), path: group.folder(), error, told: None })
+}
+
+/// The threads of the subject that are not in the group.
+fn outside(group: &Group, host: &Host, subject: &Subject) -> Result<BTreeSet<i32>, ControlError> {
+    // Threads first: one that is made in between by a member is a member, and must not look like a stranger.
+    let threads = threads(host, subject);
+    Ok(threads.difference(&group.tasks()?).copied().collect())
+}
+
+/// Why the subject is not all in its group; `None` if it is.
+pub fn why_outside(group: &Group, host: &Host, subject: &Subject) -> Option<String> {
+    let all = threads(host, subject);
+    if all.is_empty() {
+        return Some(ended(subject).reason);
+    }
+    match outside(group, host, subject) {
+        Ok(outside) => outside.first().map(|first| {
+            let left: Vec<&i32> = outside.iter().collect();
+            format!("{} of {} threads are not in {}, thread {first} for one", left.len(), all.len(), group.folder())
+        }),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn ended(subject: &Subject) -> Absent {
+    let processes: Vec<String> = subject.processes.iter().map(i32::to_string).collect();
+    Absent::because(format!("no process of {} is running", processes.join(", ")), None)
+}
+
+/// The folder of the group that the threads are in, to which they go back; `None` for the default group.
+fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Absent> {
+    let mut homes = Vec::new();
+    for name in resctrl.group_names() {
+        let Some(group) = resctrl.find(&name) else { continue };
+        let here = group.tasks().map(|tasks| tasks.intersection(threads).count()).unwrap_or(0);
+        if here > 0 {
+            homes.push((group.folder(), here));
+        }
+    }
+    match homes.as_slice() {
+        [] => Ok(None),
+        [(folder, _), ..] if is_our_name(folder) => {
+            let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
+            Err(Absent::because(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
+        }
+        [(folder, here)] if *here == threads.len() => Ok(Some(folder.clone())),
+        homes => {
+            let folders: Vec<&str> = homes.iter().map(|(folder, _)| folder.as_str()).collect();
+            let reason = format!(
+                "its threads are in several groups ({} and others), which could not be put back",
+                folders.join(", ")
+            );
+            Err(Absent::because(reason, Some("write all threads to the tasks file of one group first")))
+        }
+    }
+}
+
+/// Every thread of the processes and of their descendants; those that ended are left out.
+pub fn threads(host: &Host, subject: &Subject) -> BTreeSet<i32> {
+    let numbers = |folder: String| host.names(folder).into_iter().filter_map(|name| name.parse::<i32>().ok());
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for process in numbers("/proc".to_owned()) {
+        if let Some(parent) = parent(host, process) {
+            children.entry(parent).or_default().push(process);
+        }
+    }
+    let (mut found, mut open) = (BTreeSet::new(), subject.processes.clone());
+    while let Some(process) = open.pop() {
+        if found.insert(process) {
+            open.extend(children.get(&process).into_iter().flatten());
+        }
+    }
+    found.into_iter().flat_map(|process| numbers(format!("/proc/{process}/task"))).collect()
+}
+
+/// The process that made this one. The name in `stat` is in parentheses and may hold anything, so the fields are counted from
+/// the last one.
+fn parent(host: &Host, process: i32) -> Option<i32> {
+    let stat = host.text(format!("/proc/{process}/stat"))?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,153 @@
+//! Top-down: which share of what a core could do was work, and to what the rest was lost.
+//!
+//! A core can begin a fixed number of operations in each cycle; each such chance is a *slot*. A slot held work that was kept
+//! (retiring), work that was thrown away (bad speculation), or nothing, because no instructions were at hand (frontend) or
+//! because what was at hand could not be taken on (backend). On AMD Zen 4 and 5 there is a fifth: the other hardware thread
+//! had the cycle (SMT contention); it is no part of the backend and is never added to it. The backend's share is split into
+//! waiting for memory and waiting for execution (core) where the family's events tell.
+//!
+//! Each [`Family`] is one file with a table: its events by the maker's names and numbers, in groups that are counted
+//! together, and a formula over these names ([`method`]). What is computed is the maker's; what is checked afterwards is the
+//! same for all (`TopDown::settle`): a share below zero is counting noise and becomes zero, which is noted if it was more
+//! than half a per cent; the parts must add up to one within [`SUM_ERROR_MAX`], or there is no breakdown. They are then
+//! divided by their sum.
+//!
+//! Methods differ between makers: compare shares of one machine with each other, and shares of two families with care. A
+//! method that counts cycles in place of slots has [`TopDown::approximate`] set and should be shown with a badge.
+
+mod family;
+mod ice_lake;
+pub mod method;
+mod neoverse;
+mod sapphire_rapids;
+mod skylake;
+mod zen2_3;
+mod zen4;
+mod zen5;
+
+use serde::{Deserialize, Serialize};
+
+pub use family::Family;
+use method::{Counts, Method, Shares};
+
+/// What shares are shares of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Chances to begin an operation.
+    Slots,
+    /// Cycles: an approximation.
+    Cycles,
+}
+
+/// Where the slots, or cycles, of some threads went. Shares are 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopDown {
+    /// Whose events and formulas.
+    pub family: Family,
+    /// Which of the family's ways: `PERF_METRICS`, `dispatch slots`.
+    pub method: String,
+    /// What the shares are shares of.
+    pub unit: Unit,
+    /// Whether this only approximates what top-down means.
+    pub approximate: bool,
+    /// Work that was kept.
+    pub retiring: Option<f64>,
+    /// Work that was thrown away.
+    pub bad_speculation: Option<f64>,
+    /// Lost because no instructions were at hand.
+    pub frontend: Option<f64>,
+    /// Lost because what was at hand could not be taken on.
+    pub backend: Option<f64>,
+    /// Lost to the other hardware thread of the core; `None` where the family has no such event.
+    pub smt_contention: Option<f64>,
+    /// The part of `backend` that waited for memory.
+    pub memory: Option<f64>,
+    /// The rest of `backend`.
+    pub core: Option<f64>,
+    /// Share of the threads' time on cores in which the events were counted.
+    pub coverage: f64,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// How far the parts of a whole may be from one. The makers' formulas count each slot once, so that they add up to one but
+/// for the moments at which counters start and stop; more than this is a counter that does not count what it should.
+pub const SUM_ERROR_MAX: f64 = 0.1;
+
+/// A share this much below zero, or a sum this far from one, is told.
+const WORTH_A_NOTE: f64 = 0.005;
+
+impl TopDown {
+    /// Evaluates a method of a family on counts that were taken together. If there is no answer, why not.
+    pub fn evaluate(family: Family, method: &Method, counts: &Counts<'_>, coverage: f64) -> Result<TopDown, String> {
+        TopDown::settle(family, method, (method.evaluate)(counts), coverage)
+    }
+
+    fn settle(family: Family, method: &Method, shares: Shares, coverage: f64) -> Result<TopDown, String> {
+        let mut notes: Vec<String> = method.notes.iter().map(|note| (*note).to_owned()).collect();
+        notes.extend(shares.notes);
+        let mut parts = [
+            ("retiring", shares.retiring),
+            ("bad speculation", shares.bad_speculation),
+            ("frontend", shares.frontend),
+            ("backend", shares.backend),
+            ("SMT contention", shares.smt_contention),
+        ];
+        if parts.iter().any(|(_, share)| share.is_some_and(|share| !share.is_finite())) {
+            return Err("nothing was counted of which there could be shares".to_owned());
+        }
+        for (name, share) in &mut parts {
+            if share.is_some_and(|share| share < -WORTH_A_NOTE) {
+                let told = share.unwrap_or_default() * 100.0;
+                notes.push(format!("{name} came out as {told:.1} %, which counts as 0"));
+            }
+            *share = share.map(|share| share.max(0.0));
+        }
+        let sum: f64 = parts.iter().filter_map(|(_, share)| *share).sum();
+        // Where only some parts are told they need not add up to anything, but they cannot be more than the whole.
+        let whole = shares.retiring.is_some();
+        if sum > 1.0 + SUM_ERROR_MAX || (whole && sum < 1.0 - SUM_ERROR_MAX) {
+            return Err(format!("the parts add up to {:.0} % and not to 100 %: they are not used", sum * 100.0));
+        }
+        let divisor = if whole { sum } else { sum.max(1.0) };
+        if (divisor - 1.0).abs() > WORTH_A_NOTE {
+            notes.push(format!("the parts added up to {:.1} % and were divided by it", sum * 100.0));
+        }
+        let [retiring, bad_speculation, frontend, backend, smt_contention] =
+            parts.map(|(_, share)| share.map(|share| share / divisor));
+        let mut top_down = TopDown {
+            family,
+            method: method.name.to_owned(),
+            unit: method.unit,
+            approximate: method.approximate,
+            retiring,
+            bad_speculation,
+            frontend,
+            backend,
+            smt_contention,
+            memory: None,
+            core: None,
+            coverage,
+            notes,
+        };
+        if let (Some(memory), Some(raw_backend @ f64::MIN_POSITIVE..)) = (shares.memory, shares.backend) {
+            top_down.split_backend(memory / raw_backend);
+        }
+        Ok(top_down)
+    }
+
+    /// Splits the backend's share: `memory_part` of it, 0 to 1, is memory's. What is not a number splits nothing.
+    pub fn split_backend(&mut self, memory_part: f64) {
+        let Some(backend) = self.backend.filter(|_| memory_part.is_finite()) else { return };
+        let kept = memory_part.clamp(0.0, 1.0);
+        if (memory_part - kept).abs() > WORTH_A_NOTE {
+            self.notes.push(format!("memory came out as {:.1} % of the backend's share: cut", memory_part * 100.0));
+        }
+        self.memory = Some(backend * kept);
+        self.core = Some(backend * (1.0 - kept));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! AMD Zen 5: as Zen 4, with eight dispatch slots a cycle.
+//!
+//! Events and formulas: kernel `tools/perf/pmu-events/arch/x86/amdzen5/` (`pipeline.json`, `decode.json`,
+//! `load-store.json`); likwid's `groups/zen5/TMA.txt` agrees.
+
+use super::Unit;
+use super::method::{FamilyTable, Lead, MemoryReads, Method};
+use super::zen4::{
+    ANY_FILLS_FROM_MEMORY, ANY_FILLS_LACK, DATA_MISSES_IN_L2, FIVE, FIVE_NOTES, LOADS_DISPATCHED, MEMORY, SERVED, SIX,
+    by_five, by_six,
+};
+
+const SLOTS_PER_CYCLE: f64 = 8.0;
+
+/// Both levels' events of Zen 5.
+pub(super) static TABLE: FamilyTable = FamilyTable {
+    methods: &[
+        Method {
+            name: "dispatch slots",
+            unit: Unit::Slots,
+            approximate: false,
+            lead: Lead::Cycles,
+            events: SIX,
+            notes: &[],
+            evaluate: |counts| by_six(counts, SLOTS_PER_CYCLE),
+        },
+        Method {
+            name: "dispatch slots, bad speculation as the rest",
+            unit: Unit::Slots,
+            approximate: false,
+            lead: Lead::Cycles,
+            events: FIVE,
+            notes: FIVE_NOTES,
+            evaluate: |counts| by_five(counts, SLOTS_PER_CYCLE),
+        },
+    ],
+    memory: Some(MEMORY),
+    served: Some(SERVED),
+    memory_reads: MemoryReads::Events(ANY_FILLS_FROM_MEMORY, ANY_FILLS_LACK),
+    l1d_loads: Some(LOADS_DISPATCHED),
+    l2_misses: Some(DATA_MISSES_IN_L2),
+};

@@ -1,0 +1,67 @@
+//! Options that decide where queries read and how much they keep, from their names to their effect.
+
+use std::path::Path;
+
+use plimsoll_workload::tpch::load::batches;
+use plimsoll_workload::tpch::tables::{LINEITEM, SCHEMA};
+
+use super::*;
+use crate::open::Target;
+
+/// One table at a hundredth of the smallest scale; the others are empty.
+fn loaded<'a>(options: impl IntoIterator<Item = &'a str>) -> Embedded {
+    let database = Target::parse("embedded:", options).unwrap().open().unwrap();
+    database.create(&SCHEMA).unwrap();
+    for batch in batches(LINEITEM, 0.01, 1, 1) {
+        database.load(&SCHEMA, LINEITEM, batch).unwrap();
+    }
+    database.finish_load(&SCHEMA).unwrap();
+    database
+}
+
+fn answer(database: &Embedded, sql: &str) -> Result<String, DatabaseError> {
+    let answer = database.session(&SCHEMA).unwrap().query(sql)?;
+    Ok(arrow::util::pretty::pretty_format_batches(&answer.batches).unwrap().to_string())
+}
+
+const SUMS: &str = "select l_returnflag, sum(l_quantity), count(*) from lineitem group by 1 order by 1";
+
+#[test]
+fn columns_in_files_give_the_same_answers_and_are_read_from_the_disk() {
+    let (memory, file) = (loaded([]), loaded(["columns=file", "dop=2"]));
+    assert_eq!(answer(&memory, SUMS), answer(&file, SUMS));
+    assert_eq!(memory.query_usage().column_bytes_read, 0);
+    // One byte for the flag and sixteen for the quantity of each of about 60 000 rows.
+    assert!((1_000_000..1_100_000).contains(&file.query_usage().column_bytes_read), "{:?}", file.query_usage());
+}
+
+#[test]
+fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
+    let database = loaded(["dop=2"]);
+    let sort = "select sum(place * l_orderkey) from (
+                    select l_orderkey, row_number() over (order by l_comment, l_orderkey, l_linenumber) as place from lineitem)";
+    let free = answer(&database, sort).unwrap();
+    assert_eq!(database.set_option("memory_grant_mib", "4"), Ok(OptionChange::Applied));
+    assert_eq!(answer(&database, sort).unwrap(), free);
+    assert!(database.query_usage().spilled_bytes > 0, "{:?}", database.query_usage());
+    let error = answer(&database, "select count(*) from lineitem a, lineitem b where a.l_comment = b.l_comment");
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("memory grant of 4 MiB"), "{error}");
+    assert_eq!(database.set_option("memory_grant_mib", "unlimited"), Ok(OptionChange::Applied));
+    assert_eq!(answer(&database, sort).unwrap(), free);
+    assert_eq!(database.query_usage().spill_files, 0);
+    assert_eq!(database.set_option("columns", "file"), Ok(OptionChange::NeedsReopening));
+}
+
+#[test]
+fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
+    if !Path::new("/dev/shm").is_dir() {
+        eprintln!("left out: there is no /dev/shm to refuse");
+        return;
+    }
+    for options in [["columns=file", "column_folder=/dev/shm"], ["memory_grant_mib=4", "spill_folder=/dev/shm"]] {
+        let error = Target::parse("embedded:", options).unwrap().open().unwrap_err().to_string();
+        assert!(error.contains("/dev/shm is on a tmpfs, which is memory"), "{error}");
+    }
+    assert!(Target::parse("embedded:", ["column_folder=/dev/shm"]).unwrap().open().is_ok(), "nothing is put there");
+}
