@@ -290,3 +290,6 @@ pub static CONTROLS: &[&dyn Control] = &[
     &huge_pages::HugePages,
     &prefetchers::Prefetchers,
 ];
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What the host is, and what it can measure.
+//! What the host is, what it can measure, and what it can limit.
 //!
 //! The only crate that reads `/proc`, `/sys` and hardware counters. It knows no database.
 //!
@@ -8,7 +8,8 @@
 //! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free. [`host`] and [`cgroup`] are where the others
-//! read from: a [`host::Host`] may be the real one or a folder that looks like one.
+//! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
+//! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
 pub mod availability;
 pub mod cache_miss;

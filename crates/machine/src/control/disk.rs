@@ -8,7 +8,6 @@
 mod device;
 mod verify;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::group::{self, DISK, Group};
@@ -206,6 +205,6 @@ impl Disk {
 
 /// The disk that holds the subject's data.
 fn device(host: &Host, subject: &Subject) -> Result<Device, String> {
-    let folder = subject.data_folder.clone().unwrap_or_else(|| PathBuf::from(std::env::temp_dir()));
+    let folder = subject.data_folder.clone().unwrap_or_else(std::env::temp_dir);
     Device::of(host, &folder)
 }

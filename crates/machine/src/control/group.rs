@@ -123,20 +123,18 @@ pub(super) fn probe(host: &Host, controller: Controller) -> Availability {
 fn base(host: &Host, groups: &[PathBuf], unified: bool, controller: Controller) -> Result<PathBuf, Refusal> {
     let own = groups.first().ok_or_else(|| Refusal { reason: "there is no group above".to_owned(), remedy: None })?;
     let base = if unified { offering(host, groups, controller)? } else { own };
-    if host.writable(base) {
-        return Ok(base.clone());
-    }
-    let reason = format!("the control group {} is not ours to write", base.display());
     let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
     let mount = mounts.iter().filter(|mount| base.starts_with(&mount.mount_point));
     let mount = mount.max_by_key(|mount| mount.mount_point.as_os_str().len());
-    match mount {
-        Some(mount) if mount.mount_options.contains_key("ro") => Err(Refusal {
-            reason: format!("control groups are mounted read-only at {}", mount.mount_point.display()),
-            remedy: Some(WRITABLE),
-        }),
-        _ => Err(Refusal { reason, remedy: Some(DELEGATE) }),
+    if let Some(mount) = mount.filter(|mount| mount.mount_options.contains_key("ro")) {
+        let reason = format!("control groups are mounted read-only at {}", mount.mount_point.display());
+        return Err(Refusal { reason, remedy: Some(WRITABLE) });
     }
+    if !host.writable(base) {
+        let reason = format!("the control group {} is not ours to write", base.display());
+        return Err(Refusal { reason, remedy: Some(DELEGATE) });
+    }
+    Ok(base.clone())
 }
 
 /// The group that offers the controller, and as many others as any; the nearest of them.
