@@ -62,9 +62,9 @@ pub struct LogReader<'a> {
 impl<'a> LogReader<'a> {
     /// Reads the log in a storage that nobody is writing to.
     pub fn new(storage: &'a dyn LogStorage) -> Result<Self, ReadError> {
-        let numbers = storage.segments().map_err(|source| ReadError::Storage { segment: 0, source })?;
+        let mut numbers = storage.segments().map_err(|source| ReadError::Storage { segment: 0, source })?;
         let first = (1..numbers.len()).rev().find(|&at| numbers[at] != numbers[at - 1] + 1).unwrap_or(0);
-        let next = numbers[first..].to_vec().into_iter();
+        let next = numbers.split_off(first).into_iter();
         Ok(LogReader { storage, next, segment: 0, bytes: Vec::new(), at: 0, lsn: None, end: None })
     }
 
