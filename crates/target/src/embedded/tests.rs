@@ -12,7 +12,7 @@ use crate::open::Target;
 fn loaded<'a>(options: impl IntoIterator<Item = &'a str>) -> Embedded {
     let database = Target::parse("embedded:", options).unwrap().open().unwrap();
     database.create(&SCHEMA).unwrap();
-    for batch in batches(LINEITEM, 0.01, 1, 1) {
+    for batch in batches(LINEITEM, 0.01, 1, 1).unwrap() {
         database.load(&SCHEMA, LINEITEM, batch).unwrap();
     }
     database.finish_load(&SCHEMA).unwrap();
