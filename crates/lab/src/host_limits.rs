@@ -1,13 +1,12 @@
 //! Limits in force on this machine: its controls through a [`Limiter`], hogs in processes of their own.
 
-mod hog_process;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
-use plimsoll_machine::hog::HogSpec;
+use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
@@ -15,7 +14,6 @@ use plimsoll_machine::{MachineFacts, facts};
 use plimsoll_workload::database::Footprint;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MachineLimits};
-use hog_process::HogProcess;
 
 /// Limits on the machine of this process.
 pub struct HostLimits {
@@ -25,7 +23,7 @@ pub struct HostLimits {
     hog_command: Vec<OsString>,
     limiter: Option<(Footprint, Limiter)>,
     /// What runs beside the workloads, by the limit that asks for it.
-    hogs: BTreeMap<&'static str, HogProcess>,
+    hogs: BTreeMap<&'static str, (HogSpec, HogProcess)>,
     window: Option<LimitWindow>,
     /// Size of the last-level cache, MiB; `None` if it is unknown.
     llc_mib: Option<f64>,
@@ -116,20 +114,40 @@ impl HostLimits {
 
     /// Starts the hogs that are wanted and ends the others. Limits must not be in force where one is started: it would be
     /// born within them.
-    fn set_hogs(&mut self, wanted: BTreeMap<&'static str, (HogSpec, Vec<usize>)>, folder: Option<&PathBuf>) -> Result<(), LimitsError> {
-        let is_wanted = |key: &&'static str, hog: &HogProcess| wanted.get(key).is_some_and(|(spec, _)| *spec == hog.spec());
-        if self.hogs.iter().all(|(key, hog)| is_wanted(key, hog)) && self.hogs.len() == wanted.len() {
+    fn set_hogs(
+        &mut self,
+        wanted: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
+        folder: Option<&Path>,
+    ) -> Result<(), LimitsError> {
+        let is_wanted = |key: &str, spec: HogSpec| wanted.get(key).is_some_and(|(wanted, _)| *wanted == spec);
+        if self.hogs.iter().all(|(key, (spec, _))| is_wanted(key, *spec)) && self.hogs.len() == wanted.len() {
             return Ok(());
         }
         self.lift()?;
-        self.hogs.retain(|key, hog| is_wanted(key, hog));
+        self.hogs.retain(|key, (spec, _)| is_wanted(key, *spec));
         for (key, (spec, cores)) in wanted {
             if !self.hogs.contains_key(key) {
-                let hog = HogProcess::start(&self.hog_command, spec, &cores, folder);
-                self.hogs.insert(key, hog.map_err(|why| LimitsError(format!("{key}={spec}: {why}")))?);
+                let hog = HogProcess::spawn(&mut self.hog_process(spec, &cores, folder)?);
+                let hog = hog.map_err(|why| LimitsError(format!("{key}={spec}: {why}")))?;
+                self.hogs.insert(key, (spec, hog));
             }
         }
         Ok(())
+    }
+
+    /// The command of a hog on these cores, or on any if there are none. Disk hogs use `folder`, or the one for temporary
+    /// files.
+    fn hog_process(&self, spec: HogSpec, cores: &[usize], folder: Option<&Path>) -> Result<Command, LimitsError> {
+        let no_program = || LimitsError(format!("no program is known that can be the hog {spec}"));
+        let (program, first) = self.hog_command.split_first().ok_or_else(no_program)?;
+        let mut command = Command::new(program);
+        command.args(first).arg(spec.to_string());
+        command.arg("--folder").arg(folder.map_or_else(std::env::temp_dir, Path::to_owned));
+        if !cores.is_empty() {
+            let list: Vec<String> = cores.iter().map(usize::to_string).collect();
+            command.arg("--cores").arg(list.join(","));
+        }
+        Ok(command)
     }
 
     /// What was seen of the share of the cache that a pirate left.
@@ -138,7 +156,7 @@ impl HostLimits {
         let unknown = |why: String| Verdict { achieved: None, why_not: Some(why) };
         let (total, report) = match (self.llc_mib, hog.report()) {
             (Some(total), Ok(report)) => (total, report),
-            (_, Err(why)) => return drop(verdicts.insert(LLC_MIB.to_owned(), unknown(why))),
+            (_, Err(error)) => return drop(verdicts.insert(LLC_MIB.to_owned(), unknown(error.to_string()))),
             (None, _) => return,
         };
         let Some(held) = report.achieved else {
@@ -161,7 +179,7 @@ impl HostLimits {
 impl MachineLimits for HostLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
         let Translated { controls, hogs } = self.translate(limits)?;
-        self.set_hogs(hogs, footprint.folder.as_ref())?;
+        self.set_hogs(hogs, footprint.folder.as_deref())?;
         if controls.is_empty() {
             return self.lift();
         }
@@ -183,7 +201,7 @@ impl MachineLimits for HostLimits {
 
     fn open_window(&mut self) {
         // What hogs did before belongs to no window.
-        for hog in self.hogs.values_mut() {
+        for (_, hog) in self.hogs.values_mut() {
             let _ = hog.report();
         }
         self.window = self.limiter.as_ref().map(|(_, limiter)| limiter.observe());
@@ -195,7 +213,7 @@ impl MachineLimits for HostLimits {
             verdicts = limiter.verify(&window);
         }
         let mut hogs = std::mem::take(&mut self.hogs);
-        for (key, hog) in &mut hogs {
+        for (key, (_, hog)) in &mut hogs {
             if *key == LLC_MIB {
                 self.cache_verdicts(hog, &mut verdicts);
                 continue;
@@ -205,7 +223,7 @@ impl MachineLimits for HostLimits {
                     achieved: report.achieved.map(Amount::Number),
                     why_not: (report.reached != Some(true)).then(|| format!("it {report}: {}", report.notes.join("; "))),
                 },
-                Err(why) => Verdict { achieved: None, why_not: Some(why) },
+                Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
             };
             verdicts.insert((*key).to_owned(), verdict);
         }
