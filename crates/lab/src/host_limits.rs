@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
-use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::hog::pirate::pirate_capacity;
+use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
 use plimsoll_machine::{MachineFacts, facts};
@@ -78,7 +78,8 @@ impl HostLimits {
     /// Gives the workloads so much of the last-level cache: by allocation of whole ways where there is any, else by a pirate
     /// that holds the rest from a core that the workloads then do not have.
     fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
-        let total = self.llc_mib.ok_or_else(|| LimitsError("the size of the last-level cache is unknown".to_owned()))?;
+        let total =
+            self.llc_mib.ok_or_else(|| LimitsError("the size of the last-level cache is unknown".to_owned()))?;
         let ways = plimsoll_machine::resctrl::llc_ways(&self.host);
         if let Some(ways) = ways.filter(|_| !translated.controls.contains_key("llc_ways")) {
             let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
@@ -184,14 +185,15 @@ impl MachineLimits for HostLimits {
             return self.lift();
         }
         if footprint.processes.is_empty() {
-            return Err(LimitsError("the database runs on another machine, which cannot be limited from here".to_owned()));
+            return Err(LimitsError(
+                "the database runs on another machine, which cannot be limited from here".to_owned(),
+            ));
         }
         if self.limiter.as_ref().is_some_and(|(limited, _)| limited != footprint) {
             self.lift()?;
         }
         if self.limiter.is_none() {
-            let subject =
-                Subject { processes: footprint.processes.clone(), data_folder: footprint.folder.clone() };
+            let subject = Subject { processes: footprint.processes.clone(), data_folder: footprint.folder.clone() };
             let begun = Limiter::begin(self.host.clone(), subject, &self.state);
             self.limiter = Some((footprint.clone(), begun.map_err(|error| LimitsError(error.to_string()))?));
         }
@@ -221,7 +223,8 @@ impl MachineLimits for HostLimits {
             let verdict = match hog.report() {
                 Ok(report) => Verdict {
                     achieved: report.achieved.map(Amount::Number),
-                    why_not: (report.reached != Some(true)).then(|| format!("it {report}: {}", report.notes.join("; "))),
+                    why_not: (report.reached != Some(true))
+                        .then(|| format!("it {report}: {}", report.notes.join("; "))),
                 },
                 Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
             };

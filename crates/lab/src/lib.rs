@@ -1,7 +1,8 @@
 //! Experiments: run settings, keep what was measured, say what it means.
 //!
 //! In reading order: [`experiment`] is an experiment as typed and [`plan`] as resolved, [`claim`] what must come out of it;
-//! [`targets`] is what it needs of databases, [`capacity`] whether the data fits; [`runner`] runs it with [`sensors`] attached to the driver's
+//! [`targets`] is what it needs of databases, [`limits`] of the machine, which
+//! [`host_limits`] puts in force, [`capacity`] whether the data fits; [`runner`] runs it with [`sensors`] attached to the driver's
 //! window and [`time_share`] saying where response time went; [`record`] is what a run leaves, [`journal`] and
 //! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
 //! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
@@ -16,6 +17,7 @@ pub mod document;
 pub mod experiment;
 pub mod fingerprint;
 pub mod histograms;
+pub mod host_limits;
 pub mod journal;
 mod latency;
 pub mod limits;

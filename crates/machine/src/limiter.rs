@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde::Serialize;
+
 use crate::control::{
     Amount, CONTROLS, Control, ControlError, Limits, Observation, Place, Subject, Undo, UndoNotes, Verdict,
 };
@@ -73,7 +75,7 @@ pub enum LimiterError {
 }
 
 /// What was put back.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// What was undone, in the order in which it was.
     pub undone: Vec<String>,

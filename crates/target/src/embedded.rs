@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
-use plimsoll_engine::columns::folder::DEFAULT_FOLDER;
+use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
@@ -56,6 +56,9 @@ pub enum OpenError {
     /// Its query side.
     #[error(transparent)]
     Queries(#[from] QueryError),
+    /// The folder of its columns.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// Its log.
     #[error(transparent)]
     Log(#[from] LogError),
