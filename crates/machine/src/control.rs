@@ -287,8 +287,6 @@ pub static CONTROLS: &[&dyn Control] = &[
     &disk::WRITE_MB_S,
     &disk::READ_IOPS,
     &disk::WRITE_IOPS,
-    &llc_ways::LlcWays,
-    &memory_bandwidth::MemoryBandwidth,
     &huge_pages::HugePages,
     &prefetchers::Prefetchers,
 ];
