@@ -45,6 +45,16 @@ fn file(machine: &Machine, mount: &str, name: &str) -> String {
 }
 
 #[test]
+fn every_control_is_there_once() {
+    let keys: std::collections::BTreeSet<&str> = CONTROLS.iter().map(|control| control.key()).collect();
+    assert_eq!(keys.len(), CONTROLS.len());
+    for control in CONTROLS {
+        let nonsense = Amount::Text("nonsense".to_owned());
+        assert!(control.check(&Machine::new(Groups::V1).host(), &nonsense).is_err(), "{}", control.key());
+    }
+}
+
+#[test]
 fn the_first_cores_are_one_of_each_physical_core() {
     let machine = Machine::new(Groups::V1);
     let check = |amount: Amount, expect: &str| {
