@@ -10,6 +10,7 @@ use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
+use plimsoll_machine::resctrl::{CacheControl, Resctrl};
 use plimsoll_machine::{MachineFacts, facts};
 use plimsoll_workload::database::Footprint;
 
@@ -80,8 +81,7 @@ impl HostLimits {
     fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
         let total =
             self.llc_mib.ok_or_else(|| LimitsError("the size of the last-level cache is unknown".to_owned()))?;
-        let ways = plimsoll_machine::resctrl::llc_ways(&self.host);
-        if let Some(ways) = ways.filter(|_| !translated.controls.contains_key("llc_ways")) {
+        if let Some(ways) = llc_ways(&self.host).filter(|_| !translated.controls.contains_key("llc_ways")) {
             let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
             translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
             return Ok(());
@@ -175,6 +175,12 @@ impl HostLimits {
             verdict.why_not = Some(format!("the hog beside it {report}: {}", report.notes.join("; ")));
         }
     }
+}
+
+/// The ways of the last-level cache, where they can be given out.
+fn llc_ways(host: &Host) -> Option<u32> {
+    let resctrl = Resctrl::open(host).ok()?;
+    resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)
 }
 
 impl MachineLimits for HostLimits {

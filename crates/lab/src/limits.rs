@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Verdict};
+use plimsoll_machine::hog::HogSpec;
 use plimsoll_machine::host::Host;
 use plimsoll_workload::database::Footprint;
 use serde_json::Value;
@@ -79,7 +80,7 @@ pub fn check(host: &Host, name: &str, amount: &Amount) -> Result<(), String> {
     match (name, amount) {
         (LLC_MIB, Amount::Number(mib)) if *mib > 0.0 => Ok(()),
         (LLC_MIB, _) => Err(format!("`{LLC_MIB}` is a number of MiB above 0; this is {amount}")),
-        (HOG, Amount::Text(_)) => Ok(()),
+        (HOG, Amount::Text(text)) => text.parse::<HogSpec>().map(drop).map_err(|error| error.to_string()),
         (HOG, Amount::Number(_)) => Err(format!("`{HOG}` is a text as \"cpu:1\" or \"none\"; this is {amount}")),
         _ => {
             let control = CONTROLS.iter().find(|control| control.key() == name);

@@ -169,5 +169,10 @@ pub fn cores_usable() -> usize {
     processor::usable(processor::affinity(), Cgroups::read(&host).cpu_quota(), Topology::read(&host).online)
 }
 
+/// The logical cores in the affinity mask of this process, in order.
+pub fn usable_cores() -> Vec<usize> {
+    processor::usable_cores(&Host::real())
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use procfs::CpuInfo;
 
+use rustix::thread::CpuSet;
+
 use crate::host::Host;
 
 /// What a processor calls itself.
@@ -93,6 +95,12 @@ pub(crate) fn online_cores(host: &Host) -> Vec<usize> {
 pub(super) fn affinity() -> Option<usize> {
     let cores = rustix::thread::sched_getaffinity(None).ok()?.count() as usize;
     (cores > 0).then_some(cores)
+}
+
+/// The logical cores in the affinity mask of this process, in order; those that are online if it cannot be read.
+pub(super) fn usable_cores(host: &Host) -> Vec<usize> {
+    let Ok(mask) = rustix::thread::sched_getaffinity(None) else { return online_cores(host) };
+    (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect()
 }
 
 /// Cores that may be used at a time, at least 1. A quota counts by its whole cores, as the standard library does when it
