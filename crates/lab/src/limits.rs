@@ -93,3 +93,6 @@ pub fn check(host: &Host, name: &str, amount: &Amount) -> Result<(), String> {
 pub fn is_allocation(name: &str) -> bool {
     !matches!(name, HOG | "nice")
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,6 +77,11 @@ impl Running {
         Running { child, lines, said: String::new() }
     }
 
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it says `moment`.
     pub fn until(&mut self, moment: &str) {
         loop {
