@@ -8,7 +8,7 @@ use std::process::Command;
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
 use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::hog::{HogProcess, HogSpec};
-use plimsoll_machine::host::Host;
+use plimsoll_machine::host::{Host, parse_core_list};
 use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
 use plimsoll_machine::resctrl::{CacheControl, Resctrl};
 use plimsoll_machine::{MachineFacts, facts};
@@ -28,6 +28,8 @@ pub struct HostLimits {
     window: Option<LimitWindow>,
     /// Size of the last-level cache, MiB; `None` if it is unknown.
     llc_mib: Option<f64>,
+    /// What of it workloads were given by cache allocation, MiB; `None` where none was asked for or a hog holds the rest.
+    allocated_mib: Option<f64>,
     /// The cores that could be used before anything was limited.
     cores: Vec<usize>,
 }
@@ -36,6 +38,8 @@ pub struct HostLimits {
 struct Translated {
     controls: Limits,
     hogs: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
+    /// MiB of the last-level cache that are allocated.
+    allocated_mib: Option<f64>,
 }
 
 impl HostLimits {
@@ -52,13 +56,14 @@ impl HostLimits {
             hogs: BTreeMap::new(),
             window: None,
             llc_mib: llc.map(|cache| cache.size_bytes as f64 / f64::from(1 << 20)),
+            allocated_mib: None,
             cores: facts::usable_cores(),
         }
     }
 
     /// Says how each limit is had here, or why it cannot be. Changes nothing.
     fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
-        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new() };
+        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated_mib: None };
         if let Some(Amount::Text(text)) = translated.controls.remove(HOG) {
             let spec: HogSpec = text.parse().map_err(|error| LimitsError(format!("{error}")))?;
             if spec != HogSpec::NONE {
@@ -87,6 +92,7 @@ impl HostLimits {
         if let Some(ways) = llc_ways(&self.host).filter(|_| !translated.controls.contains_key("llc_ways")) {
             let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
             translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
+            translated.allocated_mib = Some(wanted / f64::from(ways) * total);
             return Ok(());
         }
         let Some((pirates_core, others @ [_, ..])) = self.cores.split_last() else {
@@ -96,6 +102,17 @@ impl HostLimits {
                     .to_owned(),
             ));
         };
+        let shares_core = match translated.controls.get("cores") {
+            Some(Amount::Number(count)) => *count >= self.cores.len() as f64,
+            Some(Amount::Text(list)) => parse_core_list(list).is_none_or(|cores| cores.contains(pirates_core)),
+            None => false,
+        };
+        if shares_core {
+            return Err(LimitsError(format!(
+                "llc_mib cannot be limited here beside cores that include core {pirates_core}: there is no cache allocation (resctrl), and \
+                 the hog that holds the rest of the cache needs that core for itself; give the workloads fewer cores"
+            )));
+        }
         // At every amount alike, so that settings differ in the cache alone.
         let list: Vec<String> = others.iter().map(usize::to_string).collect();
         translated.controls.entry("cores".to_owned()).or_insert(Amount::Text(list.join(",")));
@@ -187,7 +204,8 @@ fn llc_ways(host: &Host) -> Option<u32> {
 
 impl MachineLimits for HostLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
-        let Translated { controls, hogs } = self.translate(limits)?;
+        let Translated { controls, hogs, allocated_mib } = self.translate(limits)?;
+        self.allocated_mib = allocated_mib;
         self.set_hogs(hogs, footprint.folder.as_deref())?;
         if controls.is_empty() {
             return self.lift();
@@ -221,6 +239,10 @@ impl MachineLimits for HostLimits {
         let mut verdicts = BTreeMap::new();
         if let (Some((_, limiter)), Some(window)) = (&self.limiter, self.window.take()) {
             verdicts = limiter.verify(&window);
+        }
+        if let (Some(mib), Some(ways)) = (self.allocated_mib, verdicts.get("llc_ways")) {
+            let verdict = Verdict { achieved: Some(Amount::Number(mib)), why_not: ways.why_not.clone() };
+            verdicts.insert(LLC_MIB.to_owned(), verdict);
         }
         let mut hogs = std::mem::take(&mut self.hogs);
         for (key, (_, hog)) in &mut hogs {

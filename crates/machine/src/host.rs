@@ -144,7 +144,7 @@ fn register_file(core: usize) -> String {
 }
 
 /// Reads `0-3,8`. `None` if any part is not a number or a range, or a range runs backwards.
-pub(crate) fn parse_core_list(text: &str) -> Option<Vec<usize>> {
+pub fn parse_core_list(text: &str) -> Option<Vec<usize>> {
     /// More cores than Linux can be built for; a longer range is nonsense, and not to be written out.
     const CORES_MAX: usize = 1 << 16;
     let mut cores = Vec::new();
