@@ -1,12 +1,12 @@
 //! How fast the memory of the machine is, as `plimsoll machine --probe` measured it before.
 
 use maud::{Markup, html};
-use plimsoll_machine::memory_speed::bandwidth::Bandwidth;
+use plimsoll_machine::memory_speed::bandwidth::{Bandwidth, Pattern};
 use plimsoll_machine::memory_speed::{self, KeptSpeed, MemorySpeed};
 
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Series, Unit, figure, numbers, short};
 use super::header::time;
-use super::layout::{figure_cell, interval_cell, number, section, table, text};
+use super::layout::{figure_cell, number, range, section, table, text};
 use super::page::Page;
 use crate::results::Interval;
 use crate::units::{bytes, duration_us, percent, significant};
@@ -71,13 +71,12 @@ const US_PER_NS: f64 = 1e-3;
 
 fn latency_curve(page: &Page, speed: &MemorySpeed) -> Markup {
     let points = speed.curve.iter().map(|point| (point.bytes as f64, &point.latency)).collect::<Vec<_>>();
-    let columns = [number("Working set"), number("Time of a load"), number("Rounds")];
+    let columns = [number("Working set"), number("Time of a load")];
     let rows = html! {
         @for point in &speed.curve {
             tr {
                 (figure_cell(Some(bytes(point.bytes as u64))))
-                (interval_cell(Some(rounds(&point.latency, US_PER_NS)), duration_us))
-                (figure_cell(Some(point.latency.rounds.to_string())))
+                (rounds_cell(&point.latency, US_PER_NS, duration_us))
             }
         }
     };
@@ -89,13 +88,12 @@ fn loaded_curve(page: &Page, speed: &MemorySpeed) -> Markup {
     let three_digits = |value: f64| format!("{value:.2e}").parse().unwrap_or(value);
     let points =
         speed.loaded.iter().map(|point| (three_digits(point.traffic_gb_s), &point.latency)).collect::<Vec<_>>();
-    let columns = [number("Traffic"), number("Time of a load"), number("Rounds")];
+    let columns = [number("Traffic"), number("Time of a load")];
     let rows = html! {
         @for point in &speed.loaded {
             tr {
                 (figure_cell(Some(gigabytes(point.traffic_gb_s))))
-                (interval_cell(Some(rounds(&point.latency, US_PER_NS)), duration_us))
-                (figure_cell(Some(point.latency.rounds.to_string())))
+                (rounds_cell(&point.latency, US_PER_NS, duration_us))
             }
         }
     };
@@ -130,7 +128,7 @@ fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory
 
 fn drawn(page: &Page, title: &str, chart: Option<Chart>, table: Markup) -> Markup {
     match chart {
-        Some(chart) => figure(&page.run(), title, "", &chart, numbers(&format!("The numbers of {title}"), table)),
+        Some(chart) => figure(&page.run(), title, "", &chart, numbers("The numbers", table)),
         None => html! {},
     }
 }
@@ -139,42 +137,61 @@ fn levels(speed: &MemorySpeed) -> Markup {
     if speed.levels.is_empty() {
         return html! {};
     }
-    let columns = [text("A load that is answered by"), number("Working set"), number("Takes"), number("Rounds")];
+    let columns = [text("Answered by"), number("A load takes"), number("Working set")];
     table(
         "Latency of each level",
         &columns,
         html! {
             @for level in &speed.levels {
                 tr {
-                    th scope="row" { (level.level.name()) @if level.latency.is_noisy() { " (rounds far apart)" } }
+                    th scope="row" { (level.level.name()) }
+                    (rounds_cell(&level.latency, US_PER_NS, duration_us))
                     (figure_cell(Some(bytes(level.bytes as u64))))
-                    (interval_cell(Some(rounds(&level.latency, US_PER_NS)), duration_us))
-                    (figure_cell(Some(level.latency.rounds.to_string())))
                 }
             }
         },
     )
 }
 
+/// Patterns down, who did it across.
 fn bandwidths(speed: &MemorySpeed) -> Markup {
-    if speed.bandwidth.is_empty() {
+    let mut who: Vec<String> = speed.bandwidth.iter().map(cores).collect();
+    who.dedup();
+    if who.is_empty() {
         return html! {};
     }
-    let columns = [text("Bandwidth of memory"), text("Of"), number("Rate"), number("Rounds")];
+    let columns = std::iter::once(text("Access")).chain(who.iter().map(|who| number(who))).collect::<Vec<_>>();
+    let rate = |pattern: Pattern, who: &String| {
+        let found = speed.bandwidth.iter().find(|one| one.pattern == pattern && cores(one) == *who);
+        html! {
+            @match found {
+                Some(one) => (rounds_cell(&one.rate, 1.0, gigabytes)),
+                None => (figure_cell(None)),
+            }
+        }
+    };
     table(
         "Bandwidth of memory",
         &columns,
         html! {
-            @for one in &speed.bandwidth {
+            @for pattern in Pattern::ALL {
                 tr {
-                    th scope="row" { (one.pattern.name()) @if one.rate.is_noisy() { " (rounds far apart)" } }
-                    td { (cores(one)) }
-                    (interval_cell(Some(rounds(&one.rate, 1.0)), gigabytes))
-                    (figure_cell(Some(one.rate.rounds.to_string())))
+                    th scope="row" { (pattern.name()) }
+                    @for who in &who { (rate(pattern, who)) }
                 }
             }
         },
     )
+}
+
+/// A figure of rounds, with a word where they lie far apart.
+fn rounds_cell(figure: &memory_speed::Figure, factor: f64, write: fn(f64) -> String) -> Markup {
+    html! {
+        td class="n" {
+            (write(figure.median * factor))
+            small { (range(figure.low * factor, figure.high * factor, write)) @if figure.is_noisy() { ", far apart" } }
+        }
+    }
 }
 
 fn cores(bandwidth: &Bandwidth) -> String {
