@@ -2,7 +2,10 @@
 // test/charts.json is written by Rust's tests and read by ours, so that the two cannot part.
 
 /** What a number is, and so how it is written. */
-export type Unit = "rate" | "duration" | "ratio";
+export type Unit = "rate" | "duration" | "ratio" | "bytes";
+
+/** What `low` and `high` of a figure are: its 95 % interval over runs, or the lowest and highest of several rounds. */
+export type Ends = "interval" | "rounds";
 
 /** One run: its position among the results' points, its figure, and whether it lies far from its siblings. */
 export type Sample = [run: number, value: number, outlier: boolean];
@@ -48,6 +51,13 @@ export interface Reference {
   label: string;
 }
 
+/** A place on the x axis where every run was invalid: the first of them, and why. */
+export interface Gap {
+  at: number;
+  run: number;
+  why: string;
+}
+
 export interface CurvePanel {
   /** Panels with equal `row` stand side by side under it. */
   row: string;
@@ -55,6 +65,7 @@ export interface CurvePanel {
   note: string;
   series: Series[];
   flags: Flag[];
+  gaps: Gap[];
 }
 
 /** Figures over a numeric axis. All panels share both scales. */
@@ -62,8 +73,11 @@ export interface CurveChart {
   kind: "curve";
   label: string;
   x: string;
+  /** `null` where the values of x are plain numbers. */
+  x_unit: Unit | null;
   y: string;
   unit: Unit;
+  ends: Ends;
   reference: Reference | null;
   panels: CurvePanel[];
 }

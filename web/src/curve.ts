@@ -1,6 +1,6 @@
 // Figures over a numeric axis: means with intervals, repeats as dots, fitted lines, flags; panels side by side.
 
-import type { CurveChart, CurvePanel, CurvePoint, Series } from "./chart";
+import type { CurveChart, CurvePanel, CurvePoint, Ends, Series } from "./chart";
 import { figure, interval, tick } from "./format";
 import type { Mark, Tooltip } from "./interact";
 import { interact } from "./interact";
@@ -34,7 +34,8 @@ function drawPanel(
   let y = makeY();
   frame.left = Math.max(34, labelWidth(y));
   y = makeY();
-  const x = sweptAxis(all.map((point) => point.at), [frame.left + 14, width - frame.right - 10]);
+  const places = [...all, ...chart.panels.flatMap((other) => other.gaps)].map(({ at }) => at);
+  const x = sweptAxis(places, [frame.left + 14, width - frame.right - 10], chart.x_unit);
   const root = canvas(frame, `${chart.label}, ${panel.title}`);
   root.append(axes(frame, x, y, chart.x));
   root.append(svg("text", { class: "axis-name", x: 0, y: 12 }, chart.y));
@@ -46,6 +47,9 @@ function drawPanel(
     root.append(node);
     return series.faint ? [] : marks;
   });
+  const gaps = drawGaps(chart, panel, height - frame.bottom, x, run);
+  root.append(...gaps.map((mark) => mark.node));
+  groups.push(gaps);
   interact(root, groups, tooltip);
   return root;
 }
@@ -79,6 +83,16 @@ function drawFlag(panel: CurvePanel, position: number, frame: Frame, x: Axis): S
   return group;
 }
 
+/** A cross on the axis where no run is valid. */
+function drawGaps(chart: CurveChart, panel: CurvePanel, base: number, x: Axis, run: string): Mark[] {
+  return panel.gaps.map((gap) => {
+    const at = x.at(gap.at);
+    const node = svg("g", { class: "mark gap" }, svg("path", { d: `M${at - 5},${base - 5}l10,10m0,-10l-10,10` }));
+    const title = `${chart.x} ${tick(gap.at, chart.x_unit)}: no valid run`;
+    return { x: at, y: base, node, title, lines: [gap.why], target: `${run}${gap.run}` };
+  });
+}
+
 function drawSeries(
   chart: CurveChart,
   series: Series,
@@ -102,17 +116,21 @@ function drawSeries(
     group.append(node);
     const target = point.samples[0] ? `${run}${point.samples[0][0]}` : "";
     const name = series.name ? `${series.name}, ` : "";
-    const title = `${name}${chart.x} ${tick(point.at, null)}: ${figure(point.value, chart.unit)}`;
-    return { x: px, y: py, node, title, lines: aboutRuns(point, chart.unit), target };
+    const title = `${name}${chart.x} ${tick(point.at, chart.x_unit)}: ${figure(point.value, chart.unit)}`;
+    return { x: px, y: py, node, title, lines: aboutRuns(point, chart.unit, chart.ends), target };
   });
   return [group, marks];
 }
 
 /** What a tooltip says below the figure itself. */
-export function aboutRuns(point: Pick<CurvePoint, "low" | "high" | "samples">, unit: CurveChart["unit"]): string[] {
+export function aboutRuns(
+  point: Pick<CurvePoint, "low" | "high" | "samples">,
+  unit: CurveChart["unit"],
+  ends: Ends = "interval",
+): string[] {
   const outliers = point.samples.filter(([, , outlier]) => outlier).length;
   const isMerged = point.low === null && point.samples.length > 1;
-  const lines = [isMerged ? "of the requests of all repeats together" : interval(point.low, point.high, unit)];
+  const lines = [isMerged ? "of the requests of all repeats together" : interval(point.low, point.high, unit, ends)];
   if (point.samples.length > 0) {
     const runs = point.samples.map(([run]) => run).join(", ");
     lines.push(`n = ${point.samples.length}, run${point.samples.length === 1 ? "" : "s"} ${runs}`);

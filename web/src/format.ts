@@ -1,6 +1,6 @@
 // Numbers as people read them: the same rules as crates/lab/src/units.rs.
 
-import type { Unit } from "./chart";
+import type { Ends, Unit } from "./chart";
 
 export const MISSING = "–";
 
@@ -14,8 +14,9 @@ export function significant(value: number): string {
   return rounded.toFixed(decimals(rounded));
 }
 
-/** Microseconds as `820 µs`, `12.3 ms` or `4.56 s`. */
+/** Microseconds as `3.20 ns`, `820 µs`, `12.3 ms` or `4.56 s`. */
 export function duration(us: number): string {
+  if (us > 0 && us < 0.9995) return `${significant(us * 1e3)} ns`;
   if (us < 999.5) return `${significant(us)} µs`;
   return us < 999_500 ? `${significant(us / 1e3)} ms` : `${significant(us / 1e6)} s`;
 }
@@ -32,15 +33,24 @@ export function percent(share: number): string {
   return `${value.toFixed(Math.abs(value) < 0.95 ? 1 : 0)} %`;
 }
 
+/** Bytes in powers of 1024. */
+export function bytes(value: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.max(0, Math.min(units.length - 1, Math.floor(Math.log2(Math.max(value, 1)) / 10)));
+  return `${significant(value / 1024 ** power)} ${units[power]}`;
+}
+
 /** A figure in its unit. */
 export function figure(value: number, unit: Unit): string {
+  if (unit === "bytes") return bytes(value);
   if (unit === "rate") return rate(value);
   return unit === "duration" ? duration(value) : value.toFixed(2);
 }
 
 /** `95 % interval 1.20 k/s to 1.40 k/s`, or why there is none. */
-export function interval(low: number | null, high: number | null, unit: Unit): string {
-  if (low === null || high === null) return "one run, so no interval";
+export function interval(low: number | null, high: number | null, unit: Unit, ends: Ends = "interval"): string {
+  if (low === null || high === null) return ends === "rounds" ? "one round" : "one run, so no interval";
+  if (ends === "rounds") return `rounds from ${figure(low, unit)} to ${figure(high, unit)}`;
   return `95 % interval ${figure(low, unit)} to ${figure(high, unit)}`;
 }
 
@@ -49,8 +59,13 @@ export function tick(value: number, unit: Unit | null): string {
   const plain = (v: number) => String(Number(v.toPrecision(4)));
   if (unit === "duration") {
     if (value === 0) return "0";
+    if (value < 0.9995) return `${plain(value * 1e3)} ns`;
     if (value < 1e3) return `${plain(value)} µs`;
     return value < 1e6 ? `${plain(value / 1e3)} ms` : `${plain(value / 1e6)} s`;
+  }
+  if (unit === "bytes") {
+    const [number, name] = bytes(value).split(" ");
+    return `${Number(number)} ${name}`;
   }
   if (Math.abs(value) >= 1e9) return `${plain(value / 1e9)} G`;
   if (Math.abs(value) >= 1e6) return `${plain(value / 1e6)} M`;

@@ -40,14 +40,22 @@ export function isGeometric(values: number[]): boolean {
 }
 
 /** The axis of what was swept: ticks are the swept values themselves where there are not too many. */
-export function sweptAxis(values: number[], range: [number, number]): Axis {
+export function sweptAxis(values: number[], range: [number, number], unit: Unit | null = null): Axis {
   const sorted = [...new Set(values)].sort((a, b) => a - b);
   const [low, high] = [sorted[0] ?? 0, sorted[sorted.length - 1] ?? 1];
   const isLog = isGeometric(sorted);
   const domain: [number, number] = low === high ? [low - 1, high + 1] : [low, high];
   const scale = isLog ? scaleLog(domain, range) : scaleLinear(domain, range);
-  const marks = sorted.length <= 16 ? sorted : scale.ticks(8);
-  return finish(scale, isLog, domain, marks, null, false);
+  const rounded = () => (unit === "bytes" && isLog ? powersOfFour(low, high) : scale.ticks(8));
+  const marks = sorted.length <= 16 ? sorted : rounded();
+  return finish(scale, isLog, domain, marks, unit, false);
+}
+
+/** 4, 16, 64, … within the bounds: what sizes in bytes are read by. */
+function powersOfFour(low: number, high: number): number[] {
+  const out: number[] = [];
+  for (let power = Math.ceil(Math.log(low) / Math.log(4) - 1e-9); 4 ** power <= high; power++) out.push(4 ** power);
+  return out;
 }
 
 /**

@@ -65,6 +65,19 @@ test("a curve shows intervals, repeats, outliers, fit, knees and the curve alone
   expect(told.some((label) => /95 % interval .* to .*; n = 3, runs \d+, \d+, \d+/.test(label ?? ""))).toBe(true);
 });
 
+test("a setting without a valid run is a cross on the axis that says why", () => {
+  const gap = drawn(all["cores reports"]!, 900).querySelector(".mark.gap");
+  expect(gap?.getAttribute("aria-label")).toBe("cores 3: no valid run; interrupted");
+  expect(gap?.getAttribute("role")).toBe("link");
+});
+
+test("figures of memory have sizes below them and rounds around them", () => {
+  const host = drawn(all["memory latency"]!, 900);
+  expect(host.textContent).toContain("4 KiB");
+  const told = [...host.querySelectorAll(".mark")].map((mark) => mark.getAttribute("aria-label") ?? "");
+  expect(told.every((label) => / ns; rounds from .* ns to .* ns$/.test(label))).toBe(true);
+});
+
 test("names are text, whatever they contain", () => {
   const hostile = '</script><img src=x onerror="alert(1)">';
   const chart = structuredClone(all["study throughput"]!);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { duration, figure, interval, percent, percentile, rate, significant, tick } from "../src/format";
+import { bytes, duration, figure, interval, percent, percentile, rate, significant, tick } from "../src/format";
 
 test("figures read as in the tables that Rust writes", () => {
   const cases: [string, string][] = [
@@ -8,6 +8,9 @@ test("figures read as in the tables that Rust writes", () => {
     [significant(0.01234), "0.0123"],
     [significant(1234.6), "1235"],
     [significant(Number.NaN), "–"],
+    [duration(0), "0 µs"],
+    [duration(0.0032), "3.20 ns"],
+    [duration(0.9997), "1.00 µs"],
     [duration(820), "820 µs"],
     [duration(999.7), "1.00 ms"],
     [duration(12_345), "12.3 ms"],
@@ -18,8 +21,12 @@ test("figures read as in the tables that Rust writes", () => {
     [percent(0.412), "41 %"],
     [percent(0.004), "0.4 %"],
     [percent(0), "0 %"],
+    [bytes(0), "0 B"],
+    [bytes(32 * 1024), "32.0 KiB"],
+    [bytes(270_582_939_648), "252 GiB"],
     [figure(0.987, "ratio"), "0.99"],
     [interval(1, 2, "ratio"), "95 % interval 1.00 to 2.00"],
+    [interval(0.1, 0.12, "duration", "rounds"), "rounds from 100 ns to 120 ns"],
     [interval(null, 2, "ratio"), "one run, so no interval"],
     [percentile(0.999), "p99.9"],
     [percentile(1), "max"],

@@ -19,6 +19,8 @@ test("a swept axis marks the values that were swept", () => {
   expect(axis.ticks.map((t) => t.label)).toEqual(["1", "8", "64"]);
   expect(axis.at(8)).toBeCloseTo(150);
   expect(axis.at(1000)).toBe(300);
+  const sizes = sweptAxis(Array.from({ length: 40 }, (_, step) => 4096 * 2 ** (step / 2)), [0, 2000], "bytes");
+  expect(sizes.ticks.slice(0, 3).map((t) => t.label)).toEqual(["4 KiB", "16 KiB", "64 KiB"]);
   const one = sweptAxis([4], [0, 300]);
   expect(one.at(4)).toBe(150);
 });

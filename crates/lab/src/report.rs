@@ -18,10 +18,12 @@ mod claims;
 mod counts;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod gaps;
 mod header;
 mod interference;
 mod latency;
 mod layout;
+mod memory;
 mod noise;
 mod numbers;
 mod page;
@@ -93,10 +95,11 @@ fn head(title: &str) -> Markup {
 }
 
 fn single(page: &Page) -> Markup {
+    let parts = parts(page);
     html! {
         (header::header(page, true))
-        (contents(&sections(page)))
-        main id="content" { (no_script()) (body(page)) }
+        (contents(&links(&parts)))
+        main id="content" { (no_script()) (body(page, &parts)) }
     }
 }
 
@@ -112,13 +115,18 @@ fn several(title: &str, pages: &[Page]) -> Markup {
         main id="content" {
             (no_script())
             (side_by_side)
-            @for page in pages {
-                article class="document" id=(page.id("top")) {
-                    (header::header(page, false))
-                    (contents(&sections(page)))
-                    (body(page))
-                }
-            }
+            @for page in pages { (article(page)) }
+        }
+    }
+}
+
+fn article(page: &Page) -> Markup {
+    let parts = parts(page);
+    html! {
+        article class="document" id=(page.id("top")) {
+            (header::header(page, false))
+            (contents(&links(&parts)))
+            (body(page, &parts))
         }
     }
 }
@@ -127,24 +135,31 @@ fn no_script() -> Markup {
     html! { noscript { p { "The charts are drawn by a script, which does not run here. The tables hold the numbers." } } }
 }
 
-/// Every section that has something to show, in order.
-fn body(page: &Page) -> Markup {
+fn body(page: &Page, parts: &[Part]) -> Markup {
     html! {
         (header::warnings(page))
         (header::advice(page))
-        @for (_, _, section) in parts(page) { (section) }
+        @for part in parts { (part.section) }
     }
 }
 
-/// Ids and names of what [`body`] shows below the advice.
-fn sections(page: &Page) -> Vec<(String, String)> {
-    parts(page).into_iter().filter(|(.., section)| !section.0.is_empty()).map(|(id, name, _)| (id, name)).collect()
+/// Ids and names, to lead to the parts.
+fn links(parts: &[Part]) -> Vec<(String, String)> {
+    parts.iter().map(|part| (part.id.clone(), part.name.clone())).collect()
 }
 
-fn parts(page: &Page) -> Vec<(String, String, Markup)> {
-    let part = |id: &str, name: &str, section: Markup| (page.id(id), name.to_owned(), section);
+/// A section under the name by which the contents lead to it.
+struct Part {
+    id: String,
+    name: String,
+    section: Markup,
+}
+
+/// Every section that has something to show, in order.
+fn parts(page: &Page) -> Vec<Part> {
+    let part = |id: &str, name: &str, section: Markup| Part { id: page.id(id), name: name.to_owned(), section };
     let mut parts = vec![part("claims", "Claims", claims::section_of(page))];
-    parts.extend(sweep::sections(page));
+    parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("interference", "Interference", interference::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
@@ -158,7 +173,9 @@ fn parts(page: &Page) -> Vec<(String, String, Markup)> {
         part("runs", "Every run", runs::section_of(page)),
         part("settings", "Experiment", setup::settings(page)),
         part("machine", "Machine", setup::machine(page)),
+        part("memory", "Memory", memory::section_of(page)),
     ]);
+    parts.retain(|part| !part.section.0.is_empty());
     parts
 }
 

@@ -20,9 +20,15 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{rounded:.*}", decimals(rounded))
 }
 
-/// Microseconds as `820 µs`, `12.3 ms` or `4.56 s`.
+/// A number without decimals it does not need.
+pub(crate) fn plain(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e9 { format!("{value:.0}") } else { significant(value) }
+}
+
+/// Microseconds as `3.20 ns`, `820 µs`, `12.3 ms` or `4.56 s`.
 pub(crate) fn duration_us(us: f64) -> String {
     match us {
+        us if us > 0.0 && us < 0.9995 => format!("{} ns", significant(us * 1e3)),
         us if us < 999.5 => format!("{} µs", significant(us)),
         us if us < 999_500.0 => format!("{} ms", significant(us / 1e3)),
         us => format!("{} s", significant(us / 1e6)),
@@ -123,6 +129,9 @@ mod tests {
         check(significant(1234.6), "1235");
         check(significant(f64::NAN), "–");
         check(significant(f64::INFINITY), "–");
+        check(duration_us(0.0), "0 µs");
+        check(duration_us(0.0032), "3.20 ns");
+        check(duration_us(0.9997), "1.00 µs");
         check(duration_us(820.0), "820 µs");
         check(duration_us(999.7), "1.00 ms");
         check(duration_us(12_345.0), "12.3 ms");

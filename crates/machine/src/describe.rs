@@ -177,9 +177,9 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
     if facts.caches.is_empty() {
         rows.push(row("caches", "unknown: /sys/devices/system/cpu shows none".to_owned()));
     }
-    rows.push(row("memory", describe_memory(facts)));
-    rows.push(row("huge pages", describe_huge_pages(facts)));
-    rows.push(row("cgroups", describe_cgroups(facts)));
+    rows.push(row("memory", memory(facts)));
+    rows.push(row("huge pages", huge_pages(facts)));
+    rows.push(row("cgroups", control_groups(facts)));
     rows.push(row("kernel", format!("Linux {}", facts.kernel)));
     rows.push(row("guest of", facts.virtualised.clone().unwrap_or_else(|| "nobody, as far as can be seen".to_owned())));
     rows
@@ -202,7 +202,8 @@ fn describe_cache(cache: &Cache) -> String {
     format!("{}, {ways}, {sharing}; {} in all", bytes(cache.size_bytes), cache.count)
 }
 
-fn describe_memory(facts: &MachineFacts) -> String {
+/// Memory, its limit, and its nodes if there are several: `64 GiB, 32 GiB by cgroup limit`.
+pub fn memory(facts: &MachineFacts) -> String {
     let mut text = if facts.memory_bytes == 0 { "unknown".to_owned() } else { bytes(facts.memory_bytes) };
     if let Some(limit) = facts.memory_limit_bytes {
         text += &format!(", {} by cgroup limit", bytes(limit));
@@ -219,7 +220,8 @@ fn describe_memory(facts: &MachineFacts) -> String {
     text
 }
 
-fn describe_huge_pages(facts: &MachineFacts) -> String {
+/// Huge pages that were set aside, and whether the kernel makes them by itself.
+pub fn huge_pages(facts: &MachineFacts) -> String {
     let set_aside = match facts.huge_pages {
         None => "none offered".to_owned(),
         Some(pages) if pages.total == 0 => format!("none of {} set aside", bytes(pages.size_bytes)),
@@ -229,7 +231,8 @@ fn describe_huge_pages(facts: &MachineFacts) -> String {
     format!("{set_aside}; transparent: {transparent}")
 }
 
-fn describe_cgroups(facts: &MachineFacts) -> String {
+/// The version of control groups, and the controllers that could limit a workload.
+pub fn control_groups(facts: &MachineFacts) -> String {
     let Some(version) = &facts.cgroup_version else { return "none mounted".to_owned() };
     let names = |writable: bool| {
         let controllers = facts.cgroup_controllers.iter().filter(|controller| controller.writable == writable);

@@ -11,7 +11,17 @@ use crate::results::{Finding, Interval};
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Chart {
     /// Figures over a numeric axis. All panels share both scales.
-    Curve { label: String, x: String, y: String, unit: Unit, reference: Option<Reference>, panels: Vec<CurvePanel> },
+    Curve {
+        label: String,
+        x: String,
+        /// `None` where the values of x are plain numbers.
+        x_unit: Option<Unit>,
+        y: String,
+        unit: Unit,
+        ends: Ends,
+        reference: Option<Reference>,
+        panels: Vec<CurvePanel>,
+    },
     /// Figures of things that have no order, one a row. All panels share the scale.
     Intervals { label: String, x: String, unit: Unit, reference: Option<Reference>, panels: Vec<IntervalPanel> },
     /// Who suffers (row) beside whom (column).
@@ -32,6 +42,18 @@ pub(super) enum Unit {
     Duration,
     /// A ratio to something else.
     Ratio,
+    /// Bytes.
+    Bytes,
+}
+
+/// What `low` and `high` of a figure are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ends {
+    /// Its 95 % interval over runs.
+    Interval,
+    /// The lowest and the highest of several rounds.
+    Rounds,
 }
 
 /// A value on the figures' axis to compare with, and half the width of the band around it that is noise.
@@ -98,6 +120,15 @@ pub(super) struct Flag {
     pub label: String,
 }
 
+/// A place on the x axis where every run was invalid.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Gap {
+    pub at: f64,
+    /// The first of the runs.
+    pub run: usize,
+    pub why: String,
+}
+
 /// One of several plots side by side: those with equal `row` stand under it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CurvePanel {
@@ -106,6 +137,7 @@ pub(super) struct CurvePanel {
     pub note: String,
     pub series: Vec<Series>,
     pub flags: Vec<Flag>,
+    pub gaps: Vec<Gap>,
 }
 
 /// As [`CurvePanel`], of rows.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::facts::{Cache, Capability};
+use plimsoll_machine::facts::{Cache, Capability, CgroupController, HugePages, NumaNode};
 use plimsoll_machine::top_down::{Family, TopDown, Unit};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::summary::Summary;
 
 pub(crate) mod derive;
 pub(crate) mod experiments;
+pub(crate) mod memory;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +135,9 @@ pub(crate) fn poor_study() -> Results {
     }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
+    results.machine.warnings = vec!["a cgroup quota of 1.50 cores & <b>more</b>".to_string()];
+    results.machine.cgroup_version = None;
+    results.memory_speed = None;
     results
 }
 
@@ -149,7 +153,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         started: "2026-03-14T09:26:53Z".to_string(),
         elapsed_s: 245.7,
         machine: machine(),
-        memory_speed: None,
+        memory_speed: Some(memory::memory_speed()),
         experiment: Experiment {
             name: "study".to_string(),
             settings_hash: "5e1f0c2ab7d94410".to_string(),
@@ -201,6 +205,8 @@ fn machine() -> MachineFacts {
         reason: reason.to_string(),
         remedy: remedy.map(str::to_string),
     };
+    let node =
+        |(node, cores): (usize, &str)| NumaNode { node, cores: cores.to_string(), memory_bytes: Some(135_291_469_824) };
     MachineFacts {
         cpu_model: "AMD EPYC 7742 64-Core Processor".to_string(),
         cpu_id: "AuthenticAMD-23-31-0".to_string(),
@@ -217,11 +223,14 @@ fn machine() -> MachineFacts {
         memory_limit_bytes: Some(34_359_738_368),
         kernel: "6.1.0-18-amd64".to_string(),
         virtualised: Some("kvm".to_string()),
-        numa_nodes: vec![],
-        huge_pages: None,
+        numa_nodes: ["0-31", "32-63"].into_iter().enumerate().map(node).collect(),
+        huge_pages: Some(HugePages { size_bytes: 2 << 20, total: 0, free: 0 }),
         transparent_huge_pages: Some("madvise".to_string()),
         cgroup_version: Some("2".to_string()),
-        cgroup_controllers: vec![],
+        cgroup_controllers: vec![
+            CgroupController { name: "cpu".to_string(), writable: true },
+            CgroupController { name: "io".to_string(), writable: false },
+        ],
         warnings: vec![],
         capabilities: vec![
             capability("hardware counters", "perf_event_open works, user mode, 6 events at once", None),

@@ -2,30 +2,41 @@
 
 use maud::{Markup, html};
 
+use super::gaps;
 use super::layout::{Column, figure_cell, interval_cell, number, table, text};
-use super::page::{Page, arm_label};
+use super::page::{Page, Setting, arm_label};
 use crate::results::Estimate;
 use crate::units::{count, duration_us, rate};
 
+/// The columns of figures.
+const FIGURES: [&str; 8] = ["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"];
+
 /// Throughput and latency of a workload. Along an axis, that axis runs fastest.
 pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -> Markup {
-    let mut estimates = page.estimates(workload);
+    let arms = page.arms(workload);
     let axis = axis.and_then(|axis| page.keys().iter().position(|key| *key == axis));
-    if let Some(axis) = axis {
-        let arms = page.arms(workload);
-        estimates.sort_by_cached_key(|estimate| {
-            let mut position = page.position(&estimate.setting);
-            let fastest = position.remove(axis);
-            (arms.iter().position(|arm| *arm == estimate.arm), position, fastest)
-        });
-    }
+    let place = |setting: &Setting, arm: &str| {
+        let mut position = page.position(setting);
+        let fastest = axis.map(|axis| position.remove(axis));
+        // An arm of which no run is valid comes last.
+        let arm = arms.iter().position(|other| *other == arm).unwrap_or(arms.len());
+        if axis.is_some() { (arm, position, fastest) } else { (0, position, Some(arm)) }
+    };
+    let estimates = page.estimates(workload).into_iter();
+    let mut rows =
+        estimates.map(|estimate| (place(&estimate.setting, &estimate.arm), row(page, estimate))).collect::<Vec<_>>();
+    let gaps = gaps::gaps(page, workload);
+    rows.extend(
+        gaps.iter().map(|gap| (place(gap.setting, gap.arm), gaps::row(page, gap, workload, FIGURES.len() + 1))),
+    );
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
     let mut columns = page.keys().into_iter().map(text).collect::<Vec<_>>();
     columns.push(text("Arm"));
-    columns.extend(["Per second", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Slowest"].map(number));
+    columns.extend(FIGURES.map(number));
     columns.extend([number("n"), text("Runs")]);
     let caption =
         "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats";
-    table(caption, &columns, html! { @for estimate in estimates { (row(page, estimate)) } })
+    table(caption, &columns, html! { @for (_, row) in rows { (row) } })
 }
 
 fn row(page: &Page, estimate: &Estimate) -> Markup {

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 
 use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
-use super::page::{Page, Setting};
+use super::page::Page;
 use crate::results::{Point, WorkloadResult};
-use crate::units::{MISSING, duration_us, percent, rate, seconds, significant, value};
+use crate::units::{MISSING, duration_us, percent, plain, rate, seconds, significant, value};
 
 /// The section.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -41,7 +41,7 @@ fn columns(page: &Page) -> Vec<super::layout::Column> {
     columns.extend(page.keys().into_iter().map(text));
     columns.extend([number("Repeat"), text("Valid"), number("Begun after"), number("Window"), number("Clients")]);
     columns.extend(["Completed", "Per second", "Mean", "p50", "p95", "p99", "Slowest", "Aborted"].map(number));
-    columns.push(text("Achieved"));
+    columns.push(text("Achieved of limits"));
     columns
 }
 
@@ -53,7 +53,7 @@ fn rows(page: &Page, run: usize, point: &Point) -> Markup {
                 th scope="row" class="n" { (run) }
                 td { (MISSING) }
                 (facts(page, point))
-                td colspan="10" { (achieved(&point.achieved)) }
+                td colspan="10" { (achieved(page, point)) }
             }
         }
         @for (position, result) in point.workloads.iter().enumerate() {
@@ -62,7 +62,7 @@ fn rows(page: &Page, run: usize, point: &Point) -> Markup {
                 td { (result.name) }
                 (facts(page, point))
                 (figures(result))
-                td { (achieved(&point.achieved)) }
+                td { (achieved(page, point)) }
             }
         }
     }
@@ -100,8 +100,16 @@ fn figures(result: &WorkloadResult) -> Markup {
     }
 }
 
-fn achieved(achieved: &Setting) -> String {
-    achieved.iter().map(|(name, seen)| format!("{name} {}", value(seen))).collect::<Vec<_>>().join(", ")
+/// What was seen of each limit, beside what was wanted: `cores 3.9 of 4`.
+fn achieved(page: &Page, point: &Point) -> String {
+    let told = point.achieved.iter().map(|(name, seen)| {
+        let typed = || page.results.experiment.settings.get(&format!("machine.{name}"));
+        let wanted = point.setting.get(name).or_else(typed);
+        let wanted = wanted.map(|wanted| format!(" of {}", value(wanted))).unwrap_or_default();
+        let seen = seen.as_f64().map_or_else(|| value(seen), plain);
+        format!("{name} {seen}{wanted}")
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn devices(page: &Page) -> Markup {

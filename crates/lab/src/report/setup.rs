@@ -1,9 +1,11 @@
 //! What the numbers came from: checks of the data, the experiment as typed, settings, machine.
 
 use maud::{Markup, html};
+use plimsoll_machine::describe;
 
 use super::claims::mark;
 use super::layout::{figure_cell, number, section, table, text};
+use super::memory;
 use super::page::Page;
 use crate::units::{bytes, value};
 
@@ -51,10 +53,6 @@ pub(super) fn settings(page: &Page) -> Markup {
 /// The machine.
 pub(super) fn machine(page: &Page) -> Markup {
     let machine = &page.results.machine;
-    let memory = match machine.memory_limit_bytes {
-        Some(limit) => format!("{}, limited to {}", bytes(machine.memory_bytes), bytes(limit)),
-        None => bytes(machine.memory_bytes),
-    };
     let cores = format!(
         "{} usable of {} online; threads per core: {}; sockets: {}",
         machine.cores_usable, machine.cores_online, machine.threads_per_core, machine.sockets
@@ -62,11 +60,14 @@ pub(super) fn machine(page: &Page) -> Markup {
     let facts = [
         ("Processor", format!("{} ({})", machine.cpu_model, machine.cpu_id)),
         ("Cores", cores),
-        ("Memory", memory),
+        ("Memory", describe::memory(machine)),
+        ("Huge pages", describe::huge_pages(machine)),
+        ("Control groups", describe::control_groups(machine)),
         ("Kernel", machine.kernel.clone()),
         ("Virtualised", machine.virtualised.clone().unwrap_or_else(|| "no sign of it".to_owned())),
         ("Fingerprint", page.results.machine_fingerprint.clone()),
     ];
+    let facts = facts.into_iter().chain(machine.warnings.iter().map(|warning| ("Warning", warning.clone())));
     section(
         &page.id("machine"),
         "Machine",
@@ -74,6 +75,7 @@ pub(super) fn machine(page: &Page) -> Markup {
             dl class="facts" { @for (name, fact) in facts { dt { (name) } dd { (fact) } } }
             (caches(page))
             (capabilities(page))
+            (memory::how_to_get_it(page))
         },
     )
 }
@@ -115,18 +117,21 @@ fn capabilities(page: &Page) -> Markup {
         return html! {};
     }
     let columns = [text("Capability"), text("Here"), text("How, or why not"), text("Remedy")];
-    table(
-        "What this host can measure and limit",
-        &columns,
-        html! {
-            @for capability in capabilities {
-                tr {
-                    th scope="row" { (capability.name) }
-                    td { (if capability.available { "yes" } else { "no" }) }
-                    td class="words" { (capability.reason) }
-                    td class="words" { (capability.remedy.as_deref().unwrap_or("")) }
-                }
+    let here = capabilities.iter().filter(|capability| capability.available).count();
+    let rows = html! {
+        @for capability in capabilities {
+            tr {
+                th scope="row" { (capability.name) }
+                td { (if capability.available { "yes" } else { "no" }) }
+                td class="words" { (capability.reason) }
+                td class="words" { (capability.remedy.as_deref().unwrap_or("")) }
             }
-        },
-    )
+        }
+    };
+    html! {
+        details {
+            summary { "What this host can measure and limit: " (here) " of " (capabilities.len()) }
+            (table("What this host can measure and limit", &columns, rows))
+        }
+    }
 }

@@ -7,7 +7,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use self::measure::Measure;
-use super::chart::{Chart, Reference, Unit, figure, numbers};
+use super::chart::{Chart, Ends, Reference, Unit, figure, numbers};
+use super::gaps::gaps;
 use super::layout::section;
 use super::numbers::estimates_table;
 use super::page::{Page, setting_label};
@@ -48,7 +49,8 @@ pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
 
 /// A section for each axis: its id, its name, itself. Ids are positions, since a key may be anything.
 pub(super) fn sections(page: &Page) -> Vec<(String, String, Markup)> {
-    if page.results.estimates.is_empty() {
+    let has_gap = |workload: &&str| !gaps(page, workload).is_empty();
+    if page.results.estimates.is_empty() && !page.workloads().iter().any(has_gap) {
         return Vec::new();
     }
     let axes = axes(page);
@@ -80,11 +82,19 @@ fn lead(page: &Page, axis: &Axis) -> String {
     if results.experiment.sweep.len() > 1 {
         lead += " A panel is one value of what else was swept; all panels of a figure share their scales.";
     }
+    let is_gap = |workload: &&str| !gaps(page, workload).is_empty();
+    if page.workloads().iter().any(is_gap) {
+        lead += if axis.is_numeric {
+            " A cross on the axis is a setting without a valid run; the numbers below say why."
+        } else {
+            " A setting without a valid run is among the numbers below, with the reason."
+        };
+    }
     lead
 }
 
 fn of_workload(page: &Page, axis: &Axis, workload: &str) -> Markup {
-    if page.arms(workload).is_empty() {
+    if page.arms(workload).is_empty() && gaps(page, workload).is_empty() {
         return html! {};
     }
     let classes = measure::classes(page, workload);
@@ -118,7 +128,8 @@ fn drawn(page: &Page, axis: &Axis, workload: &str, what: (&str, &str, Unit), mea
         }
         let (x, y) = (axis.key.to_owned(), y.to_owned());
         let count = panels.len();
-        (Chart::Curve { label, x, y, unit, reference: None, panels }, left_out, count)
+        let (x_unit, ends, reference) = (None, Ends::Interval, None);
+        (Chart::Curve { label, x, x_unit, y, unit, ends, reference, panels }, left_out, count)
     } else {
         let (panels, left_out) = panels::rows(page, axis, workload, measures);
         if panels.is_empty() {
@@ -147,8 +158,10 @@ fn interference(page: &Page, axis: &Axis, workload: &str) -> Markup {
     let chart = Chart::Curve {
         label: format!("Throughput of {workload} beside others over its throughput alone, over {}", axis.key),
         x: axis.key.to_owned(),
+        x_unit: None,
         y: "throughput over throughput alone".to_owned(),
         unit: Unit::Ratio,
+        ends: Ends::Interval,
         reference: Some(reference),
         panels,
     };

@@ -139,6 +139,8 @@ fn everything_that_was_written_down_is_told() {
         let claims =
             results.claims.iter().flat_map(|claim| [Some(&claim.text), claim.value.as_ref(), claim.why_not.as_ref()]);
         let sentences = results.warnings.iter().chain(&results.advice).chain(&results.experiment.text);
+        let sentences = sentences.chain(&results.machine.warnings);
+        let sentences = sentences.chain(results.memory_speed.iter().flat_map(|kept| &kept.speed.notes));
         for sentence in sentences.chain(claims.flatten()) {
             assert!(text.contains(sentence.as_str()), "{sentence}");
         }
@@ -252,11 +254,88 @@ fn sections_are_there_only_with_something_to_show() {
         let page = parse(&xml);
         named(page.root(), &["section"]).iter().filter_map(|s| s.attribute("id").map(str::to_owned)).collect::<Vec<_>>()
     };
-    assert_eq!(ids(&empty()), ["warnings", "settings", "machine"]);
+    assert_eq!(ids(&empty()), ["warnings", "settings", "machine", "memory"]);
     let swept = ids(&cores());
     assert!(swept.contains(&"sweep-0".to_owned()) && swept.contains(&"claims".to_owned()));
     assert!(!swept.contains(&"throughput".to_owned()), "the axis tells it");
     assert!(ids(&clients()).contains(&"sweep-1".to_owned()));
+}
+
+#[test]
+fn memory_is_told_or_how_to_measure_it() {
+    let xml = as_xml(&render(&study()));
+    let page = parse(&xml);
+    let told = text(by_id(&page, "memory"));
+    for figure in ["DRAM", "114 ns", "GB/s", "16 cores of socket 0", "2026-03-13 18:00:00 UTC", "12.0 MiB to 16.0 MiB"]
+    {
+        assert!(told.contains(figure), "{figure} in {told}");
+    }
+    let poor = as_xml(&render(&poor_study()));
+    assert!(text(by_id(&parse(&poor), "machine")).contains("plimsoll machine --probe"));
+    let mut little = study();
+    let speed = &mut little.memory_speed.as_mut().expect("it has figures").speed;
+    (speed.curve, speed.loaded, speed.levels, speed.bandwidth) = Default::default();
+    (speed.llc_seen_bytes, speed.huge_page_share) = (None, None);
+    let little = as_xml(&render(&little));
+    let page = parse(&little);
+    assert!(named(by_id(&page, "memory"), &["figure", "table"]).is_empty());
+}
+
+#[test]
+fn the_machine_is_told_in_a_few_lines() {
+    let xml = as_xml(&render(&study()));
+    let page = parse(&xml);
+    let machine = by_id(&page, "machine");
+    let told = text(machine);
+    for fact in ["2 nodes: 126 GiB at cores 0-31", "transparent: madvise", "version 2; writable: cpu; read-only: io"] {
+        assert!(told.contains(fact), "{fact} in {told}");
+    }
+    assert!(text(named(machine, &["details"])[0]).contains("What this host can measure and limit: 1 of 2"));
+}
+
+#[test]
+fn settings_without_a_valid_run_are_marked() {
+    let xml = as_xml(&render(&cores()));
+    let page = parse(&xml);
+    let rows = named(by_id(&page, "sweep-0"), &["tr"]);
+    let invalid = rows.into_iter().filter(|row| row.attribute("class") == Some("invalid")).map(text);
+    let invalid = invalid.collect::<Vec<_>>();
+    assert_eq!(invalid.len(), 1, "{invalid:?}");
+    assert!(invalid[0].contains("no valid run: interrupted"), "{invalid:?}");
+    let mut gaps = Vec::new();
+    let charts = charts(&page);
+    charts.iter().for_each(|chart| collect(chart, "gaps", &mut gaps));
+    let marked = gaps.iter().filter_map(|gaps| gaps.as_array()).flatten().collect::<Vec<_>>();
+    assert_eq!(marked.len(), 1);
+    assert_eq!((&marked[0]["at"], &marked[0]["why"]), (&Value::from(3.0), &Value::from("interrupted")));
+
+    let mut none = cores();
+    none.points.iter_mut().for_each(|point| point.valid = false);
+    none.estimates.clear();
+    let none = as_xml(&render(&none));
+    let page = parse(&none);
+    assert!(text(by_id(&page, "sweep-0")).contains("no valid run:"));
+}
+
+#[test]
+fn what_was_achieved_stands_beside_what_was_wanted() {
+    let mut results = cores();
+    results.points[0].achieved =
+        [("cores".to_owned(), Value::from(0.987_654)), ("nice".to_owned(), Value::from(5))].into();
+    results.experiment.settings.insert("machine.nice".to_owned(), Value::from(5));
+    let xml = as_xml(&render(&results));
+    let page = parse(&xml);
+    assert!(text(by_id(&page, "run-0")).contains("cores 0.988 of 1, nice 5 of 5"), "{}", text(by_id(&page, "run-0")));
+}
+
+/// Pages for people who change them to look at: written into the folder that `PLIMSOLL_PAGES` names.
+#[test]
+fn pages_to_look_at() {
+    let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };
+    for (name, results) in [("study", study()), ("poor", poor_study()), ("cores", cores())] {
+        let file = Path::new(&folder).join(format!("{name}.html"));
+        std::fs::write(&file, render(&results)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
 }
 
 #[test]
@@ -314,6 +393,9 @@ fn charts_of_the_web() {
     keep("study latency", &study(), "distribution", "Latency of shop");
     keep("study shares", &study(), "shares", "Parts");
     keep("poor shares", &poor_study(), "shares", "Parts");
+    keep("cores reports", &cores(), "curve", "Throughput of reports over");
+    keep("memory latency", &study(), "curve", "by the size of what is loaded from");
+    keep("memory under load", &study(), "curve", "while other cores read");
     keep("pairs", &matrix(4), "matrix", "beside");
     let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
     let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));

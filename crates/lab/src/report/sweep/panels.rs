@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::measure::Measure;
 use super::{Axis, PANELS_MAX, facets};
-use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, IntervalPanel, IntervalRow, Series, short};
+use crate::report::chart::{CurvePanel, CurvePoint, Figure, Flag, Gap, IntervalPanel, IntervalRow, Series, short};
+use crate::report::gaps::{self, gaps};
 use crate::report::layout::range;
 use crate::report::page::{Page, Setting, arm_label};
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
-use crate::units::{list, rate, significant, value};
+use crate::units::{list, plain, rate, significant, value};
 
 /// Where a panel stands: its arm, the values of the other axes, and its names.
 #[derive(Debug, Clone)]
@@ -62,13 +63,28 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
             note: String::new(),
             series,
             flags: vec![],
+            gaps: vec![],
         };
+        if is_throughput {
+            panel.gaps = gaps_of(page, axis, workload, &place);
+        }
         if is_throughput {
             fitted(page, axis, workload, &place, &mut panel);
         }
         panel
     });
     (panels.filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())).collect(), left_out)
+}
+
+/// The values of the axis at which no run of a place is valid.
+fn gaps_of(page: &Page, axis: &Axis, workload: &str, place: &Place) -> Vec<Gap> {
+    let of_place = gaps(page, workload).into_iter().filter(|gap| gap.arm == place.arm);
+    let gap = |gap: gaps::Gap| {
+        let set = gap.setting.get(axis.key)?;
+        let is_here = *gap.setting == with(&place.rest, axis, set);
+        is_here.then_some(Gap { at: set.as_f64()?, run: *gap.runs.first()?, why: gap.why })
+    };
+    of_place.filter_map(gap).collect()
 }
 
 /// One measure takes the arm's colour, several take one each.
@@ -185,11 +201,6 @@ pub(in crate::report) fn law_sentence(law: &Scalability) -> String {
     format!("Scalability law: {}.", list(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
-/// A count without decimals it does not need.
-fn plain(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e9 { format!("{value:.0}") } else { significant(value) }
-}
-
 /// A number that may be far below 1.
 fn small(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { significant(value) }
@@ -239,7 +250,14 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
         let colour = page.colour(place.arm, workload);
         let name = arm_label(place.arm, workload);
         let series = Series { name, colour, faint: false, points, fit: Vec::new(), fit_name: String::new() };
-        CurvePanel { row: place.row, title: place.title, note: String::new(), series: vec![series], flags: vec![] }
+        CurvePanel {
+            row: place.row,
+            title: place.title,
+            note: String::new(),
+            series: vec![series],
+            flags: vec![],
+            gaps: vec![],
+        }
     });
     (panels.filter(|panel| !panel.series[0].points.is_empty()).collect(), left_out)
 }
