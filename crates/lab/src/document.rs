@@ -131,7 +131,8 @@ fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str,
     })
 }
 
-/// The document. Everything but the points and the claims follows from them.
+/// The document. Everything but the points and the claims follows from them; what was measured of the memory is for the
+/// caller to fill in.
 pub fn document(
     plan: &Plan,
     settings: BTreeMap<String, Value>,
@@ -151,6 +152,7 @@ pub fn document(
         elapsed_s: provenance.elapsed_s,
         machine_fingerprint: machine_fingerprint(&machine),
         machine,
+        memory_speed: None,
         experiment: Experiment {
             name: plan.name.clone(),
             title: plan.title.clone(),

@@ -28,6 +28,8 @@ pub struct HostLimits {
     window: Option<LimitWindow>,
     /// Size of the last-level cache, MiB; `None` if it is unknown.
     llc_mib: Option<f64>,
+    /// The cores that could be used before anything was limited.
+    cores: Vec<usize>,
 }
 
 /// What limits come to on this machine: controls, and hogs by the limit that asks for them with the cores they are on.
@@ -50,6 +52,7 @@ impl HostLimits {
             hogs: BTreeMap::new(),
             window: None,
             llc_mib: llc.map(|cache| cache.size_bytes as f64 / f64::from(1 << 20)),
+            cores: facts::usable_cores(),
         }
     }
 
@@ -86,8 +89,7 @@ impl HostLimits {
             translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
             return Ok(());
         }
-        let cores = facts::usable_cores();
-        let Some((pirates_core, others @ [_, ..])) = cores.split_last() else {
+        let Some((pirates_core, others @ [_, ..])) = self.cores.split_last() else {
             return Err(LimitsError(
                 "llc_mib cannot be limited here: there is no cache allocation (resctrl), and holding a part of the cache takes a core of its own, \
                  but only one core may be used"

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
+use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_machine::top_down::TopDown;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct Results {
     pub machine: MachineFacts,
     /// Hash of what makes a machine another one: processor, usable cores, caches, memory, kernel.
     pub machine_fingerprint: String,
+    /// How fast its memory is, as measured beforehand by `plimsoll machine --probe`; `None` if that was not done.
+    #[serde(default)]
+    pub memory_speed: Option<KeptSpeed>,
     /// What was run.
     pub experiment: Experiment,
     /// Every run, in the order they ran. Other parts of the document name runs by their positions here, from 0.

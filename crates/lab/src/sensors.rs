@@ -11,6 +11,8 @@ use plimsoll_machine::counters::{CounterReading, CounterSet, CountersUnavailable
 use plimsoll_machine::cpu_time::{ThreadTimes, process_cpu_time, thread_times};
 use plimsoll_machine::device::{DeviceSample, DeviceUse};
 use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::memory_speed::MemorySpeed;
+use plimsoll_machine::processor_time::stolen_note;
 use plimsoll_machine::top_down::TopDown;
 
 use crate::results::{Counters, Device};
@@ -40,6 +42,12 @@ impl Instruments {
     pub fn here(latencies: Option<LevelLatencies>) -> Instruments {
         Instruments { counters: Plan::of_machine(), latencies }
     }
+}
+
+/// What a load costs by the level that serves it; `None` unless all three were measured, for a part would pass for the whole.
+pub fn level_latencies(speed: &MemorySpeed) -> Option<LevelLatencies> {
+    let measured = speed.level_latencies();
+    Some(LevelLatencies { l2_ns: measured.l2_ns?, llc_ns: measured.llc_ns?, dram_ns: measured.dram_ns? })
 }
 
 /// What hardware counters showed of some threads.
@@ -291,6 +299,7 @@ fn device_of(
     if device.io_busy.is_none() {
         warnings.insert("no disk figures: no whole disk is in both /proc/diskstats and /sys/block".to_owned());
     }
+    warnings.extend(device.cpu_stolen.and_then(stolen_note));
     let cpu_time = window.as_secs_f64() * cores as f64;
     Device {
         // The two clocks are not read at one moment, so that a full machine may come out a little above 1.

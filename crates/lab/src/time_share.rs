@@ -68,21 +68,25 @@ pub fn time_share(
     if lock.is_none() {
         warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
     }
-    warnings.push("time waiting for devices (io) is not measured and within `other`".to_owned());
-    Some(divide(name, [cpu_run, cpu_wait, lock], warnings))
+    // What queries read they wait for on threads that nobody counts, so that their sessions tell too little.
+    let io = measured.io_wait.filter(|_| !measured.is_analytical).map(|wait| wait.as_secs_f64() / whole);
+    if io.is_none() {
+        warnings.push(format!("{name}: time waiting for devices (io) is unknown and within `other`"));
+    }
+    Some(divide(name, [cpu_run, cpu_wait, io, lock], warnings))
 }
 
 /// Makes shares that add up to 1 of parts that are relative to the whole already.
-fn divide(name: &str, parts: [Option<f64>; 3], warnings: &mut Vec<String>) -> TimeShare {
+fn divide(name: &str, parts: [Option<f64>; 4], warnings: &mut Vec<String>) -> TimeShare {
     let sum: f64 = parts.iter().flatten().sum();
     if sum > 1.0 + EXCESS_MAX {
         let excess = (sum - 1.0) * 100.0;
         warnings.push(format!(
-            "{name}: time on cores, waiting for cores and waiting for locks add up to {excess:.1} % more than response time; the shares are scaled to fit"
+            "{name}: time on cores, waiting for cores, for devices and for locks add up to {excess:.1} % more than response time; the shares are scaled to fit"
         ));
     }
-    let [cpu_run, cpu_wait, lock] = parts.map(|part| part.map(|part| part / sum.max(1.0)));
-    TimeShare { cpu_run, cpu_wait, io: None, lock, other: (1.0 - sum).max(0.0) }
+    let [cpu_run, cpu_wait, io, lock] = parts.map(|part| part.map(|part| part / sum.max(1.0)));
+    TimeShare { cpu_run, cpu_wait, io, lock, other: (1.0 - sum).max(0.0) }
 }
 
 #[cfg(test)]
@@ -108,6 +112,7 @@ mod tests {
             occupied: Duration::from_millis(occupied_ms),
             lock_wait: lock_wait_ms.map(Duration::from_millis),
             lock_waits: 0,
+            io_wait: None,
             clamped: 0,
             samples: Vec::new(),
         }

@@ -12,6 +12,7 @@ use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::results::{FORMAT, Results};
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
 use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
+use plimsoll_lab::sensors::{Instruments, level_latencies};
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::DriveError;
@@ -19,6 +20,7 @@ use plimsoll_workload::driver::DriveError;
 use crate::failure::Failure;
 use crate::hog;
 use crate::interrupt;
+use crate::memory_speed;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::targets::TARGETS;
@@ -124,13 +126,16 @@ impl Experiment<'_> {
     ) -> Result<Ended, Failure> {
         let stop = interrupt::listen()?;
         let progress = Progress::new();
+        let (memory_speed, unreadable) = memory_speed::kept(&machine);
         let outcome = {
             let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
             let mut limits = HostLimits::new(hog::command());
-            Runner::new(self.plan, &TARGETS, &mut limits).run(&selection, done, &mut watch)
+            let latencies = memory_speed.as_ref().and_then(|kept| level_latencies(&kept.speed));
+            let runner = Runner::new(self.plan, &TARGETS, &mut limits);
+            runner.with_instruments(Instruments::here(latencies)).run(&selection, done, &mut watch)
         };
         progress.clear();
         let place = directory.place().to_owned();
@@ -140,6 +145,7 @@ impl Experiment<'_> {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
         let mut warnings = warnings;
+        warnings.extend(unreadable);
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
             warnings.push(format!(
@@ -148,7 +154,8 @@ impl Experiment<'_> {
             ));
         }
         let settings = settings(self.plan, &TARGETS);
-        let results = document(self.plan, settings, beginning.provenance(), machine, &records, warnings);
+        let mut results = document(self.plan, settings, beginning.provenance(), machine, &records, warnings);
+        results.memory_speed = memory_speed;
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
         Ok(Ended { results, files, stopped })
     }

@@ -1,19 +1,29 @@
 //! `plimsoll machine`.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use plimsoll_machine::Description;
+use plimsoll_machine::hog::pirate::{Validation, validate};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{default_state_folder, restore_left_over};
+use plimsoll_machine::memory_speed::{MemorySpeed, Options};
+use plimsoll_machine::{Description, MachineFacts};
+use serde::Serialize;
 
 use crate::arguments::MachineOptions;
 use crate::failure::Failure;
+use crate::memory_speed;
 use crate::output::{print, print_json};
+use crate::progress::Progress;
 
-/// Says what the machine is and can do, or puts it back.
+/// Says what the machine is and can do, measures its memory, or puts it back.
 pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
     if options.restore {
         return restore(options.json);
+    }
+    if options.probe {
+        return probe(options);
     }
     let description = Description::read(&Host::real());
     if options.json {
@@ -22,6 +32,63 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
         print(&description.to_text())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `--probe` has measured.
+#[derive(Debug, Serialize)]
+struct Probed {
+    /// How fast the memory is.
+    memory_speed: MemorySpeed,
+    /// Where that is kept; `None` if it could not be.
+    kept_in: Option<PathBuf>,
+    /// Whether a hog can hold a part of the last level cache here; `None` if that was not tried, or could not be.
+    llc_hog: Option<Validation>,
+    /// Why there is no `llc_hog`.
+    why_no_llc_hog: Option<String>,
+}
+
+/// Measures how fast the memory is and keeps it for the reports of this machine.
+fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
+    let machine = MachineFacts::of(&Host::real());
+    let measured = Options::of(&machine, options.quick);
+    let progress = Progress::new();
+    let mut show = |share: f64, step: &str| progress.show(step, (share * 1000.0) as u64, 1000);
+    let speed = MemorySpeed::measure(&measured, &mut show);
+    // Kept before what comes next, which takes as long again and may be stopped.
+    let kept = memory_speed::keep(&speed, &machine);
+    let llc_hog = if options.quick {
+        Err("not tried with --quick".to_owned())
+    } else {
+        progress.restart();
+        validate(&measured, &mut show)
+    };
+    progress.clear();
+    let kept_in = kept.as_ref().ok().cloned().flatten();
+    let (llc_hog, why_no_llc_hog) = llc_hog.map_or_else(|why| (None, Some(why)), |found| (Some(found), None));
+    let probed = Probed { memory_speed: speed, kept_in, llc_hog, why_no_llc_hog };
+    if options.json {
+        print_json(&probed)?;
+    } else {
+        print(&probed.to_string())?;
+    }
+    kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
+}
+
+/// In words, a line each.
+impl fmt::Display for Probed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;
+        write!(out, "{}", self.memory_speed)?;
+        writeln!(out, "\nDoes a hog take from the last level cache what it is to?")?;
+        match (&self.llc_hog, &self.why_no_llc_hog) {
+            (Some(found), _) => write!(out, "{found}")?,
+            (None, why) => writeln!(out, "{}", why.as_deref().unwrap_or("not known"))?,
+        }
+        match &self.kept_in {
+            Some(file) => writeln!(out, "\nkept for the reports of this machine in {}", file.display()),
+            None => writeln!(out, "\nnot kept: the memory's figures will not be in reports"),
+        }
+    }
 }
 
 /// Undoes what a killed plimsoll has left.

@@ -14,6 +14,7 @@ mod hog;
 mod interrupt;
 mod loading;
 mod machine;
+mod memory_speed;
 mod output;
 mod progress;
 mod provenance;

@@ -113,6 +113,8 @@ pub struct SessionUsage {
     pub lock_wait: Option<Duration>,
     /// How many lock requests had to wait.
     pub lock_waits: u64,
+    /// Time spent waiting for devices, as a commit waits for the log; `None` where the target cannot tell.
+    pub io_wait: Option<Duration>,
 }
 
 /// Why a statement or transaction did not succeed.

@@ -3,7 +3,8 @@
 //! Each query has a pool of its own. Operators that can spill (sorts, aggregations, exchanges, nested-loop joins) share what is
 //! left by those that cannot (the build side of a hash join above all) in equal parts, so that one of them alone does not take
 //! all and starve the next one up the plan. What they return when their part is used up goes to files.
-//! Batches on their way between operators, and chunks that scans read ahead, are not counted.
+//! Batches on their way between operators, and chunks that scans read ahead, are not counted. Batches get smaller with the
+//! grant, so that operators can keep several; the smallest grants slow a query by that, too, and not only by spilling.
 
 use std::sync::Arc;
 

@@ -149,6 +149,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         started: "2026-03-14T09:26:53Z".to_string(),
         elapsed_s: 245.7,
         machine: machine(),
+        memory_speed: None,
         experiment: Experiment {
             name: "study".to_string(),
             settings_hash: "5e1f0c2ab7d94410".to_string(),

@@ -4,7 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use procfs::process::Process;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
@@ -33,14 +35,19 @@ impl StateLock {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(&path)
         };
         let mut file = open().map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(LimiterError::InUse { process });
+        let began = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) => {
+                    let process = holder(&mut file);
+                    if !process.is_some_and(is_ending) || began.elapsed() > ENDING_MAX {
+                        return Err(LimiterError::InUse { process });
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) => return Err(failed(error.into())),
             }
-            Err(error) => return Err(failed(error.into())),
         }
         let told = file
             .set_len(0)
@@ -48,5 +55,27 @@ impl StateLock {
             .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()));
         told.map_err(failed)?;
         Ok(StateLock { _file: file })
+    }
+}
+
+/// Longer than the kernel takes to give back the memory of a process that was killed, which it does before it closes the
+/// files.
+const ENDING_MAX: Duration = Duration::from_secs(10);
+
+/// The process that says it holds the lock.
+fn holder(file: &mut File) -> Option<i32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Whether a process is on its way out, or gone.
+fn is_ending(process: i32) -> bool {
+    /// `PF_EXITING` (include/linux/sched.h).
+    const EXITING: u32 = 0x4;
+    match Process::new(process).and_then(|process| process.stat()) {
+        Ok(stat) => stat.flags & EXITING != 0,
+        Err(_) => true,
     }
 }

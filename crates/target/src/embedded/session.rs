@@ -98,6 +98,6 @@ impl Session for EmbeddedSession {
 
     fn usage(&self) -> SessionUsage {
         let usage = self.connection.usage();
-        SessionUsage { lock_wait: Some(usage.lock_wait), lock_waits: usage.lock_waits }
+        SessionUsage { lock_wait: Some(usage.lock_wait), lock_waits: usage.lock_waits, io_wait: Some(usage.log_wait) }
     }
 }

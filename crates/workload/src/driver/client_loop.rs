@@ -8,7 +8,7 @@ use super::clock::{Clock, Nanos};
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Ended, Recorder, waited};
 use crate::benchmark::{Client, Outcome};
-use crate::database::{DatabaseError, Session};
+use crate::database::{DatabaseError, Session, SessionUsage};
 
 /// A client gives up the run after this many requests in a row that failed: the database is broken, not busy.
 const FAILURES_IN_A_ROW_MAX: u32 = 100;
@@ -138,7 +138,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 self.team.completed[self.number].add_one();
             }
             if let Some(bounds) = self.signals.bounds.get() {
-                let (lock_wait, lock_waits) = waited(&usage, &used);
+                let SessionUsage { lock_wait, lock_waits, io_wait } = waited(&usage, &used);
                 let request = Ended {
                     transaction,
                     priority,
@@ -150,6 +150,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                     preemptions: attempts.preemptions,
                     lock_wait,
                     lock_waits,
+                    io_wait,
                 };
                 recorder.note(&request, bounds);
             }

@@ -57,6 +57,8 @@ pub struct WorkloadMeasurement {
     pub occupied: Duration,
     /// Time spent waiting for locks by requests that ended inside the window; `None` where the target cannot tell.
     pub lock_wait: Option<Duration>,
+    /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
+    pub io_wait: Option<Duration>,
     /// How many lock requests had to wait, of requests that ended inside the window.
     pub lock_waits: u64,
     /// Completed requests whose latency was above the histograms' largest value and recorded as that.
@@ -135,6 +137,7 @@ impl About<'_> {
             response_total: recorder.response_total(),
             occupied: Duration::from_nanos(recorder.occupied),
             lock_wait: recorder.lock_wait(),
+            io_wait: recorder.io_wait(),
             lock_waits: recorder.lock_waits,
             clamped: recorder.clamped,
             samples: recorder.seconds.samples(self.window, self.is_analytical, recorder.knows_lock_wait),

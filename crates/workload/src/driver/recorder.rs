@@ -71,6 +71,8 @@ pub(super) struct Ended {
     pub lock_wait: Option<Duration>,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
+    /// Time spent waiting for devices; `None` where the target cannot tell.
+    pub io_wait: Option<Duration>,
 }
 
 /// Requests of one kind and priority.
@@ -105,6 +107,8 @@ pub(super) struct Recorder {
     pub occupied: Nanos,
     /// Whether every session could tell the lock waits of every request that ended inside.
     pub knows_lock_wait: bool,
+    /// The same of waits for devices.
+    pub knows_io_wait: bool,
     /// Lock requests that had to wait, of the requests that ended inside. A count.
     pub lock_waits: u64,
     /// Completed requests whose latency was above [`LATENCY_MAX`]. A count.
@@ -119,6 +123,7 @@ impl Recorder {
             seconds: Seconds::default(),
             occupied: 0,
             knows_lock_wait: true,
+            knows_io_wait: true,
             lock_waits: 0,
             clamped: 0,
         }
@@ -142,6 +147,11 @@ impl Recorder {
     /// Lock waits of the requests that ended inside; `None` if a session could not tell.
     pub(super) fn lock_wait(&self) -> Option<Duration> {
         self.knows_lock_wait.then(|| Duration::from_nanos(self.seconds.total().lock_wait))
+    }
+
+    /// Waits for devices of the requests that ended inside; `None` if a session could not tell.
+    pub(super) fn io_wait(&self) -> Option<Duration> {
+        self.knows_io_wait.then(|| Duration::from_nanos(self.seconds.total().io_wait))
     }
 
     /// Notes down a request as far as the window is concerned with it.
@@ -193,6 +203,10 @@ impl Recorder {
             Some(wait) => second.lock_wait += wait.as_nanos() as Nanos,
             None => self.knows_lock_wait = false,
         }
+        match request.io_wait {
+            Some(wait) => second.io_wait += wait.as_nanos() as Nanos,
+            None => self.knows_io_wait = false,
+        }
         self.lock_waits += request.lock_waits;
     }
 
@@ -208,6 +222,7 @@ impl Recorder {
         self.seconds.merge(&other.seconds);
         self.occupied += other.occupied;
         self.knows_lock_wait &= other.knows_lock_wait;
+        self.knows_io_wait &= other.knows_io_wait;
         self.lock_waits += other.lock_waits;
         self.clamped += other.clamped;
     }
@@ -217,10 +232,16 @@ fn position(transaction: usize, priority: Priority) -> usize {
     transaction * Priority::ALL.len() + priority as usize
 }
 
-/// What a session has waited for locks between two looks at its usage.
-pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> (Option<Duration>, u64) {
-    let wait = before.lock_wait.zip(after.lock_wait).map(|(before, after)| after.saturating_sub(before));
-    (wait, after.lock_waits.saturating_sub(before.lock_waits))
+/// What a session has waited for between two looks at its usage.
+pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsage {
+    let since = |of: fn(&SessionUsage) -> Option<Duration>| {
+        of(before).zip(of(after)).map(|(before, after)| after.saturating_sub(before))
+    };
+    SessionUsage {
+        lock_wait: since(|usage| usage.lock_wait),
+        lock_waits: after.lock_waits.saturating_sub(before.lock_waits),
+        io_wait: since(|usage| usage.io_wait),
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +262,7 @@ mod tests {
             preemptions: 0,
             lock_wait: Some(Duration::from_micros(10)),
             lock_waits: 2,
+            io_wait: Some(Duration::from_micros(3)),
         }
     }
 
@@ -335,6 +357,7 @@ mod tests {
         unknown.note(&Ended { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         known.merge(&unknown);
         assert_eq!(known.lock_wait(), None);
+        assert!(known.io_wait().is_some(), "what is known of devices does not depend on locks");
         assert_eq!(known.cell(1, Priority::High).expect("merged").latency.len(), 2);
     }
 }

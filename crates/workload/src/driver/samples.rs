@@ -52,6 +52,8 @@ pub(super) struct Second {
     pub latency_max: Nanos,
     /// Lock waits of requests that ended in it, as far as sessions could tell.
     pub lock_wait: Nanos,
+    /// The same of waits for devices.
+    pub io_wait: Nanos,
     /// Attempts that came to nothing.
     pub aborted: AbortCounts,
 }
@@ -64,6 +66,7 @@ impl Second {
         self.latency_total += other.latency_total;
         self.latency_max = self.latency_max.max(other.latency_max);
         self.lock_wait += other.lock_wait;
+        self.io_wait += other.io_wait;
         self.aborted.add(&other.aborted);
     }
 }

@@ -107,7 +107,8 @@ fn columns_are_read_from_the_disk_if_they_are_wanted_and_every_time() {
 }
 
 /// Sorted on a key that has nothing to do with the order of the rows; the sum depends on every row's place.
-const SORT: &str = "select sum(place * id) from (select id, row_number() over (order by name) as place from ship)";
+const SORT: &str =
+    "select sum(cast(place as bigint) * id) from (select id, row_number() over (order by name) as place from ship)";
 
 /// As many groups as rows.
 const GROUPS: &str = "select count(*) from (select name, id % 1000003, sum(id) from ship group by 1, 2) where id > -1";

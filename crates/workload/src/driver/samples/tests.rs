@@ -69,6 +69,7 @@ fn any_request() -> impl Strategy<Value = (bool, Ended)> {
                 deadlocks,
                 preemptions,
                 lock_wait: Some(Duration::from_nanos(lock_wait)),
+                io_wait: None,
                 lock_waits,
             };
             (is_mine, request)

@@ -1,0 +1,32 @@
+//! How fast the memory of this machine is, kept from `plimsoll machine --probe` to the experiments after it.
+
+use std::path::PathBuf;
+
+use plimsoll_lab::fingerprint::machine_fingerprint;
+use plimsoll_machine::MachineFacts;
+use plimsoll_machine::memory_speed::{KeepError, KeptSpeed, MemorySpeed, state_folder};
+
+use crate::provenance::Beginning;
+
+/// The folder for what is kept between runs; `None` if this user has none.
+fn folder() -> Option<PathBuf> {
+    let variable = std::env::var_os;
+    state_folder(variable("XDG_STATE_HOME").as_deref(), variable("HOME").as_deref())
+}
+
+/// What was measured of this machine, if it was, and what a reader must know of it.
+pub fn kept(machine: &MachineFacts) -> (Option<KeptSpeed>, Option<String>) {
+    let Some(folder) = folder() else { return (None, None) };
+    match MemorySpeed::load(&folder, &machine_fingerprint(machine)) {
+        Ok(kept) => (kept, None),
+        Err(error) => (None, Some(format!("how fast the memory is was measured, but is not known: {error}"))),
+    }
+}
+
+/// Keeps what was measured. `None` if there is no folder to keep it in.
+pub fn keep(speed: &MemorySpeed, machine: &MachineFacts) -> Result<Option<PathBuf>, KeepError> {
+    let provenance = Beginning::now().provenance();
+    let keep =
+        |folder: PathBuf| speed.save(&folder, &machine_fingerprint(machine), &provenance.started, &provenance.version);
+    folder().map(keep).transpose()
+}
