@@ -109,7 +109,8 @@ fn a_run_on_one_core_is_valid_and_leaves_nothing() {
     if mechanism().is_none() {
         return;
     }
-    let trial = Trial::of(&on_one_core(SMALL));
+    let claim = "[[claim]]\ntext = \"One core is enough\"\nholds = \"achieved(cores) <= 1\"\n";
+    let trial = Trial::of(&format!("{}\n{claim}", on_one_core(SMALL)));
     let mut command = trial.command(&["run", "experiment.toml", "--out", "out", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = child.id();
@@ -121,6 +122,7 @@ fn a_run_on_one_core_is_valid_and_leaves_nothing() {
         let cores = point["achieved"]["cores"].as_f64().expect("a number of cores was achieved");
         assert!(cores <= 1.0, "{cores}");
     }
+    assert_eq!(results["claims"][0]["holds"], true, "{}", results["claims"]);
     assert_eq!(groups_of(process), Vec::<PathBuf>::new());
     assert!(!trial.has_left_over());
 }

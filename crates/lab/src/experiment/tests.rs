@@ -1,5 +1,6 @@
 //! Experiment files that can be run, and what becomes of them. Those that cannot are in [`refused`].
 
+mod machine;
 mod refused;
 
 use std::collections::BTreeMap;

@@ -85,7 +85,7 @@ fn parameters_of_benchmarks_are_set_and_swept() {
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
     check("mpl = [1, 2]", "5:1", "no control for `mpl` in this version; what can be swept here: `tpcc.scale`");
-    for control in ["llc_ways", "memory_mib", "read_mb_s", "mpl", "hog"] {
+    for control in ["mpl", "parallelism", "cache_classes", "round_trip"] {
         check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
     }
     check("\"tpc.clients\" = [1]", "5:1", "there is no workload `tpc` (did you mean `tpcc`?)");
