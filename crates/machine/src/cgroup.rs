@@ -3,7 +3,7 @@
 //! Limits are hierarchical: what binds is the smallest of the group and all groups above it that can be seen.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use procfs::ProcessCGroups;
 use procfs::process::{MountInfo, MountInfos};
@@ -171,13 +171,14 @@ impl Hierarchy {
 
 /// The folder of the group `path` and of all groups above it, up to the mount point.
 ///
-/// Within a container the mount may show only a part of the hierarchy, and the path may be of the whole. Where the two
-/// do not fit, the mount point is the nearest group that can be seen, if the process is this one; another one may be
+/// Within a container the mount may show only a part of the hierarchy, and the path may be of the whole, or lead out of
+/// it (`/../other`). Where the two do not fit, the mount point is the nearest group that can be seen, if the process is this one; another one may be
 /// anywhere, and has none.
 fn groups(host: &Host, mount: &MountInfo, path: &str, is_own: bool) -> Vec<PathBuf> {
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(path));
     let group = mount.mount_point.join(below.strip_prefix("/").unwrap_or(below));
-    let group = match (host.exists(&group), is_own) {
+    let is_within = !below.components().any(|component| component == Component::ParentDir);
+    let group = match (is_within && host.exists(&group), is_own) {
         (true, _) => group,
         (false, true) => mount.mount_point.clone(),
         (false, false) => return Vec::new(),
@@ -253,10 +254,14 @@ mod tests {
         assert_eq!(Cgroups::read(&fake.host()).memory_limit(), Some(MIB));
 
         let fake = FakeHost::new(&UNIFIED);
-        fake.write("/proc/self/cgroup", "0::/../elsewhere\n");
         fake.write("/sys/fs/cgroup/cgroup.controllers", "memory\n");
         fake.write("/sys/fs/cgroup/memory.max", "2097152\n");
-        assert_eq!(Cgroups::read(&fake.host()).memory_limit(), Some(2 * MIB));
+        for outside in ["/../elsewhere", "/..", "/../.."] {
+            fake.write("/proc/self/cgroup", &format!("0::{outside}\n"));
+            let cgroups = Cgroups::read(&fake.host());
+            assert_eq!(cgroups.memory_limit(), Some(2 * MIB), "{outside}");
+            assert_eq!(cgroups.version_2_folder(), Some(Path::new("/sys/fs/cgroup")), "{outside}");
+        }
     }
 
     #[test]

@@ -1,10 +1,8 @@
-//! How busy the processors and disks of the whole machine are, whoever keeps them busy, and which disk holds a file.
+//! How busy the processors and disks of the whole machine are, whoever keeps them busy.
 //!
-//! In reading order: two [`DeviceSample`]s make a [`DeviceUse`] of all devices and a [`DiskUse`] of each disk;
-//! [`disk_of`] says which disk a path is on.
+//! In reading order: two [`DeviceSample`]s make a [`DeviceUse`] of all devices and a [`DiskUse`] of each disk.
 
 mod disk;
-mod holder;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +10,6 @@ use std::time::Duration;
 use procfs::DiskStats;
 
 pub use self::disk::{DiskUse, OperationUse};
-pub use self::holder::{Disk, NoDisk, disk_of};
 use crate::host::Host;
 use crate::processor_time::ProcessorTicks;
 use disk::DiskTotals;

@@ -86,8 +86,8 @@ pub struct Restored {
 /// The beginning of a window in which limits are watched.
 #[derive(Debug, Clone)]
 pub struct LimitWindow {
-    began: Instant,
-    observations: BTreeMap<String, Observation>,
+    /// By control, with the moment: looking takes its time, which must not count as part of another control's window.
+    observations: BTreeMap<String, (Instant, Observation)>,
 }
 
 /// Limits for one subject. Dropping it puts the machine back.
@@ -255,19 +255,21 @@ impl Limiter {
 
     /// Begins a window in which the limits are watched.
     pub fn observe(&self) -> LimitWindow {
-        let began = Instant::now();
-        let observe = |control: &&dyn Control| (control.key().to_owned(), control.observe(&self.host, &self.subject));
-        let observations = self.limiting().map(|(control, _)| observe(&control)).collect();
-        LimitWindow { began, observations }
+        let observe = |(control, _): (&dyn Control, &Amount)| {
+            let began = Instant::now();
+            (control.key().to_owned(), (began, control.observe(&self.host, &self.subject)))
+        };
+        LimitWindow { observations: self.limiting().map(observe).collect() }
     }
 
     /// Ends a window: for every limit in force, what was reached and whether the limit bit.
     pub fn verify(&self, window: &LimitWindow) -> BTreeMap<String, Verdict> {
-        let length = window.began.elapsed();
-        let nothing = Observation::new();
         let verify = |(control, amount): (&dyn Control, &Amount)| {
-            let earlier = window.observations.get(control.key()).unwrap_or(&nothing);
-            (control.key().to_owned(), control.verify(&self.host, &self.subject, amount, earlier, length))
+            let verdict = match window.observations.get(control.key()) {
+                Some((began, earlier)) => control.verify(&self.host, &self.subject, amount, earlier, began.elapsed()),
+                None => Verdict::unknown("it was not in force when the window began"),
+            };
+            (control.key().to_owned(), verdict)
         };
         self.limiting().map(verify).collect()
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use procfs::process::MountInfos;
 
-use super::threads::{living, started, threads};
+use super::threads::{Thread, living, started, threads};
 use super::{ControlError, Origin, Place, Subject, Undo};
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
@@ -226,6 +226,9 @@ pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller)
         let Some(started) = started(host, member.process) else { continue };
         came_from.push(Origin { process: member.process, started, folder: from.display().to_string() });
     }
+    for member in members.iter().filter(|member| member.groups[0] != group.folder) {
+        note_narrow_affinity(place, member, controller)?;
+    }
     place.undo.note(Undo::RemoveControlGroup { folder: group.folder.display().to_string(), came_from })?;
     if !host.exists(&group.folder) {
         host.make_folder(&group.folder)
@@ -238,6 +241,26 @@ pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller)
         group.take(host, member.process)?;
     }
     Ok(group)
+}
+
+/// Notes where those threads may run that are bound to fewer cores than their group has. A cpuset that takes a thread in
+/// lets it run on all of its own cores, and before Linux 6.2 the kernel does not remember what the thread had asked for.
+/// Noted before the group is, this is undone when the thread is back where it came from.
+fn note_narrow_affinity(place: &mut Place<'_>, member: &Member, controller: Controller) -> Result<(), ControlError> {
+    const FILES: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
+    // In version 2 a cpuset may come with any other controller.
+    if !member.unified && controller != CORES {
+        return Ok(());
+    }
+    let of_group = |folder: &PathBuf| FILES.iter().find_map(|file| place.host.cores(folder.join(file)));
+    let Some(all) = member.groups.iter().find_map(of_group) else { return Ok(()) };
+    for thread in threads(place.host, member.process) {
+        if thread.cores.len() < all.len() && thread.cores.iter().all(|core| all.contains(core)) {
+            let Thread { id, started, cores, .. } = thread;
+            place.undo.note(Undo::Affinity { thread: id, started, cores, since: None })?;
+        }
+    }
+    Ok(())
 }
 
 /// Version 1 lets threads of one process be in different groups. Moving the process would lose where each was.

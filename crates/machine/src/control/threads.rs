@@ -23,10 +23,14 @@ pub(crate) struct Thread {
 /// The order is for those who note each thread: undone in reverse, what the first thread passes on to threads that came
 /// later is set before what each thread had for itself.
 pub(crate) fn threads(host: &Host, process: i32) -> Vec<Thread> {
-    let mut ids: Vec<i32> =
-        host.names(format!("/proc/{process}/task")).iter().filter_map(|name| name.parse().ok()).collect();
+    let mut ids = thread_ids(host, process);
     ids.sort_by_key(|id| (*id == process, *id));
     ids.into_iter().filter_map(|id| thread(host, process, id)).collect()
+}
+
+/// The ids of the threads of a process, those that are ending among them.
+pub(crate) fn thread_ids(host: &Host, process: i32) -> Vec<i32> {
+    host.names(format!("/proc/{process}/task")).iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 fn thread(host: &Host, process: i32, id: i32) -> Option<Thread> {
@@ -52,9 +56,11 @@ pub(crate) fn started(host: &Host, thread: i32) -> Option<u64> {
     (!matches!(stat.state, 'X' | 'x')).then_some(stat.starttime)
 }
 
-/// The process that began a process.
+/// The process that began a process. The name in `stat` is in parentheses and may hold anything, so the fields are counted
+/// from the last one.
 pub(crate) fn parent(host: &Host, process: i32) -> Option<i32> {
-    host.parsed::<Stat>(format!("/proc/{process}/stat")).map(|stat| stat.ppid)
+    let stat = std::fs::read(host.path(format!("/proc/{process}/stat"))).ok()?;
+    String::from_utf8_lossy(&stat).rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Processes that have not ended.

@@ -59,7 +59,11 @@ impl<'a> Trial<'a> {
                 }
                 Fate::TooLarge if group.whole || group.own.len() < 2 => {
                     let why = format!("{}: {} events at once are too many here", group.name, group.events().count());
-                    return Ok(Err(why));
+                    if group.whole {
+                        return Ok(Err(why));
+                    }
+                    // The other parts are of use without it.
+                    self.notes.insert(why);
                 }
                 Fate::TooLarge => waiting.extend(halves(&group).into_iter().rev()),
             }

@@ -15,7 +15,15 @@ use super::LimiterError;
 /// Holds the lock; the kernel takes it back when the process ends, however that comes.
 #[derive(Debug)]
 pub(super) struct StateLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // Said aloud: a child that another thread has just forked holds the file open until it runs its own program, and
+        // closing ours would not give the lock back before that.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl StateLock {
@@ -54,7 +62,7 @@ impl StateLock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()));
         told.map_err(failed)?;
-        Ok(StateLock { _file: file })
+        Ok(StateLock { file })
     }
 }
 

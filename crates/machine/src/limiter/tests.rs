@@ -89,6 +89,23 @@ fn held(machine: &Machine, v1: &str, v2: &str) -> String {
     text.map_or("none".to_owned(), |text| text.trim().to_owned())
 }
 
+/// A cpuset lets those it takes in run on all of its cores, whatever they were bound to, and old kernels forget that.
+#[test]
+fn threads_that_were_bound_to_few_cores_are_again() {
+    for groups in EVERY {
+        let world = World::new(groups);
+        world.machine.host().set_affinity(100, &[1, 3]).unwrap();
+        let before = world.machine.snapshot();
+        for keys in [&["cores"][..], &["cpu_quota", "cores"], &["memory_mib"]] {
+            let mut limiter = world.limiter();
+            let all = ALL.iter().filter(|(key, _)| keys.contains(key)).copied().collect::<Vec<_>>();
+            limiter.set(&limits(&all)).unwrap();
+            limiter.restore().unwrap();
+            assert_same!(world.machine, before, "{groups:?} {keys:?}");
+        }
+    }
+}
+
 #[test]
 fn every_limit_is_in_force_and_taken_away() {
     for groups in EVERY {

@@ -2,6 +2,7 @@
 //! place of what was changed.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub(super) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
         Undo::RemoveGroup { folder, tasks_to } => {
             let above = Path::new(folder).parent().unwrap_or(Path::new("/"));
             let to = tasks_to.as_deref().map_or(above, Path::new);
-            remove_group(host, Path::new(folder), "plimsoll", &|_| to.to_owned())
+            remove_group(host, Path::new(folder), OURS, &|_| to.to_owned())
         }
         Undo::RemoveControlGroup { folder, came_from } => {
             let to = |task: i32| origin(host, task, came_from, Path::new(folder));
@@ -74,10 +75,18 @@ pub(super) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
     }
 }
 
+/// How the names of groups begin that a Plimsoll makes, in control groups and in resctrl.
+const OURS: &str = "plimsoll-";
+
+fn is_our_name(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with(OURS)
+}
+
 /// Moves what is in a group to where it belongs and removes the folder.
 fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> PathBuf) -> Undone {
     let shown = folder.display();
-    let is_ours = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let is_ours =
+        folder.file_name().is_some_and(|name| is_our_name(name) && name.to_string_lossy().starts_with(prefix));
     if !is_ours {
         return Undone::Failed(format!("{shown} is not a group of ours"));
     }
@@ -152,8 +161,10 @@ fn origin(host: &Host, process: i32, came_from: &[Origin], folder: &Path) -> Pat
 
 fn write_file(host: &Host, path: &str, text: &str) -> Undone {
     // Nothing else is ever changed, and a journal could say anything.
-    let is_of_kernel = ["/proc/", "/sys/"].iter().any(|start| path.starts_with(start)) && !path.contains("/../");
-    if !is_of_kernel {
+    let is_of_kernel = ["/proc/", "/sys/"].iter().any(|start| path.starts_with(start));
+    // Control groups and resctrl may be mounted anywhere; there only files of groups of ours are written to.
+    let is_of_ours = Path::new(path).parent().and_then(Path::file_name).is_some_and(is_our_name);
+    if path.contains("/../") || !(is_of_kernel || is_of_ours) {
         return Undone::Failed(format!("{path} is no file of the kernel"));
     }
     match host.write(path, text) {
@@ -182,12 +193,16 @@ fn for_thread(
         affected.extend(later(thread).map(|heir| heir.id).filter(|id| *id != thread));
         affected.extend(descendants(host, thread).into_iter().flat_map(later).map(|heir| heir.id));
     }
+    let mut failed = None;
     for thread in &affected {
         if let Err(error) = set(*thread)
             && started(host, *thread).is_some()
         {
-            return Undone::Failed(format!("cannot set thread {thread} back: {error}"));
+            failed.get_or_insert_with(|| format!("cannot set thread {thread} back: {error}"));
         }
+    }
+    if let Some(failed) = failed {
+        return Undone::Failed(failed);
     }
     Undone::Done(format!(
         "thread {thread} {told}{}",
@@ -199,12 +214,17 @@ fn for_thread(
 }
 
 fn write_registers(host: &Host, register: u32, values: &BTreeMap<usize, u64>) -> Undone {
+    let mut failed = None;
+    // One core that is offline keeps none of the others from getting their value.
     for (core, value) in values {
         if let Err(error) = host.set_register(*core, register, *value) {
-            return Undone::Failed(format!(
-                "cannot write {value:#x} to register {register:#x} of core {core}: {error}"
-            ));
+            failed.get_or_insert_with(|| {
+                format!("cannot write {value:#x} to register {register:#x} of core {core}: {error}")
+            });
         }
+    }
+    if let Some(failed) = failed {
+        return Undone::Failed(failed);
     }
     Undone::Done(format!("register {register:#x} of {} cores has its value again", values.len()))
 }

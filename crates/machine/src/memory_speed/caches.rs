@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Cache, MachineFacts};
+use crate::host::Host;
 
 /// Times the last level cache that a buffer must have for its reads to come from memory.
 const BEYOND: u64 = 4;
@@ -51,7 +52,7 @@ impl CacheSizes {
 
     /// Of this machine. Takes some ten milliseconds.
     pub fn here() -> CacheSizes {
-        CacheSizes::of(&MachineFacts::read())
+        CacheSizes::of(&MachineFacts::of(&Host::real()))
     }
 
     /// Bytes of a buffer for each of `threads` threads so that what they read in order comes from memory.

@@ -1,9 +1,10 @@
 //! Whole processes in one group: made when first needed, found again by its name, and shared by all controls of resctrl.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::group::Group;
 use super::{Absent, PREFIX, Resctrl, is_our_name};
+use crate::control::threads::{descendants, thread_ids};
 use crate::control::{ControlError, Place, Subject, Undo};
 use crate::host::Host;
 
@@ -105,27 +106,11 @@ fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Ab
     }
 }
 
-/// Every thread of the processes and of their descendants; those that ended are left out.
+/// Every thread of the processes and of their descendants; those that ended are left out. So are the descendants of this
+/// very process, where an embedded database is the subject: they are hogs and other helpers beside it.
 pub fn threads(host: &Host, subject: &Subject) -> BTreeSet<i32> {
-    let numbers = |folder: String| host.names(folder).into_iter().filter_map(|name| name.parse::<i32>().ok());
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for process in numbers("/proc".to_owned()) {
-        if let Some(parent) = parent(host, process) {
-            children.entry(parent).or_default().push(process);
-        }
-    }
-    let (mut found, mut open) = (BTreeSet::new(), subject.processes.clone());
-    while let Some(process) = open.pop() {
-        if found.insert(process) {
-            open.extend(children.get(&process).into_iter().flatten());
-        }
-    }
-    found.into_iter().flat_map(|process| numbers(format!("/proc/{process}/task"))).collect()
-}
-
-/// The process that made this one. The name in `stat` is in parentheses and may hold anything, so the fields are counted from
-/// the last one.
-fn parent(host: &Host, process: i32) -> Option<i32> {
-    let stat = host.text(format!("/proc/{process}/stat"))?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    let others = subject.processes.iter().filter(|process| process.cast_unsigned() != std::process::id());
+    let heirs = others.flat_map(|process| descendants(host, *process));
+    let all: BTreeSet<i32> = subject.processes.iter().copied().chain(heirs).collect();
+    all.into_iter().flat_map(|process| thread_ids(host, process)).collect()
 }

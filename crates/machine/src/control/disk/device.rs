@@ -20,13 +20,18 @@ impl Device {
     pub fn of(host: &Host, folder: &Path) -> Result<Device, String> {
         use std::os::unix::fs::MetadataExt;
 
-        let there = host.path(folder);
-        let metadata =
-            std::fs::metadata(&there).map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
+        // A relative folder is one of this process.
+        let there = if host.is_real() { folder.to_owned() } else { host.path(folder) };
+        let told = |error| format!("cannot look at {}: {error}", folder.display());
+        let metadata = std::fs::metadata(&there).map_err(told)?;
         let (mut major, mut minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
         if major == 0 {
             // A file system without a device (tmpfs, overlay), or one with several behind it (btrfs).
-            (major, minor) = mounted_device(host, folder)?;
+            // The mount table knows nothing of links.
+            let there = std::fs::canonicalize(&there).map_err(told)?;
+            let there =
+                there.strip_prefix(host.path("/")).map_or(folder.to_owned(), |there| Path::new("/").join(there));
+            (major, minor) = mounted_device(host, &there)?;
         }
         if host.exists(format!("/sys/dev/block/{major}:{minor}/partition")) {
             // The link leads into the folder of the disk, in which the partition's folder lies.
