@@ -131,7 +131,8 @@ pub struct Runner<'a> {
     plan: &'a Plan,
     store: Store<'a>,
     limits: &'a mut dyn MachineLimits,
-    instruments: Instruments,
+    /// Found out when they are first needed.
+    instruments: Option<Instruments>,
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
     /// The benchmarks of the setting that ran last.
@@ -141,13 +142,13 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Nothing is opened or limited yet.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
-        let (store, instruments) = (Store::new(targets, &plan.url), Instruments::here(None));
-        Runner { plan, store, limits, instruments, loaded_under: Limits::new(), benchmarks: None }
+        let store = Store::new(targets, &plan.url);
+        Runner { plan, store, limits, instruments: None, loaded_under: Limits::new(), benchmarks: None }
     }
 
     /// Windows are measured with these.
     pub fn with_instruments(self, instruments: Instruments) -> Self {
-        Runner { instruments, ..self }
+        Runner { instruments: Some(instruments), ..self }
     }
 
     /// Runs what `selection` wants of the plan and is not among the `done`.
@@ -253,7 +254,8 @@ impl<'a> Runner<'a> {
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
-        let mut observer = SensorObserver::new(&mut tick, self.limits, &self.instruments);
+        let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
+        let mut observer = SensorObserver::new(&mut tick, self.limits, instruments);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();

@@ -1,0 +1,97 @@
+//! What watching costs: TPC-C on the engine with every sensor of the machine read once a second, against TPC-C unwatched.
+//!
+//! `cargo bench --bench sensor_cost` measures in interleaved rounds and prints the mean ratio of rounds with its 95 %
+//! interval, and the processor time that one second's readings take. The limits are 1 % of throughput and 0.5 % of a core.
+//! Under `cargo test` it runs for a moment and checks that readings are taken.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::cpu_time::{current_thread_id, thread_times};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::sensor::{Reader, SENSORS};
+use plimsoll_target::{Embedded, EmbeddedOptions};
+use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
+use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
+use plimsoll_workload::tpcc::Tpcc;
+
+/// The readers of every sensor that works here.
+fn readers(host: &Host) -> Vec<Reader> {
+    let working = SENSORS.iter().filter(|sensor| sensor.probe(host).available);
+    working.map(|sensor| sensor.reader(host)).collect()
+}
+
+/// Transactions per second of two clients.
+fn throughput(database: &Embedded, tpcc: &Tpcc, window: Window, seed: u64) -> f64 {
+    let options = ClientOptions { clients: 2, seed, ..ClientOptions::default() };
+    let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
+    drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap().workloads[0].all.throughput_per_s
+}
+
+/// Reads every sensor once a second until it is told to stop; how many times, and the processor time that took.
+fn watch(readers: &mut [Reader], stop: &AtomicBool, period: Duration) -> (u32, Duration) {
+    let before = thread_times(current_thread_id());
+    let (mut count, mut next) = (0, Instant::now());
+    while !stop.load(Ordering::Relaxed) {
+        readers.iter_mut().for_each(|reader| reader());
+        count += 1;
+        next += period;
+        while !stop.load(Ordering::Relaxed) && Instant::now() < next {
+            std::thread::sleep(Duration::from_millis(20).min(next.saturating_duration_since(Instant::now())));
+        }
+    }
+    let used = before.zip(thread_times(current_thread_id())).map(|(before, after)| after.since(before).run);
+    (count, used.unwrap_or_default())
+}
+
+fn main() {
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let (rounds, seconds) = if is_bench { (20, 4.0) } else { (1, 0.2) };
+    let window = Window { warmup: WarmUp::For(Duration::from_millis(300)), measure: Duration::from_secs_f64(seconds) };
+    let tpcc = Tpcc::new(2, 7);
+    let database = Embedded::new(EmbeddedOptions::default()).unwrap();
+    let never = AtomicBool::new(false);
+    tpcc.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
+    let host = Host::real();
+    let (mut ratios, mut readings, mut used) = (Vec::new(), 0, Duration::ZERO);
+    for round in 0..rounds {
+        // The data grow as they are used, so that who goes first takes turns.
+        let mut pair = [0.0; 2];
+        for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let stop = AtomicBool::new(false);
+            pair[side] = std::thread::scope(|scope| {
+                let watcher = (side == 1).then(|| {
+                    scope.spawn(|| {
+                        let mut readers = readers(&host);
+                        assert!(!readers.is_empty(), "no sensor works on this machine");
+                        watch(&mut readers, &stop, Duration::from_secs(1))
+                    })
+                });
+                let reached = throughput(&database, &tpcc, window, round);
+                stop.store(true, Ordering::Relaxed);
+                if let Some(watcher) = watcher {
+                    let (count, time) = watcher.join().unwrap();
+                    readings += count;
+                    used += time;
+                }
+                reached
+            });
+        }
+        ratios.push(pair[1] / pair[0]);
+    }
+    assert!(readings > 0, "nothing was read");
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    // Student's t at 95 % is 2.09 for 20 rounds.
+    let half = 2.09 * (variance / n).sqrt();
+    let share = used.as_secs_f64() / f64::from(readings) * 100.0;
+    println!(
+        "watched / unwatched: {mean:.4} ({:.4} to {:.4}), {rounds} rounds of {seconds} s",
+        mean - half,
+        mean + half
+    );
+    println!("one reading of all sensors: {:.2} ms of processor time, {share:.3} % of a core", share * 10.0);
+}
