@@ -2,18 +2,16 @@
 //!
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
-mod machine_use;
+mod point;
 
 use std::collections::BTreeMap;
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::memory_speed::KeptSpeed;
-use plimsoll_machine::top_down::TopDown;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
-pub use machine_use::{Counters, Device};
+pub use point::*;
 
 /// The version of this document. A program refuses documents with a higher one.
 pub const FORMAT: u32 = 2;
@@ -270,149 +268,4 @@ pub struct ClaimResult {
     pub published: Option<String>,
     /// Why it could not be judged.
     pub why_not: Option<String>,
-}
-
-/// One arm of one setting, run once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Point {
-    /// The swept settings; empty where nothing is swept.
-    pub setting: BTreeMap<String, serde_json::Value>,
-    /// Who ran: `alone:NAME`, `A+B` or `together`.
-    pub arm: String,
-    /// The block it ran in, from 1.
-    pub repeat: u32,
-    /// Whether this is the second run of the setting that runs twice in each block, to show the noise floor (A/A).
-    #[serde(default)]
-    pub is_again: bool,
-    /// When its window opened, seconds since the experiment began.
-    #[serde(default)]
-    pub at_s: f64,
-    /// Seconds of warm-up before the window.
-    #[serde(default)]
-    pub warmup_s: f64,
-    /// Whether the figures may be used.
-    pub valid: bool,
-    /// Why not.
-    pub why_invalid: Option<String>,
-    /// Seconds of the measurement window.
-    pub window_s: f64,
-    /// What controls were seen to achieve.
-    pub achieved: BTreeMap<String, serde_json::Value>,
-    /// What each workload did.
-    pub workloads: Vec<WorkloadResult>,
-    /// What the devices did.
-    pub device: Device,
-    /// Hardware counters summed over every thread of the workloads.
-    pub counters: Option<Counters>,
-    /// Top-down breakdown of all of them together.
-    pub top_down: Option<TopDown>,
-}
-
-/// What one workload did within the window.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct WorkloadResult {
-    /// Its name in the experiment.
-    pub name: String,
-    /// The benchmark.
-    pub kind: String,
-    /// Whether its requests are queries, which differ in cost: their throughput counts work done within the window, and arms
-    /// are compared at an equal mix of queries.
-    #[serde(default)]
-    pub analytical: bool,
-    /// How many clients ran.
-    pub clients: usize,
-    /// Requests completed, those that rolled themselves back as prescribed included.
-    pub completed: u64,
-    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
-    /// share of its time inside the window, because a window holds few of them.
-    pub throughput_per_s: f64,
-    /// Requests and attempts that came to nothing.
-    pub aborted: Aborted,
-    /// Latency of all completed requests from their intended start. `None` if none completed.
-    pub latency_us: Option<Latency>,
-    /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
-    pub latency_distribution: Vec<(f64, u64)>,
-    /// The same by priority class.
-    pub classes: BTreeMap<String, Part>,
-    /// The same by kind of transaction or query.
-    pub transactions: BTreeMap<String, Part>,
-    /// Where response time went.
-    pub time_share: Option<TimeShare>,
-    /// What the lock manager saw.
-    pub locks: Option<Locks>,
-    /// Hardware counters of this workload's threads alone.
-    pub counters: Option<Counters>,
-    /// Top-down breakdown of this workload's threads alone.
-    #[serde(default)]
-    pub top_down: Option<TopDown>,
-    /// The older breakdown, cache misses times measured latencies, of this workload's threads alone.
-    #[serde(default)]
-    pub cache_misses: Option<CacheMissBreakdown>,
-}
-
-/// A part of a workload's requests: a class, or a kind of transaction.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Part {
-    /// Requests completed.
-    pub completed: u64,
-    /// As [`WorkloadResult::throughput_per_s`].
-    pub throughput_per_s: f64,
-    /// Their latency. `None` if none completed.
-    pub latency_us: Option<Latency>,
-}
-
-/// Attempts that came to nothing within the window. Counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Aborted {
-    /// Attempts rolled back as victim of a deadlock, and run again.
-    pub deadlock: u64,
-    /// Attempts rolled back for a more important transaction, and run again.
-    pub preempted: u64,
-    /// Requests that rolled themselves back as the benchmark prescribes; these count as completed too.
-    pub user: u64,
-    /// Requests given up: an error, or more retries than the bound.
-    pub error: u64,
-}
-
-/// Latency in microseconds. A percentile is `None` where too few requests completed to say: fewer than 1 / (1 - q).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Latency {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: Option<u64>,
-    /// 90th percentile.
-    pub p90: Option<u64>,
-    /// 95th percentile.
-    pub p95: Option<u64>,
-    /// 99th percentile.
-    pub p99: Option<u64>,
-    /// 99.9th percentile.
-    pub p999: Option<u64>,
-    /// Largest.
-    pub max: u64,
-}
-
-/// Parts of response time; they add up to 1. A part that could not be measured is `None` and is within `other`.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct TimeShare {
-    /// On a core.
-    pub cpu_run: Option<f64>,
-    /// Runnable, waiting for a core.
-    pub cpu_wait: Option<f64>,
-    /// Waiting for a device.
-    pub io: Option<f64>,
-    /// Waiting for a database lock.
-    pub lock: Option<f64>,
-    /// Everything else: for queries, mostly workers with nothing to do.
-    pub other: f64,
-}
-
-/// What the lock manager saw within the window.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Locks {
-    /// Requests that had to wait. A count.
-    pub waits: u64,
-    /// Total time they waited, seconds.
-    pub wait_s: f64,
 }
