@@ -28,6 +28,8 @@ pub struct HostLimits {
     window: Option<LimitWindow>,
     /// Size of the last-level cache, MiB; `None` if it is unknown.
     llc_mib: Option<f64>,
+    /// How many caches of the last level there are.
+    llc_count: usize,
     /// What of it workloads were given by cache allocation, MiB; `None` where none was asked for or a hog holds the rest.
     allocated_mib: Option<f64>,
     /// The cores that could be used before anything was limited.
@@ -56,6 +58,7 @@ impl HostLimits {
             hogs: BTreeMap::new(),
             window: None,
             llc_mib: llc.map(|cache| cache.size_bytes as f64 / f64::from(1 << 20)),
+            llc_count: llc.map_or(0, |cache| cache.count),
             allocated_mib: None,
             cores: facts::usable_cores(),
         }
@@ -64,14 +67,16 @@ impl HostLimits {
     /// Says how each limit is had here, or why it cannot be. Changes nothing.
     fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
         let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated_mib: None };
-        if let Some(Amount::Text(text)) = translated.controls.remove(HOG) {
-            let spec: HogSpec = text.parse().map_err(|error| LimitsError(format!("{error}")))?;
+        if let Some(hog) = translated.controls.remove(HOG) {
+            let spec: HogSpec = hog.to_string().parse().map_err(|error| LimitsError(format!("{error}")))?;
             if spec != HogSpec::NONE {
                 translated.hogs.insert(HOG, (spec, Vec::new()));
             }
         }
-        if let Some(Amount::Number(mib)) = translated.controls.remove(LLC_MIB) {
-            self.share_cache(mib, &mut translated)?;
+        match translated.controls.remove(LLC_MIB) {
+            None => {}
+            Some(Amount::Number(mib)) => self.share_cache(mib, &mut translated)?,
+            Some(amount) => return Err(LimitsError(format!("`{LLC_MIB}` is a number of MiB; this is {amount}"))),
         }
         for control in CONTROLS.iter().filter(|control| translated.controls.contains_key(control.key())) {
             let availability = control.probe(&self.host);
@@ -102,6 +107,13 @@ impl HostLimits {
                     .to_owned(),
             ));
         };
+        if self.llc_count > 1 {
+            return Err(LimitsError(format!(
+                "llc_mib cannot be limited here: there is no cache allocation (resctrl), and of {} last-level caches a hog \
+                 on one core holds a part of one only",
+                self.llc_count
+            )));
+        }
         let shares_core = match translated.controls.get("cores") {
             Some(Amount::Number(count)) => *count >= self.cores.len() as f64,
             Some(Amount::Text(list)) => parse_core_list(list).is_none_or(|cores| cores.contains(pirates_core)),
@@ -123,7 +135,8 @@ impl HostLimits {
         Ok(())
     }
 
-    fn lift(&mut self) -> Result<(), LimitsError> {
+    /// Lifts all controls and puts the machine back. Also done when this is dropped, but then nobody hears what failed.
+    pub fn lift(&mut self) -> Result<(), LimitsError> {
         let Some((_, mut limiter)) = self.limiter.take() else { return Ok(()) };
         let restored = limiter.restore().map_err(|error| LimitsError(error.to_string()))?;
         match &restored.failed[..] {

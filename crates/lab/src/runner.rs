@@ -22,13 +22,13 @@ mod store;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_machine::control::Amount;
+use plimsoll_machine::control::Limits;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
 use plimsoll_workload::registry::{BenchmarkError, make};
 
-use crate::limits::{LimitsError, MEMORY_MIB, MachineLimits};
+use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
 use crate::plan::{Arm, Plan, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::sensors::Instruments;
@@ -133,8 +133,8 @@ pub struct Runner<'a> {
     limits: &'a mut dyn MachineLimits,
     /// Found out when they are first needed.
     instruments: Option<Instruments>,
-    /// The limit of memory under which the data was loaded.
-    memory_limit: Option<Amount>,
+    /// The limits under which the data was loaded; see [`limits_while_loading`].
+    loaded_under: Limits,
     /// The benchmarks of the setting that ran last.
     benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
 }
@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
     /// Nothing is opened or limited yet.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
         let store = Store::new(targets, &plan.url);
-        Runner { plan, store, limits, instruments: None, memory_limit: None, benchmarks: None }
+        Runner { plan, store, limits, instruments: None, loaded_under: Limits::new(), benchmarks: None }
     }
 
     /// Windows are measured with these.
@@ -217,15 +217,14 @@ impl<'a> Runner<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<(), RunError> {
         let failed = |error| RunError::Limits { run: run.to_owned(), error };
-        let memory_limit = setting.limits.get(MEMORY_MIB);
-        if memory_limit != self.memory_limit.as_ref() {
+        let in_loading = limits_while_loading(&setting.limits);
+        if in_loading != self.loaded_under {
             self.store.close();
-            self.memory_limit = memory_limit.cloned();
+            self.loaded_under.clone_from(&in_loading);
         }
         self.store.open(&setting.options)?;
         let reload = self.plan.run.reload;
         if self.store.must_load(benchmarks, members, reload) {
-            let in_loading = memory_limit.map(|amount| (MEMORY_MIB.to_owned(), amount.clone())).into_iter().collect();
             self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;
         }
         self.store.prepare(setting, benchmarks, members, reload, watch)?;
@@ -266,6 +265,16 @@ impl<'a> Runner<'a> {
         let at_s = began_s + measured.opened_at.as_secs_f64();
         Ok(point::record(id, at_s, setting, arm, &measured, reading))
     }
+}
+
+/// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that
+/// a change of them lifts the limit of memory for a moment, after which it would not count what was loaded before.
+fn limits_while_loading(limits: &Limits) -> Limits {
+    if !limits.contains_key(MEMORY_MIB) {
+        return Limits::new();
+    }
+    let holds = |name: &str| [MEMORY_MIB, HOG, LLC_MIB].contains(&name);
+    limits.iter().filter(|(name, _)| holds(name)).map(|(name, amount)| (name.clone(), amount.clone())).collect()
 }
 
 /// The benchmarks of a setting, in the order of its workloads.

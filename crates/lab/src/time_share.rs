@@ -1,4 +1,4 @@
-//! Where response time went: on a core, waiting for one, waiting for locks, elsewhere (MW 2.6).
+//! Where response time went: on a core, waiting for one, waiting for devices and for locks, elsewhere (MW 2.6).
 //!
 //! The parts come from different sources (the scheduler's books, the session's own), so they need not fit the whole.
 //! What is left of the whole is [`TimeShare::other`]. Where the parts come out larger than the whole they are scaled to
@@ -142,6 +142,24 @@ mod tests {
         check(&measured(false, 1000, None), &threads(2, 400, 100), ([40, 10, -1, 50], 1));
         let unknown = ServingThreads { times: None, ..threads(2, 0, 0) };
         check(&measured(false, 1000, Some(300)), &unknown, ([-1, -1, 30, 70], 1));
+    }
+
+    #[test]
+    fn waits_for_devices_are_a_share_where_the_session_does_the_waiting() {
+        let share = |is_analytical| {
+            let measured = WorkloadMeasurement {
+                io_wait: Some(Duration::from_millis(200)),
+                ..measured(is_analytical, 1000, Some(300))
+            };
+            let mut warnings = Vec::new();
+            (time_share(&measured, &threads(1, 400, 0), &mut warnings).expect("there is a whole"), warnings)
+        };
+        let (of_transactions, warnings) = share(false);
+        assert_eq!((of_transactions.io, warnings), (Some(0.2), Vec::new()));
+        assert!((of_transactions.other - 0.1).abs() < 1e-9, "{of_transactions:?}");
+        let (of_queries, warnings) = share(true);
+        assert_eq!(of_queries.io, None);
+        assert_eq!(warnings, ["w: time waiting for devices (io) is unknown and within `other`"]);
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Experiment<'_> {
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
-        let outcome = {
+        let (outcome, lifted) = {
             let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
@@ -135,9 +135,15 @@ impl Experiment<'_> {
             let mut limits = HostLimits::new(hog::command());
             let latencies = memory_speed.as_ref().and_then(|kept| level_latencies(&kept.speed));
             let runner = Runner::new(self.plan, &TARGETS, &mut limits);
-            runner.with_instruments(Instruments::here(latencies)).run(&selection, done, &mut watch)
+            let outcome = runner.with_instruments(Instruments::here(latencies)).run(&selection, done, &mut watch);
+            (outcome, limits.lift())
         };
         progress.clear();
+        let still_limited = lifted.err().map(|error| format!("the machine is still limited: {error}"));
+        if let Some(warning) = &still_limited {
+            // Also after an error, of which no document tells.
+            eprintln!("{warning}");
+        }
         let place = directory.place().to_owned();
         let kept = directory.has_runs().then_some(place.as_path());
         let Outcome { records, stopped, left } = outcome.map_err(|error| run_failure(error, kept))?;
@@ -145,7 +151,7 @@ impl Experiment<'_> {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
         let mut warnings = warnings;
-        warnings.extend(unreadable);
+        warnings.extend(unreadable.into_iter().chain(still_limited));
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
             warnings.push(format!(

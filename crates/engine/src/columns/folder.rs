@@ -43,10 +43,7 @@ impl DiskFolder {
     /// Takes a folder if it is on a disk and files can be made in it.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let folder = DiskFolder { path: path.to_owned() };
-        let kind = rustix::fs::statfs(path).map_err(|error| folder.unusable(error.into()))?.f_type;
-        // The numbers have 32 bits, and some systems sign-extend them.
-        let in_memory = MEMORY_FILE_SYSTEMS.iter().find(|(number, _)| *number as u32 == kind as u32);
-        if let Some((_, kind)) = in_memory {
+        if let Some(kind) = memory_file_system(path).map_err(|error| folder.unusable(error))? {
             return Err(FolderError::InMemory { path: folder.to_string(), kind });
         }
         folder.make_file()?;
@@ -68,6 +65,14 @@ impl std::fmt::Display for DiskFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.path.display().fmt(f)
     }
+}
+
+/// The name of the file system of a folder, if it keeps files in memory.
+pub fn memory_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
+    let kind = rustix::fs::statfs(folder)?.f_type;
+    // The numbers have 32 bits, and some systems sign-extend them.
+    let found = MEMORY_FILE_SYSTEMS.iter().find(|(number, _)| *number as u32 == kind as u32);
+    Ok(found.map(|(_, name)| *name))
 }
 
 #[cfg(test)]

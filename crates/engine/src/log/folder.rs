@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogError;
+use crate::columns::folder::memory_file_system;
 
 const PREFIX: &str = "plimsoll-log-";
 
@@ -93,19 +94,6 @@ fn remove_abandoned(parent: &Path) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-}
-
-/// The name of the file system of a folder, if it keeps files in memory.
-fn memory_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
-    // From the kernel's include/uapi/linux/magic.h.
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58F6;
-    let kind = rustix::fs::statfs(folder)?.f_type;
-    Ok(match kind as u64 & 0xFFFF_FFFF {
-        TMPFS => Some("tmpfs"),
-        RAMFS => Some("ramfs"),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ struct State {
     has_units: Vec<bool>,
     /// All segments are to be removed before the next group.
     is_emptied: bool,
-    /// Somebody waits for the group that gathers, whatever the lag.
+    /// Somebody waits for the group that gathers, or for the room that it takes, whatever the lag.
     is_urgent: bool,
     is_closing: bool,
     failure: Option<LogError>,
@@ -143,6 +143,9 @@ impl Queue {
                 state.statistics.buffer_waits += 1;
                 slept = true;
             }
+            // The writer need not wait for more while there is no room for it.
+            state.is_urgent = true;
+            self.work.notify_one();
             self.room.wait(state);
         }
     }

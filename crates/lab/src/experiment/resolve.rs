@@ -232,7 +232,13 @@ impl Resolver<'_> {
             if seen.contains(&place) {
                 problems.add(key.span(), format!("`{}` is set twice; leave one of them out", key.value()));
             }
-            let set = base.apply(&place, &value.value().json());
+            let value_set = value.value().json();
+            let set = base.apply(&place, &value_set).and_then(|()| {
+                place.parts().iter().try_for_each(|part| match part {
+                    Place::Limit(name) => limits::check(self.host, name, &limits::amount(&value_set)),
+                    _ => Ok(()),
+                })
+            });
             seen.push(place);
             problems.note(set.map_err(|why| Problem::new(value.span(), why)));
         }

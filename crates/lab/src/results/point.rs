@@ -154,7 +154,7 @@ pub struct Locks {
 /// What the devices did within the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// CPU time of this process over window times cores, 0 to 1.
+    /// CPU time of this process over window times the cores that it could run on, 0 to 1.
     pub cpu_busy: Option<f64>,
     /// Cores that all others on this machine kept busy, time stolen by its host included.
     #[serde(default)]

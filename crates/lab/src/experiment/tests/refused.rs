@@ -82,6 +82,12 @@ fn parameters_of_benchmarks_are_set_and_swept() {
 }
 
 #[test]
+fn limits_that_cannot_be_are_refused_in_the_short_form_too() {
+    check(&with("[quick.set]\nwrite_mb_s = 0"), "5:14", "at least 0.1 MB/s");
+    check(&with("[quick.set]\nhog = 3"), "5:7", "`hog` is a text");
+}
+
+#[test]
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
     check("mpl = [1, 2]", "5:1", "no control for `mpl` in this version; what can be swept here: `tpcc.scale`");

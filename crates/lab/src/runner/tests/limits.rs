@@ -83,6 +83,18 @@ fn data_is_loaded_anew_under_each_limit_of_memory() {
 }
 
 #[test]
+fn what_runs_beside_begins_before_memory_is_limited() {
+    let mut limits = Noted::default();
+    let (outcome, seen) = run("memory_mib = [900]\nwrite_mb_s = [5]\nhog = [\"cpu:1\", \"cpu:2\"]", &mut limits);
+    outcome.expect("it runs");
+    assert!(seen.opened >= 2, "a hog that changes lifts the limit of memory: {seen:?}");
+    for told in limits.told.split(|told| told == "close").filter(|told| told.len() == 3) {
+        assert!(told[0].starts_with("hog=cpu:") && told[0].ends_with(" memory_mib=900"), "{told:?}");
+        assert_eq!(told[1], format!("{} write_mb_s=5", told[0]));
+    }
+}
+
+#[test]
 fn a_run_in_which_a_limit_does_not_bite_is_invalid_and_says_why() {
     let (outcome, _) = run("hog = [\"cpu:1\"]", &mut Noted::default());
     let point = outcome.expect("it runs").records.remove(0).point;
