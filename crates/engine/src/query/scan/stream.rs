@@ -33,6 +33,9 @@ use crate::query::usage::UsageMeter;
 mod filters;
 mod supply;
 
+/// Columns of a chunk, and which of its rows: the first, and how many.
+type NextRows = (Arc<LoadedColumns>, usize, usize);
+
 /// Rows looked at in one go: large enough to keep per-call costs away, small enough that the columns of a morsel stay in the
 /// second cache level.
 const MORSEL_ROWS: usize = 32 * 1024;
@@ -67,7 +70,7 @@ impl ScanStream {
     pub fn new(scan: &ColumnScan, partition: usize, queue: Option<Arc<AtomicUsize>>, context: &TaskContext) -> Self {
         let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
         let queue = queue.map_or(strided, ChunkQueue::Shared);
-        let tested = scan.filters.iter().flat_map(|filter| collect_columns(filter)).map(|column| column.index());
+        let tested = scan.filters.iter().flat_map(collect_columns).map(|column| column.index());
         let meter = context.session_config().get_extension::<UsageMeter>();
         let columns = scan.projection.iter().copied().chain(tested).sorted().dedup();
         ScanStream {
@@ -107,7 +110,7 @@ impl ScanStream {
     }
 
     /// The columns of the chunk in work, and the next rows of it.
-    fn poll_morsel(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<(Arc<LoadedColumns>, usize, usize)>>> {
+    fn poll_morsel(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<NextRows>>> {
         loop {
             // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for.
             let rows_max = if self.filters.are_empty() || self.compacts { self.batch_rows } else { MORSEL_ROWS };
