@@ -199,7 +199,7 @@ impl GroupSensors {
         } else {
             let plan = instruments.counters.as_ref().map_err(Clone::clone);
             let opened = plan.and_then(|plan| CounterSet::open(plan, &Watched::Threads(tids.to_vec())));
-            opened.map_err(|why| warnings.insert(format!("no hardware counters: {why}"))).ok()
+            opened.map_err(|why| warnings.insert(no_counters(&why))).ok()
         };
         let threads = tids.iter().map(|tid| (*tid, None)).collect();
         GroupSensors { name: name.to_owned(), threads, counters }
@@ -210,7 +210,7 @@ impl GroupSensors {
         if let Some(counters) = &mut self.counters
             && let Err(why) = counters.enable()
         {
-            warnings.insert(format!("no hardware counters: {why}"));
+            warnings.insert(no_counters(&why));
             self.counters = None;
         }
         for (tid, times) in &mut self.threads {
@@ -252,14 +252,21 @@ impl Counted {
         };
         let top_down = reading.top_down().map_err(|why| explain("top-down breakdown", &why)).ok();
         let memory_read = reading.memory_read().map_err(|why| explain("memory traffic", &why)).ok();
-        let cache_misses = latencies.and_then(|latencies| {
-            let breakdown = CacheMissBreakdown::of(reading, latencies, top_down.as_ref());
-            breakdown.map_err(|why| explain("breakdown by cache misses", &why)).ok()
-        });
+        let unknown = || "latencies are not known; measure them by plimsoll machine --probe".to_owned();
+        let cache_misses = latencies
+            .ok_or_else(unknown)
+            .and_then(|latencies| CacheMissBreakdown::of(reading, latencies, top_down.as_ref()))
+            .map_err(|why| explain("breakdown by cache misses", &why))
+            .ok();
         let mut counters = counters_of(reading);
         counters.dram_read_bytes = memory_read.map(|read| read.bytes);
         Counted { counters: Some(counters), top_down, cache_misses }
     }
+}
+
+/// Why there are no counters, and what else there is not for want of them.
+fn no_counters(why: &CountersUnavailable) -> String {
+    format!("no hardware counters, so no top-down breakdown, no breakdown by cache misses and no memory traffic: {why}")
 }
 
 /// The events of which ratios are taken.

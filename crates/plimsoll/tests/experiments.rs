@@ -35,6 +35,7 @@ fn unexplained(results: &Value) -> Vec<String> {
         (".read_mb_s", "disk"),
         (".write_mb_s", "disk"),
         (".top_down", "top-down"),
+        (".cache_misses", "cache misses"),
     ];
     let is_told = |gap: &String| {
         // A valid point has no reason not to be; a kind of transaction that did not run has no latency.
@@ -134,9 +135,9 @@ fn bad_input_is_refused_before_anything_runs() {
             "experiment.toml:21:1: there is no key `mesure` in [run] (did you mean `measure`?)",
         ),
         (
-            MIXED.replace("\"reads.clients\"", "cores"),
+            MIXED.replace("\"reads.clients\"", "mpl"),
             "",
-            "experiment.toml:17:1: no control for `cores` in this version; what can be swept",
+            "experiment.toml:17:1: no control for `mpl` in this version; what can be swept",
         ),
         (MIXED.replace("together)", "toghether)"), "", "experiment.toml:26:28: `toghether`"),
         (MIXED.replace("repeats = 2", "repeats = 0"), "", "experiment.toml:22:11: 0 repeats run nothing; write 1 or"),

@@ -111,7 +111,7 @@ const SORT: &str =
     "select sum(cast(place as bigint) * id) from (select id, row_number() over (order by name) as place from ship)";
 
 /// As many groups as rows.
-const GROUPS: &str = "select count(*) from (select name, id % 1000003, sum(id) from ship group by 1, 2) where id > -1";
+const GROUPS: &str = "select count(*) from (select name, id % 1000003 as part, sum(id) as total from ship group by 1, 2) where total > -1";
 
 fn granted(mebibytes: Option<usize>) -> QueryEngine {
     let options = QueryOptions { dop: 2, workers: 2, memory_grant_mib: mebibytes, ..QueryOptions::default() };
