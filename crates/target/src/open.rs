@@ -27,7 +27,7 @@ struct TargetOption {
 static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "column_folder",
-        about: "where the files of `columns=file` are made, on a real disk",
+        about: "where the files of `column_store=file` are made, on a real disk",
         set: |options, value| {
             options.column_folder = path(value)?;
             Ok(())
@@ -35,7 +35,7 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.column_folder.display().to_string().into(),
     },
     TargetOption {
-        name: "columns",
+        name: "column_store",
         about: "where queries read from: `memory`, or `file`, which models a database larger than memory",
         set: |options, value| {
             options.columns_in_files = match value {
@@ -215,13 +215,16 @@ mod tests {
         assert_eq!(settings["target.log_folder"], Value::Null);
         assert_eq!(settings["target.url"], "embedded:");
         assert_eq!(
-            (&settings["target.columns"], &settings["target.memory_grant_mib"]),
+            (&settings["target.column_store"], &settings["target.memory_grant_mib"]),
             (&"memory".into(), &"unlimited".into())
         );
-        let target =
-            Target::parse("embedded:", ["columns=file", "column_folder=/data", "memory_grant_mib=64"]).expect("good");
+        let target = Target::parse("embedded:", ["column_store=file", "column_folder=/data", "memory_grant_mib=64"])
+            .expect("good");
         let settings = target.settings();
-        assert_eq!((&settings["target.columns"], &settings["target.column_folder"]), (&"file".into(), &"/data".into()));
+        assert_eq!(
+            (&settings["target.column_store"], &settings["target.column_folder"]),
+            (&"file".into(), &"/data".into())
+        );
         assert_eq!(settings["target.memory_grant_mib"], 64);
     }
 
@@ -233,7 +236,7 @@ mod tests {
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
             ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
-            ("embedded:", Some("columns=disk"), "it can be `memory` or `file`"),
+            ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
             ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),
             ("embedded:", Some("log_folder="), "it can be a folder on a disk"),

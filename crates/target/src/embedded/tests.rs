@@ -28,7 +28,7 @@ const SUMS: &str = "select l_returnflag, sum(l_quantity), count(*) from lineitem
 
 #[test]
 fn columns_in_files_give_the_same_answers_and_are_read_from_the_disk() {
-    let (memory, file) = (loaded([]), loaded(["columns=file", "dop=2"]));
+    let (memory, file) = (loaded([]), loaded(["column_store=file", "dop=2"]));
     assert_eq!(answer(&memory, SUMS), answer(&file, SUMS));
     assert_eq!(memory.query_usage().column_bytes_read, 0);
     // One byte for the flag and sixteen for the quantity of each of about 60 000 rows.
@@ -59,7 +59,7 @@ fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
         eprintln!("left out: there is no /dev/shm to refuse");
         return;
     }
-    for options in [["columns=file", "column_folder=/dev/shm"], ["memory_grant_mib=4", "spill_folder=/dev/shm"]] {
+    for options in [["column_store=file", "column_folder=/dev/shm"], ["memory_grant_mib=4", "spill_folder=/dev/shm"]] {
         let error = Target::parse("embedded:", options).unwrap().open().unwrap_err().to_string();
         assert!(error.contains("/dev/shm is on a tmpfs, which is memory"), "{error}");
     }
