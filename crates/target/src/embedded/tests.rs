@@ -50,7 +50,7 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
     assert_eq!(database.set_option("memory_grant_mib", "unlimited"), Ok(OptionChange::Applied));
     assert_eq!(answer(&database, sort).unwrap(), free);
     assert_eq!(database.query_usage().spill_files, 0);
-    assert_eq!(database.set_option("columns", "file"), Ok(OptionChange::NeedsReopening));
+    assert_eq!(database.set_option("column_store", "file"), Ok(OptionChange::NeedsReopening));
 }
 
 #[test]
