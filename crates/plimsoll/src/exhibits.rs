@@ -9,6 +9,14 @@ pub struct Source {
     pub text: &'static str,
 }
 
+impl Source {
+    /// The experiment's name: its file's, with that of its folder, the study, before it.
+    pub fn name(&self) -> String {
+        let path = self.file.trim_start_matches("experiments/").trim_end_matches(".toml");
+        path.replace('/', "-")
+    }
+}
+
 macro_rules! source {
     ($file:literal) => {
         Source { file: concat!("experiments/", $file), text: include_str!(concat!("../../../experiments/", $file)) }

@@ -69,8 +69,7 @@ fn plans(options: &ReproduceOptions, terms: &Terms<'_>) -> Result<Vec<(&'static 
     }
     if wanted.is_empty() {
         let word = options.study.as_deref().unwrap_or_default();
-        let names = EXHIBITS.iter().filter_map(|source| Path::new(source.file).file_stem()?.to_str());
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = EXHIBITS.iter().map(Source::name).collect::<Vec<_>>().join(", ");
         return Err(Failure::Input(anyhow::anyhow!(
             "there is no experiment of `{word}`; name a study (SR, SI, MW, GA, NO) or one of {names}"
         )));
