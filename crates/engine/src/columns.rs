@@ -5,7 +5,7 @@
 //! newer ones are published meanwhile.
 //!
 //! In reading order: [`table`] (chunks), [`encode`] (how a column is kept), [`statistics`] and [`distinct`] (what the
-//! optimizer is told), [`file`](self::file) and [`folder`] (chunks on disk instead of in memory), [`store`] (versions).
+//! optimizer is told), [`mod@file`] and [`folder`] (chunks on disk instead of in memory), [`store`] (versions).
 
 pub mod distinct;
 pub mod encode;
