@@ -26,6 +26,7 @@ pub mod engine;
 pub mod estimate;
 pub mod grant;
 pub mod join_order;
+pub mod pool;
 pub mod predicate;
 pub mod provider;
 pub mod prune;

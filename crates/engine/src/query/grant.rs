@@ -1,20 +1,21 @@
-//! The memory that one query may use for what it keeps: sorts, hash tables of aggregations and joins, exchanges.
+//! The memory that one query may use for what it keeps: sorts, hash tables of aggregations and joins.
 //!
-//! Each query has a pool of its own. Operators that can spill (sorts, aggregations, exchanges, nested-loop joins) share what is
-//! left by those that cannot (the build side of a hash join above all) in equal parts, so that one of them alone does not take
-//! all and starve the next one up the plan. What they return when their part is used up goes to files.
-//! Batches on their way between operators, and chunks that scans read ahead, are not counted. Batches get smaller with the
-//! grant, so that operators can keep several; the smallest grants slow a query by that, too, and not only by spilling.
+//! Each query has a pool of its own. Operators that can spill (sorts, aggregations, nested-loop joins) share what is left by
+//! those that cannot (the build side of a hash join above all) in equal parts, so that one of them alone does not take all and
+//! starve the next one up the plan. What they return when their part is used up goes to files.
+//! Batches on their way between operators and partitions, and chunks that scans read ahead, are not counted. Batches get
+//! smaller with the grant, so that operators can keep several; the smallest grants slow a query by that, too, and not only by
+//! spilling.
 
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
-use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
 
 use crate::columns::DiskFolder;
+use crate::query::pool::GrantPool;
 use crate::query::spill::Spills;
 use crate::query::usage::UsageMeter;
 
@@ -60,7 +61,7 @@ impl MemoryGrant {
     pub fn runtime(&self, common: &RuntimeEnv, meter: &Arc<UsageMeter>) -> Result<Arc<RuntimeEnv>> {
         let spills = Arc::new(Spills::new(self.folder.clone(), Arc::clone(meter)));
         RuntimeEnvBuilder::from_runtime_env(common)
-            .with_memory_pool(Arc::new(FairSpillPool::new(self.bytes)))
+            .with_memory_pool(Arc::new(GrantPool::new(self.bytes)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_temp_file_factory(spills))
             .build_arc()
     }
