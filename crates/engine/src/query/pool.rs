@@ -8,12 +8,15 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLi
 /// How the consumers of an exchange between partitions are named.
 const EXCHANGE: &str = "RepartitionExec[";
 
-/// Equal parts for the operators that can spill, except for exchanges, which are not counted.
+/// Equal parts for the operators that can spill, except that what an exchange holds is not counted.
 ///
-/// An exchange holds batches that are on their way: its senders wait when every receiver has some, so there are few of them.
-/// It can also spill, but until DataFusion 55.2 its receiver then waits for ever if two senders spill at the same time: it
+/// An exchange holds batches that are on their way; its senders wait when every receiver has some, so there are few of them.
+/// It can spill as well, but up to DataFusion 55.2 its receiver then waits for ever if two senders spill at the same time: it
 /// reads their files in the order of their beginning while its batch is in the second one
 /// (<https://github.com/apache/datafusion/issues/24883>).
+///
+/// The part that an exchange would have had is left, for as long as the query runs, to those that cannot spill: a sort that
+/// merges what it has spilled needs memory that no other sort may have taken.
 #[derive(Debug)]
 pub struct GrantPool(FairSpillPool);
 
@@ -34,9 +37,7 @@ impl MemoryPool for GrantPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        if is_counted(consumer) {
-            self.0.register(consumer);
-        }
+        self.0.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
