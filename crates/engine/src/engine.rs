@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
-use plimsoll_policy::LockScheduler;
+use plimsoll_policy::{LOCK_SCHEDULERS, LockScheduler, lock_scheduler};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::lock::LockTable;
@@ -17,7 +17,7 @@ use crate::transaction::Connection;
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
     /// Orders the queues of locks.
-    pub lock_scheduler: &'static dyn LockScheduler,
+    pub lock_scheduler: Arc<dyn LockScheduler>,
     /// How often [`Connection::transact`] runs a deadlock's victim again before it gives up.
     pub retry_max: u32,
     /// What waiting times are measured with.
@@ -27,7 +27,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
-            lock_scheduler: plimsoll_policy::LOCK_SCHEDULERS[0],
+            lock_scheduler: lock_scheduler(LOCK_SCHEDULERS[0].example).expect("it is in the list"),
             retry_max: 100,
             clock: Arc::new(MonotonicClock::default()),
         }

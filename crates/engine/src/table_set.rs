@@ -142,7 +142,7 @@ impl TableSet {
             return Ok(());
         }
         let mut connection = self.engine.connect();
-        let batches = connection.transact(Priority::Low, |connection| {
+        let batches = connection.transact(Priority::LOW, |connection| {
             for (_, rows) in kept_as_rows() {
                 connection.lock_table(rows.number, Mode::S)?;
             }

@@ -50,7 +50,7 @@ fn child() {
                     let insert = |connection: &mut plimsoll_engine::Connection| {
                         connection.insert(table, &[Value::Int(key)]).map(|_| ())
                     };
-                    connection.transact(Priority::Low, insert).unwrap();
+                    connection.transact(Priority::LOW, insert).unwrap();
                     // One write, which is whole in the pipe or not there.
                     std::io::stdout().write_all(format!("{COMMITTED}{key}\n").as_bytes()).unwrap();
                 }

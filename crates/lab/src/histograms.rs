@@ -57,7 +57,11 @@ impl WorkloadHistograms {
                 .iter()
                 .filter_map(|(name, part)| kept(name, &part.latency_us))
                 .collect(),
-            classes: measured.classes.iter().filter_map(|(class, part)| kept(class.name(), &part.latency_us)).collect(),
+            classes: measured
+                .classes
+                .iter()
+                .filter_map(|(class, part)| kept(&*class.name(), &part.latency_us))
+                .collect(),
         }
     }
 

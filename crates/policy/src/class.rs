@@ -1,37 +1,61 @@
 //! Who is asking: the priority of a piece of work, and the class it belongs to.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-/// How urgent a transaction is to its owner. `Low < High`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// Work that may be made to wait.
-    #[default]
-    Low,
-    /// Work that should run as if it were alone.
-    High,
-}
+/// How urgent a transaction is to its owner: a level, the higher the more urgent.
+///
+/// Two levels are enough for most, [`LOW`](Self::LOW) and [`HIGH`](Self::HIGH), and have words of their own. Whoever needs more
+/// writes `level2` to `level254`, all of them above `high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Priority(u8);
 
 impl Priority {
-    /// Every priority, lowest first.
-    pub const ALL: [Priority; 2] = [Priority::Low, Priority::High];
+    /// Work that may be made to wait.
+    pub const LOW: Priority = Priority(0);
+
+    /// Work that should run as if it were alone.
+    pub const HIGH: Priority = Priority(1);
+
+    /// Above every level that anybody can ask for: work that has been rolled back so often that it must get through now.
+    pub const PROMOTED: Priority = Priority(u8::MAX);
+
+    /// The two levels that most use, lowest first.
+    pub const USUAL: [Priority; 2] = [Priority::LOW, Priority::HIGH];
+
+    /// The priority of that level; `None` for 255, which is not to be asked for.
+    pub fn of_level(level: u8) -> Option<Self> {
+        Some(Priority(level)).filter(|priority| *priority != Priority::PROMOTED)
+    }
+
+    /// Its level: 0 is low, 1 high, 2 and more above that.
+    pub fn level(self) -> u8 {
+        self.0
+    }
 
     /// The word used in files and on the command line.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> Cow<'static, str> {
         match self {
-            Priority::Low => "low",
-            Priority::High => "high",
+            Priority::LOW => "low".into(),
+            Priority::HIGH => "high".into(),
+            Priority::PROMOTED => "promoted".into(),
+            Priority(level) => format!("level{level}").into(),
         }
     }
 }
 
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
+    }
+}
+
+impl Serialize for Priority {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -41,7 +65,7 @@ pub struct ParsePriorityError(String);
 
 impl fmt::Display for ParsePriorityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no priority; write `high` or `low`", self.0)
+        write!(f, "`{}` is no priority; write `high`, `low`, or `level2` to `level254` for what is above high", self.0)
     }
 }
 
@@ -51,10 +75,11 @@ impl FromStr for Priority {
     type Err = ParsePriorityError;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Priority::ALL
-            .into_iter()
-            .find(|priority| priority.name() == word)
-            .ok_or_else(|| ParsePriorityError(word.to_owned()))
+        let usual = Priority::USUAL.into_iter().find(|priority| priority.name() == word);
+        let level = || word.strip_prefix("level")?.parse().ok().filter(|level| *level > 1).and_then(Priority::of_level);
+        // `level02` would be a second name of one level.
+        let known = usual.or_else(|| level().filter(|priority| priority.name() == word));
+        known.ok_or_else(|| ParsePriorityError(word.to_owned()))
     }
 }
 
@@ -70,7 +95,7 @@ pub struct Class {
 impl From<Priority> for Class {
     /// The class named after a priority, for work that nobody has classified more finely.
     fn from(priority: Priority) -> Self {
-        Class { name: priority.name().to_owned(), priority }
+        Class { name: priority.to_string(), priority }
     }
 }
 
@@ -80,11 +105,23 @@ mod tests {
 
     #[test]
     fn priorities_are_ordered_and_read_back() {
-        assert!(Priority::Low < Priority::High);
-        for priority in Priority::ALL {
-            assert_eq!(priority.name().parse(), Ok(priority));
+        let levels: Vec<_> = (0..=254).filter_map(Priority::of_level).collect();
+        assert_eq!((levels.len(), Priority::of_level(255)), (255, None));
+        assert!(levels.is_sorted() && levels.iter().all(|level| *level < Priority::PROMOTED));
+        assert_eq!(levels[..2], Priority::USUAL);
+        for priority in levels {
+            assert_eq!(priority.to_string().parse(), Ok(priority));
         }
-        let error = "urgent".parse::<Priority>().expect_err("no such word");
-        assert_eq!(error.to_string(), "`urgent` is no priority; write `high` or `low`");
+    }
+
+    #[test]
+    fn other_words_are_refused() {
+        for word in ["urgent", "level0", "level1", "level02", "level255", "level", "promoted", ""] {
+            let error = word.parse::<Priority>().expect_err("no such word");
+            let expect = format!(
+                "`{word}` is no priority; write `high`, `low`, or `level2` to `level254` for what is above high"
+            );
+            assert_eq!(error.to_string(), expect);
+        }
     }
 }

@@ -30,16 +30,17 @@ pub fn deadlock_victim(cycle: &[CycleMember]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Priority::{High, Low};
+    const LOW: Priority = Priority::LOW;
+    const HIGH: Priority = Priority::HIGH;
 
     #[test]
     fn the_cheapest_of_the_least_important_loses() {
         let member = |(priority, rollbacks, locks, began)| CycleMember { priority, rollbacks, locks, began };
         for (cycle, victim) in [
-            (vec![(High, 0, 1, 9), (Low, 3, 90, 1)], 1),
-            (vec![(Low, 1, 1, 9), (Low, 0, 90, 1)], 1),
-            (vec![(Low, 0, 2, 9), (Low, 0, 5, 10)], 0),
-            (vec![(Low, 0, 2, 9), (Low, 0, 2, 10)], 1),
+            (vec![(HIGH, 0, 1, 9), (LOW, 3, 90, 1)], 1),
+            (vec![(LOW, 1, 1, 9), (LOW, 0, 90, 1)], 1),
+            (vec![(LOW, 0, 2, 9), (LOW, 0, 5, 10)], 0),
+            (vec![(LOW, 0, 2, 9), (LOW, 0, 2, 10)], 1),
         ] {
             let members: Vec<_> = cycle.iter().copied().map(member).collect();
             assert_eq!(deadlock_victim(&members), victim, "{cycle:?}");

@@ -4,14 +4,18 @@
 //! nobody, so the same object can decide inside the embedded engine, which sees every lock request, and inside a
 //! governor, which sees what a server tells it.
 //!
-//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`] breaks cycles,
+//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`] breaks cycles, [`StarvationBound`] ends losing,
 //! [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a file beside `lock_scheduler/standard.rs` and a
 //! line in that list.
 
 mod class;
 mod deadlock_victim;
 mod lock_scheduler;
+mod starvation_bound;
 
 pub use class::{Class, ParsePriorityError, Priority};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
-pub use lock_scheduler::{LOCK_SCHEDULERS, LockScheduler, Rank, Requester, Stance, Verdict, lock_scheduler};
+pub use lock_scheduler::{
+    LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
+};
+pub use starvation_bound::StarvationBound;

@@ -4,12 +4,16 @@
 //!
 //! 1. **A request has to wait.** The host asks [`LockScheduler::rank`] where in the queue it goes: lower ranks are
 //!    granted first, equal ranks in order of arrival. A conversion (a holder that asks for a stronger mode) is always
-//!    ahead of every rank, because the lock cannot become free for anybody else before it is served.
-//! 2. **A transaction stands in its way.** For each holder (or earlier waiter) whose grant conflicts with the request the
-//!    host asks [`LockScheduler::verdict`], and does what the [`Verdict`] says. It asks again for every standing pair
-//!    whenever a holder itself starts to wait, with `holder.waiting` now true, so that a scheduler can act on a chain.
+//!    ahead of every rank, because the lock cannot become free for anybody else before it is served. When a waiter's
+//!    priority changes (it inherits), the host asks again.
+//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The host
+//!    asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the pair comes to
+//!    be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a priority
+//!    of the two has changed or the holder itself begins to wait.
 //!
-//! The seven published schedulers fit this shape:
+//! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for one.
+//!
+//! The seven published schedulers:
 //!
 //! | name | rank | verdict on a holder |
 //! |---|---|---|
@@ -21,12 +25,16 @@
 //! | cr(d) | as nprio | `PreemptAfter(d)` when low blocks high |
 //! | wdl | all equal | `PreemptIfWaiting`, whoever asks |
 //!
+//! "Low blocks high" is: the holder's present priority is below the requester's.
+//!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 2.7, 3.6, 3.8.
 
 mod nprio;
 mod standard;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Priority;
@@ -34,6 +42,13 @@ use crate::Priority;
 /// A place in a lock's queue: lower is served first, equal places in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Rank(pub u8);
+
+impl Rank {
+    /// The more urgent, the lower.
+    pub fn by_priority(priority: Priority) -> Self {
+        Rank(u8::MAX - priority.level())
+    }
+}
 
 /// The transaction that asks for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +64,7 @@ pub struct Requester {
 pub struct Stance {
     /// Its present priority, inherited or promoted included.
     pub priority: Priority,
-    /// Whether it waits for some other lock itself.
+    /// Whether it waits for some lock itself.
     pub waiting: bool,
     /// How often its work has been rolled back for another's sake so far. A count.
     pub rollbacks: u32,
@@ -65,7 +80,7 @@ pub enum Verdict {
     Inherit,
     /// Roll the holder back at once.
     Preempt,
-    /// Roll the holder back if it waits for a lock now, or as soon as it does.
+    /// Roll the holder back if it waits for a lock now, or as soon as it does while it is still in the way.
     PreemptIfWaiting,
     /// Roll the holder back if it is still in the way after this long.
     PreemptAfter(Duration),
@@ -75,8 +90,8 @@ pub enum Verdict {
 ///
 /// Implementations are pure: equal facts give equal answers. The documentation of the module says when a host asks.
 pub trait LockScheduler: Debug + Send + Sync {
-    /// The name used in experiment files and results.
-    fn name(&self) -> &'static str;
+    /// The name used in experiment files and results, parameters included: `cr(300ms)`.
+    fn name(&self) -> Cow<'static, str>;
 
     /// Where a request that has to wait goes in the queue.
     fn rank(&self, requester: &Requester) -> Rank;
@@ -86,14 +101,32 @@ pub trait LockScheduler: Debug + Send + Sync {
         let _ = (requester, holder);
         Verdict::Wait
     }
+
+    /// Whether every verdict is [`Verdict::Wait`], so that a host need not ask.
+    fn leaves_holders_alone(&self) -> bool {
+        false
+    }
+}
+
+/// One line of the list of schedulers.
+#[derive(Debug)]
+pub struct LockSchedulerKind {
+    /// The name, with the parameter that is to be put in: `pow`, `cr(d)`.
+    pub name: &'static str,
+    /// What it does, in a few words, for people.
+    pub about: &'static str,
+    /// A name that can be used as it is.
+    pub example: &'static str,
+    /// Makes it from its name; `None` if that is not its name.
+    make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
 }
 
 /// Every scheduler there is, in the order of the table in the module documentation.
-pub static LOCK_SCHEDULERS: &[&'static dyn LockScheduler] = &[&standard::Standard, &nprio::NPrio];
+pub static LOCK_SCHEDULERS: &[LockSchedulerKind] = &[standard::KIND, nprio::KIND];
 
 /// The scheduler of that name, if there is one.
-pub fn lock_scheduler(name: &str) -> Option<&'static dyn LockScheduler> {
-    LOCK_SCHEDULERS.iter().copied().find(|scheduler| scheduler.name() == name)
+pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
+    LOCK_SCHEDULERS.iter().find_map(|kind| (kind.make)(name))
 }
 
 #[cfg(test)]
@@ -103,10 +136,10 @@ mod tests {
     #[test]
     fn every_scheduler_is_found_by_its_name_and_documented() {
         let documentation = include_str!("lock_scheduler.rs");
-        for scheduler in LOCK_SCHEDULERS {
-            let found = lock_scheduler(scheduler.name()).expect("listed");
-            assert_eq!(found.name(), scheduler.name());
-            assert!(documentation.contains(&format!("//! | {} |", scheduler.name())));
+        for kind in LOCK_SCHEDULERS {
+            let found = lock_scheduler(kind.example).expect("listed");
+            assert_eq!(found.name(), kind.example);
+            assert!(documentation.contains(&format!("//! | {} |", kind.name)));
         }
         assert!(lock_scheduler("fifo").is_none());
     }

@@ -81,7 +81,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "lock_policy",
         about: "who is served first when several wait for a lock",
         set: |options, value| {
-            let names = || LOCK_SCHEDULERS.iter().map(|scheduler| format!("`{}`", scheduler.name()));
+            let names = || LOCK_SCHEDULERS.iter().map(|kind| format!("`{}`", kind.name));
             let scheduler = lock_scheduler(value).ok_or_else(|| names().collect::<Vec<_>>().join(" or "))?;
             options.engine.lock_scheduler = scheduler;
             Ok(())

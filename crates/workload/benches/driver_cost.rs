@@ -140,7 +140,7 @@ impl Session for Nothing {
     }
 
     fn usage(&self) -> SessionUsage {
-        SessionUsage { lock_wait: Some(Duration::ZERO), lock_waits: 0, io_wait: Some(Duration::ZERO) }
+        SessionUsage { lock_wait: Some(Duration::ZERO), io_wait: Some(Duration::ZERO), ..SessionUsage::default() }
     }
 }
 

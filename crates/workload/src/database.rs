@@ -95,6 +95,22 @@ pub trait Session: Send {
 
     /// What this session has cost so far.
     fn usage(&self) -> SessionUsage;
+
+    /// Adds every lock wait that has ended since the last call. Adds nothing where the target cannot tell them apart.
+    fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
+        let _ = waits;
+    }
+}
+
+/// One lock request that had to wait (MW 3.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockWait {
+    /// QueueTime: from the request until it was granted or refused.
+    pub queue_time: Duration,
+    /// WaitExcess: from the request until the lock was granted to the first of its waiters, the time spent on those who held
+    /// it then. All of the queue time if the request was refused before. The rest of the queue time is WaitRemainder, the time
+    /// spent on other waiters.
+    pub excess: Duration,
 }
 
 /// The rows of a query and what they were read from.
@@ -115,6 +131,8 @@ pub struct SessionUsage {
     pub lock_waits: u64,
     /// Time spent waiting for devices, as a commit waits for the log; `None` where the target cannot tell.
     pub io_wait: Option<Duration>,
+    /// Time spent on taking back the changes of attempts that were rolled back; `None` where the target cannot tell.
+    pub rollback_time: Option<Duration>,
 }
 
 /// Why a statement or transaction did not succeed.

@@ -106,14 +106,14 @@ pub(super) struct Waiting {
 impl Member {
     /// Its present priority.
     pub fn priority(&self) -> Priority {
-        if self.priority.load(Ordering::Relaxed) == 0 { Priority::Low } else { Priority::High }
+        Priority::of_level(self.priority.load(Ordering::Relaxed)).unwrap_or(Priority::PROMOTED)
     }
 
     /// Starts a transaction of that priority, rolled back so many times before.
     pub fn begin(&self, priority: Priority, rollbacks: u32, serial: u64) {
         // Relaxed throughout: these are facts for schedulers, and every reader holds a partition's or the detector's mutex
         // that the wait which made it look was published under.
-        self.priority.store(u8::from(priority == Priority::High), Ordering::Relaxed);
+        self.priority.store(priority.level(), Ordering::Relaxed);
         self.rollbacks.store(rollbacks, Ordering::Relaxed);
         self.began.store(serial, Ordering::Relaxed);
         self.locks.store(0, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Member {
 pub struct LockTable {
     partitions: Box<[CachePadded<Mutex<Heads>>]>,
     members: RwLock<Members>,
-    scheduler: &'static dyn LockScheduler,
+    scheduler: Arc<dyn LockScheduler>,
     clock: Arc<dyn Clock>,
     /// One search for cycles at a time, so that two searches cannot each kill a member of the same cycle.
     pub(super) detector: Mutex<()>,
@@ -142,7 +142,7 @@ const PARTITIONS: usize = 256;
 
 impl LockTable {
     /// An empty lock table whose queues are ordered by `scheduler`.
-    pub fn new(scheduler: &'static dyn LockScheduler, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(scheduler: Arc<dyn LockScheduler>, clock: Arc<dyn Clock>) -> Self {
         LockTable {
             partitions: (0..PARTITIONS).map(|_| CachePadded::default()).collect(),
             members: RwLock::default(),

@@ -65,7 +65,7 @@ fn logged_engine(storage: &MemoryStorage, options: &LogOptions) -> Arc<Engine> {
 }
 
 fn insert(connection: &mut Connection, key: i64, note: &str) -> Result<(), TransactionError> {
-    connection.transact(Priority::Low, |connection| {
+    connection.transact(Priority::LOW, |connection| {
         let values = [Value::Int(key), Value::Int(key % 3), Value::Text(note)];
         connection.insert(KEYED, &values).map(|_| ())
     })

@@ -73,7 +73,7 @@ fn rows_and_columns_agree(folder: Option<DiskFolder>) {
 
     let table = set.rows(0).unwrap().number;
     let mut connection = engine.connect();
-    let changed = connection.transact(Priority::Low, |connection| {
+    let changed = connection.transact(Priority::LOW, |connection| {
         let row = connection.find(table, &[Value::Int(1)], Purpose::Write)?.expect("loaded");
         connection.set(table, row, 4, Value::Text("changed"))?;
         let row = connection.find(table, &[Value::Int(3)], Purpose::Write)?.expect("loaded");

@@ -115,7 +115,7 @@ impl<'a> RunFigures<'a> {
         let workloads = runs.filter_map(|record| record.histograms.iter().find(|one| one.workload == name));
         let all = match &cell.part {
             Part::All => merged(workloads.flat_map(|one| one.transactions.values())),
-            Part::Class(class) => merged(workloads.filter_map(|one| one.classes.get(class.name()))),
+            Part::Class(class) => merged(workloads.filter_map(|one| one.classes.get(&*class.name()))),
             Part::Transaction(kind) => merged(workloads.filter_map(|one| one.transactions.get(kind))),
         };
         all.ok_or_else(|| self.nothing_completed(cell))
@@ -197,7 +197,7 @@ fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
             throughput_per_s: result.throughput_per_s,
             latency_us: result.latency_us,
         }),
-        Part::Class(class) => result.classes.get(class.name()).cloned(),
+        Part::Class(class) => result.classes.get(&*class.name()).cloned(),
         Part::Transaction(name) => result.transactions.get(name).cloned(),
     }
 }

@@ -248,7 +248,7 @@ impl<'a> Selection<'a> {
         let gives = |rule: PriorityRule| match rule {
             PriorityRule::Always(priority) => priority == class,
             PriorityRule::HighShare(share) => {
-                if class == Priority::High {
+                if class == Priority::HIGH {
                     share > 0.0
                 } else {
                     share < 1.0
@@ -295,7 +295,7 @@ fn meaning_of_word(names: &Names<'_>, word: &Word) -> Result<Meaning, ClaimError
             let known = values
                 .chain(plan.arms.iter().map(|arm| arm.name.clone()))
                 .chain(plan.base.workloads.iter().map(|workload| workload.name.clone()))
-                .chain(Priority::ALL.map(|class| class.name().to_owned()))
+                .chain(Priority::USUAL.map(|class| class.to_string()))
                 .chain(names.transactions.iter().copied().flatten().map(|name| (*name).to_owned()));
             let known: Vec<String> = known.collect();
             let meant = did_you_mean(&word.text, known.iter().map(String::as_str));
@@ -338,7 +338,7 @@ fn meaning_of_pair(names: &Names<'_>, key: &Word, value: &Word) -> Result<Meanin
         },
         "class" if !is_swept => match text.parse() {
             Ok(class) => Ok(Meaning::Class(class)),
-            Err(_) => none("class", choices(Priority::ALL)),
+            Err(_) => none("class", choices(Priority::USUAL)),
         },
         "transaction" if !is_swept => Ok(Meaning::Transaction(text.to_owned())),
         _ => {

@@ -70,7 +70,7 @@ impl Figures for MadeUp {
         let policy = setting.swept["lock_policy"].as_str().expect("text");
         let dop = setting.swept["dop"].as_f64().expect("a number");
         let busy = setting.swept["oltp.think"] == "exp 5ms";
-        let is_high = cell.part == Part::Class(plimsoll_policy::Priority::High);
+        let is_high = cell.part == Part::Class(plimsoll_policy::Priority::HIGH);
         match metric {
             Metric::Throughput if policy == "pow" && busy => Err("no run is valid".to_owned()),
             Metric::Throughput => Ok(100.0 * dop * if is_high { 0.1 } else { 1.0 }),

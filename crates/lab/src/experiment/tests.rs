@@ -185,7 +185,7 @@ fn defaults_are_filled_in() {
     let plan = plan(&with(""), false);
     let workload = &plan.base.workloads[0];
     assert_eq!((workload.name.as_str(), workload.scale, workload.clients.clients), ("tpcc", 1.0, 1));
-    assert_eq!(workload.clients.priority, PriorityRule::Always(Priority::Low));
+    assert_eq!(workload.clients.priority, PriorityRule::Always(Priority::LOW));
     assert_eq!((plan.run.warmup, plan.run.measure), (WarmUp::For(Duration::from_secs(2)), Duration::from_secs(10)));
     assert_eq!((plan.run.repeats, plan.run.seed, plan.run_count()), (3, 7, 3));
 }

@@ -16,7 +16,7 @@ pub(super) fn workload_result(
     counted: &Counted,
 ) -> WorkloadResult {
     let transactions = measured.transactions.iter().map(|(name, part_)| ((*name).to_owned(), part(part_)));
-    let classes = measured.classes.iter().map(|(priority, part_)| (priority.name().to_owned(), part(part_)));
+    let classes = measured.classes.iter().map(|(priority, part_)| (priority.to_string(), part(part_)));
     WorkloadResult {
         name: measured.name.clone(),
         kind: measured.benchmark.to_owned(),

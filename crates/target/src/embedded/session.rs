@@ -98,6 +98,11 @@ impl Session for EmbeddedSession {
 
     fn usage(&self) -> SessionUsage {
         let usage = self.connection.usage();
-        SessionUsage { lock_wait: Some(usage.lock_wait), lock_waits: usage.lock_waits, io_wait: Some(usage.log_wait) }
+        SessionUsage {
+            lock_wait: Some(usage.lock_wait),
+            lock_waits: usage.lock_waits,
+            io_wait: Some(usage.log_wait),
+            rollback_time: None,
+        }
     }
 }

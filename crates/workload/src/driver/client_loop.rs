@@ -53,8 +53,6 @@ pub(super) struct Team<'a> {
     pub workload: &'a str,
     /// How many clients it has.
     pub clients: usize,
-    /// How many kinds of transaction it has.
-    pub transactions: usize,
     /// How often a request is run again.
     pub retry_max: u32,
     /// Clients whose first request has failed.
@@ -115,7 +113,7 @@ impl<C: Clock> ClientLoop<'_, C> {
         session: &mut dyn Session,
         begin: Nanos,
     ) -> Result<Recorder, DriveError> {
-        let mut recorder = Recorder::new(self.team.transactions);
+        let mut recorder = Recorder::new();
         let mut usage = session.usage();
         let mut session_priority = None;
         let mut failures = Failures::default();
@@ -138,7 +136,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                 self.team.completed[self.number].add_one();
             }
             if let Some(bounds) = self.signals.bounds.get() {
-                let SessionUsage { lock_wait, lock_waits, io_wait } = waited(&usage, &used);
+                let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
                 let request = Ended {
                     transaction,
                     priority,

@@ -95,7 +95,6 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
     Team {
         workload: drive.name,
         clients: drive.options.clients,
-        transactions: drive.benchmark.transactions().len(),
         retry_max: drive.options.retry_max,
         failed_at_once: Default::default(),
         completed: (0..drive.options.clients).map(|_| Default::default()).collect(),
@@ -200,7 +199,7 @@ fn wait_for_begin(run: &Run) -> Option<Nanos> {
 
 /// Waits for all clients to end and adds up what each workload's noted down.
 fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
-    let mut recorders: Vec<Recorder> = teams.iter().map(|team| Recorder::new(team.transactions)).collect();
+    let mut recorders: Vec<Recorder> = teams.iter().map(|_| Recorder::new()).collect();
     for client in clients {
         let recorder = client.handle.join().expect("panics are caught within the thread");
         if let Some(recorder) = recorder {

@@ -74,7 +74,11 @@ impl Database for FakeDatabase {
             act: self.act.clone(),
             commits: self.commits.clone(),
             priorities: self.priorities.clone(),
-            usage: SessionUsage { lock_wait: Some(Duration::ZERO), lock_waits: 0, io_wait: Some(Duration::ZERO) },
+            usage: SessionUsage {
+                lock_wait: Some(Duration::ZERO),
+                io_wait: Some(Duration::ZERO),
+                ..SessionUsage::default()
+            },
         }))
     }
 

@@ -43,7 +43,7 @@ pub struct WorkloadMeasurement {
     pub window: Duration,
     /// Everything, whatever its class and kind: the merger of [`transactions`](Self::transactions).
     pub all: PartMeasurement,
-    /// The parts by priority, high first; a priority that no request had is absent.
+    /// The parts by priority, the most urgent first; a priority that no request had is absent.
     pub classes: Vec<(Priority, PartMeasurement)>,
     /// The parts by kind of transaction or query, in the benchmark's order, all of them.
     pub transactions: Vec<(&'static str, PartMeasurement)>,
@@ -116,13 +116,13 @@ pub(super) struct About<'a> {
 impl About<'_> {
     /// Puts together what a workload's clients noted down.
     pub(super) fn measurement(&self, recorder: &Recorder) -> WorkloadMeasurement {
-        let cells = |transaction| Priority::ALL.into_iter().filter_map(move |p| recorder.cell(transaction, p));
+        let priorities = recorder.priorities();
+        let cells = |transaction| priorities.iter().filter_map(move |priority| recorder.cell(transaction, *priority));
         let kinds = 0..self.transactions.len();
         let transactions = self.transactions.iter().zip(kinds.clone());
-        let classes = Priority::ALL.into_iter().rev().filter_map(|priority| {
-            let mut cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority)).peekable();
-            cells.peek()?;
-            Some((priority, self.part(cells)))
+        let classes = priorities.iter().rev().map(|&priority| {
+            let cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority));
+            (priority, self.part(cells))
         });
         WorkloadMeasurement {
             name: self.name.to_owned(),

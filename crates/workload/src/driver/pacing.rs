@@ -89,8 +89,8 @@ impl Urgency {
     pub(super) fn next(&mut self) -> Priority {
         match self.rule {
             PriorityRule::Always(priority) => priority,
-            PriorityRule::HighShare(share) if self.random.random::<f64>() < share => Priority::High,
-            PriorityRule::HighShare(_) => Priority::Low,
+            PriorityRule::HighShare(share) if self.random.random::<f64>() < share => Priority::HIGH,
+            PriorityRule::HighShare(_) => Priority::LOW,
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     fn the_share_of_high_priority_is_as_asked_for() {
         let options = options("none", None, "high:0.1");
         let mut urgency = Urgency::new(&options, "w", 0);
-        let high = (0..100_000).filter(|_| urgency.next() == Priority::High).count();
+        let high = (0..100_000).filter(|_| urgency.next() == Priority::HIGH).count();
         // Standard deviation sqrt(100 000 * 0.1 * 0.9) = 95.
         assert!((9_500..10_500).contains(&high), "{high}");
     }

@@ -78,8 +78,8 @@ impl FromStr for PriorityRule {
             .map_err(|_| ParsePriorityRuleError::Word { text: text.to_owned(), word: word.to_owned() })?;
         match (priority, share) {
             (_, None) => Ok(PriorityRule::Always(priority)),
-            (Priority::Low, Some(_)) => Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() }),
-            (Priority::High, Some(share)) => match share.parse::<f64>() {
+            (Priority::LOW, Some(_)) => Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() }),
+            (_, Some(share)) => match share.parse::<f64>() {
                 Ok(number) if (0.0..=1.0).contains(&number) => Ok(PriorityRule::HighShare(number)),
                 _ => Err(ParsePriorityRuleError::Share { text: text.to_owned(), share: share.to_owned() }),
             },
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn rules_are_read_and_written_back() {
-        check("high", Ok(PriorityRule::Always(Priority::High)));
-        check("low", Ok(PriorityRule::Always(Priority::Low)));
+        check("high", Ok(PriorityRule::Always(Priority::HIGH)));
+        check("low", Ok(PriorityRule::Always(Priority::LOW)));
         check("high:0.1", Ok(PriorityRule::HighShare(0.1)));
         for text in ["high", "low", "high:0.1", "high:1", "high:0"] {
             let rule = text.parse::<PriorityRule>().expect("a rule");

@@ -1,5 +1,6 @@
 //! What one client notes down about its requests, and the rule by which a request counts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -99,8 +100,8 @@ impl Cell {
 /// What one client, or after merging one workload, has noted down.
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
-    /// By transaction, then priority; made when first needed, because a cell may take hundreds of kilobytes.
-    pub cells: Vec<Option<Box<Cell>>>,
+    /// By transaction and priority; made when first needed, because a cell may take hundreds of kilobytes.
+    pub cells: BTreeMap<(usize, Priority), Cell>,
     /// The window's seconds: what needs no histogram is noted down here only, and totals are sums.
     pub seconds: Seconds,
     /// Time inside the window during which a request was under way, from `ready` to its end.
@@ -116,10 +117,10 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing noted down yet, for a benchmark with so many kinds of transaction.
-    pub(super) fn new(transactions: usize) -> Self {
+    /// Nothing noted down yet.
+    pub(super) fn new() -> Self {
         Recorder {
-            cells: vec![None; transactions * Priority::ALL.len()],
+            cells: BTreeMap::new(),
             seconds: Seconds::default(),
             occupied: 0,
             knows_lock_wait: true,
@@ -129,9 +130,14 @@ impl Recorder {
         }
     }
 
+    /// The priorities that requests had, lowest first.
+    pub(super) fn priorities(&self) -> BTreeSet<Priority> {
+        self.cells.keys().map(|(_, priority)| *priority).collect()
+    }
+
     /// Where requests of that kind are noted down.
     pub(super) fn cell(&self, transaction: usize, priority: Priority) -> Option<&Cell> {
-        self.cells[position(transaction, priority)].as_deref()
+        self.cells.get(&(transaction, priority))
     }
 
     /// Attempts that came to nothing.
@@ -168,8 +174,7 @@ impl Recorder {
         if request.outcome.is_none() {
             return;
         }
-        let cell =
-            self.cells[position(request.transaction, request.priority)].get_or_insert_with(|| Box::new(Cell::new()));
+        let cell = self.cells.entry((request.transaction, request.priority)).or_insert_with(Cell::new);
         // A request that took no time at all by the clock is wholly where it ended.
         let length = request.end - request.ready;
         let work = if length == 0 { 1.0 } else { inside as f64 / length as f64 };
@@ -212,12 +217,8 @@ impl Recorder {
 
     /// Takes in what another recorder of the same workload has.
     pub(super) fn merge(&mut self, other: &Recorder) {
-        for (cell, other) in self.cells.iter_mut().zip(&other.cells) {
-            match (cell, other) {
-                (_, None) => {}
-                (Some(cell), Some(other)) => cell.merge(other),
-                (cell @ None, Some(_)) => *cell = other.clone(),
-            }
+        for (key, cell) in &other.cells {
+            self.cells.entry(*key).or_insert_with(Cell::new).merge(cell);
         }
         self.seconds.merge(&other.seconds);
         self.occupied += other.occupied;
@@ -226,10 +227,6 @@ impl Recorder {
         self.lock_waits += other.lock_waits;
         self.clamped += other.clamped;
     }
-}
-
-fn position(transaction: usize, priority: Priority) -> usize {
-    transaction * Priority::ALL.len() + priority as usize
 }
 
 /// What a session has waited for between two looks at its usage.
@@ -241,6 +238,7 @@ pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsag
         lock_wait: since(|usage| usage.lock_wait),
         lock_waits: after.lock_waits.saturating_sub(before.lock_waits),
         io_wait: since(|usage| usage.io_wait),
+        rollback_time: since(|usage| usage.rollback_time),
     }
 }
 
@@ -253,7 +251,7 @@ mod tests {
     fn request(intended: Nanos, end: Nanos) -> Ended {
         Ended {
             transaction: 1,
-            priority: Priority::High,
+            priority: Priority::HIGH,
             intended,
             ready: intended,
             end,
@@ -268,9 +266,9 @@ mod tests {
 
     /// Notes one request and looks at: completed, work done, occupied, lock waits.
     fn check(intended: Nanos, end: Nanos, expect: (u64, f64, Nanos, u64)) {
-        let mut recorder = Recorder::new(3);
+        let mut recorder = Recorder::new();
         recorder.note(&request(intended, end), &WINDOW);
-        let cell = recorder.cell(1, Priority::High);
+        let cell = recorder.cell(1, Priority::HIGH);
         let found = (
             cell.map_or(0, |cell| cell.latency.len()),
             cell.map_or(0.0, |cell| cell.work_done),
@@ -307,13 +305,13 @@ mod tests {
     #[test]
     fn back_to_back_requests_fill_the_window_whatever_their_length() {
         for length in [300, 70_001, 900_000] {
-            let mut recorder = Recorder::new(3);
+            let mut recorder = Recorder::new();
             let mut start = 0;
             while start < 4_000_000 {
                 recorder.note(&request(start, start + length), &WINDOW);
                 start += length;
             }
-            let work_done = recorder.cell(1, Priority::High).expect("some ran").work_done;
+            let work_done = recorder.cell(1, Priority::HIGH).expect("some ran").work_done;
             assert!((work_done * length as f64 - 1_000_000.0).abs() < 1.0, "{length}: {work_done}");
             assert_eq!(recorder.occupied, 1_000_000);
         }
@@ -321,43 +319,43 @@ mod tests {
 
     #[test]
     fn a_request_given_up_is_an_error_and_nothing_else() {
-        let mut recorder = Recorder::new(3);
+        let mut recorder = Recorder::new();
         recorder.note(&Ended { outcome: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
-        assert!(recorder.cell(1, Priority::High).is_none());
+        assert!(recorder.cell(1, Priority::HIGH).is_none());
         assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::ZERO));
     }
 
     #[test]
     fn queueing_before_the_client_was_ready_is_latency_but_occupies_nobody() {
-        let mut recorder = Recorder::new(3);
+        let mut recorder = Recorder::new();
         recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
         assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::from_micros(500)));
-        assert_eq!(recorder.cell(1, Priority::High).expect("noted").latency.max(), 500);
+        assert_eq!(recorder.cell(1, Priority::HIGH).expect("noted").latency.max(), 500);
     }
 
     #[test]
     fn latencies_above_an_hour_are_clamped_and_counted() {
-        let mut recorder = Recorder::new(3);
+        let mut recorder = Recorder::new();
         let window = Bounds { begin: 0, end: Nanos::MAX };
         recorder.note(&request(0, 3_601_000_000_000), &window);
         recorder.note(&request(0, 3_600_000_000_000), &window);
         assert_eq!(recorder.clamped, 1);
-        let cell = recorder.cell(1, Priority::High).expect("noted");
+        let cell = recorder.cell(1, Priority::HIGH).expect("noted");
         assert_eq!(cell.latency.len(), 2);
         assert!(cell.latency.equivalent(cell.latency.max(), 3_600_000_000));
     }
 
     #[test]
     fn one_session_that_cannot_tell_its_lock_waits_makes_the_sum_unknown() {
-        let mut known = Recorder::new(3);
+        let mut known = Recorder::new();
         known.note(&request(1_100_000, 1_200_000), &WINDOW);
         assert_eq!(known.lock_wait(), Some(Duration::from_micros(10)));
-        let mut unknown = Recorder::new(3);
+        let mut unknown = Recorder::new();
         unknown.note(&Ended { lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         known.merge(&unknown);
         assert_eq!(known.lock_wait(), None);
         assert!(known.io_wait().is_some(), "what is known of devices does not depend on locks");
-        assert_eq!(known.cell(1, Priority::High).expect("merged").latency.len(), 2);
+        assert_eq!(known.cell(1, Priority::HIGH).expect("merged").latency.len(), 2);
     }
 }

@@ -65,7 +65,6 @@ fn simulate_and_count(
     let team = Team {
         workload: "w",
         clients: 1,
-        transactions: benchmark.transactions().len(),
         retry_max: options.retry_max,
         failed_at_once: AtomicUsize::new(0),
         completed: vec![Default::default()],
@@ -86,7 +85,7 @@ fn simulate_and_count(
 
 fn latencies(recorder: &Recorder) -> Histogram<u64> {
     let mut all = super::recorder::empty_histogram();
-    for cell in recorder.cells.iter().flatten() {
+    for cell in recorder.cells.values() {
         all.add(&cell.latency).expect("equal bounds");
     }
     all
@@ -258,7 +257,7 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
         assert_eq!(all.throughput_per_s, amount / SHORT.measure.as_secs_f64());
         assert_eq!(
             workload.classes.iter().map(|(class, _)| *class).collect::<Vec<_>>(),
-            [Priority::High, Priority::Low]
+            [Priority::HIGH, Priority::LOW]
         );
     }
     // A session is told its priority when it changes, and starts with being told.

@@ -31,11 +31,11 @@ fn after_any_fault_changes_are_refused_and_nothing_acknowledged_is_lost() {
         // Rolled back: the row is not there, and no lock is.
         let next = acknowledged.len() as i64;
         let find = |key| move |connection: &mut Connection| connection.find(KEYED, &[Value::Int(key)], Purpose::Read);
-        assert_eq!(connection.transact(Priority::Low, find(next)), Ok(None));
+        assert_eq!(connection.transact(Priority::LOW, find(next)), Ok(None));
         assert_eq!(engine.locks().name_count(), 0);
         // Refused for the same reason from then on, without a further call; reading goes on.
         assert_eq!(insert(&mut connection, 1_000, "x").unwrap_err().to_string(), error);
-        assert!(acknowledged.iter().all(|&key| connection.transact(Priority::Low, find(key)).unwrap().is_some()));
+        assert!(acknowledged.iter().all(|&key| connection.transact(Priority::LOW, find(key)).unwrap().is_some()));
         assert_eq!(engine.log().unwrap().flush().unwrap_err().to_string(), error);
         drop(connection);
         drop(engine);
@@ -78,5 +78,5 @@ fn a_full_log_says_so_until_the_tables_are_dropped() {
     assert_eq!(replayed(&storage.durable()), contents(&engine));
     engine.drop_table(KEYED);
     add_tables(&engine);
-    connection.transact(Priority::Low, |connection| connection.insert(LIST, &[Value::Int(1)]).map(|_| ())).unwrap();
+    connection.transact(Priority::LOW, |connection| connection.insert(LIST, &[Value::Int(1)]).map(|_| ())).unwrap();
 }

@@ -75,7 +75,7 @@ fn a_transaction_larger_than_segment_and_buffer_is_taken_whole() {
     let engine = logged_engine(&storage, &options);
     let mut connection = engine.connect();
     insert(&mut connection, -1, "small").unwrap();
-    let large = connection.transact(Priority::Low, |connection| {
+    let large = connection.transact(Priority::LOW, |connection| {
         (0..100).try_for_each(|number| connection.insert(LIST, &[Value::Int(number)]).map(|_| ()))
     });
     large.unwrap();

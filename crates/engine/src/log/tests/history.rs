@@ -46,7 +46,7 @@ fn run_thread(engine: &Arc<Engine>, seed: u64) {
     for transaction in 0..25 {
         let rolls_back = random.random_bool(0.2);
         let steps = random.random_range(1..5);
-        let outcome = connection.transact(Priority::Low, |connection| {
+        let outcome = connection.transact(Priority::LOW, |connection| {
             (0..steps).try_for_each(|at| step(connection, &mut random, transaction * 10 + at))?;
             if rolls_back { Err(TransactionError::Failed) } else { Ok(()) }
         });
@@ -97,9 +97,9 @@ fn what_changes_nothing_leaves_nothing() {
     let engine = logged_engine(&storage, &options(Durability::Sync));
     let mut connection = engine.connect();
     let nothing = connection
-        .transact(Priority::Low, |connection| connection.find(KEYED, &[Value::Int(1)], Purpose::Read).map(|_| ()));
+        .transact(Priority::LOW, |connection| connection.find(KEYED, &[Value::Int(1)], Purpose::Read).map(|_| ()));
     nothing.unwrap();
-    connection.begin(Priority::Low, 0);
+    connection.begin(Priority::LOW, 0);
     connection.insert(LIST, &[Value::Int(1)]).unwrap();
     connection.rollback();
     assert_eq!(engine.log_statistics(), Some(LogStatistics::default()));
@@ -113,7 +113,7 @@ fn dropping_the_tables_that_have_units_empties_the_log() {
     let mut connection = engine.connect();
     (0..20).for_each(|key| insert(&mut connection, key, "gone soon").unwrap());
     let add = |connection: &mut Connection| connection.insert(LIST, &[Value::Int(5)]).map(|_| ());
-    connection.transact(Priority::Low, add).unwrap();
+    connection.transact(Priority::LOW, add).unwrap();
     let log = engine.log().unwrap();
     drop(connection);
     engine.drop_table(KEYED);
@@ -127,7 +127,7 @@ fn dropping_the_tables_that_have_units_empties_the_log() {
     add_tables(&engine);
     let lsn = log.statistics().unit_bytes;
     let mut connection = engine.connect();
-    connection.transact(Priority::Low, |connection| connection.insert(3, &[Value::Int(6)]).map(|_| ())).unwrap();
+    connection.transact(Priority::LOW, |connection| connection.insert(3, &[Value::Int(6)]).map(|_| ())).unwrap();
     let (transactions, end) = read(&storage);
     assert_eq!((transactions.len(), transactions[0].lsn), (1, lsn));
     assert_eq!(end.unwrap().torn, None);

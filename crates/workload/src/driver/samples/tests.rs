@@ -61,7 +61,7 @@ fn any_request() -> impl Strategy<Value = (bool, Ended)> {
         |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, lock_wait, lock_waits))| {
             let request = Ended {
                 transaction: (length % 2) as usize,
-                priority: Priority::High,
+                priority: Priority::HIGH,
                 intended: ready - queued,
                 ready,
                 end: ready + length,
@@ -84,7 +84,7 @@ proptest! {
         millis in 1_u64..4_000,
     ) {
         let window = Bounds { begin: BEGIN, end: BEGIN + millis * 1_000_000 };
-        let (mut all, mut other) = (Recorder::new(2), Recorder::new(2));
+        let (mut all, mut other) = (Recorder::new(), Recorder::new());
         for (is_mine, request) in &requests {
             if *is_mine { &mut all } else { &mut other }.note(request, &window);
         }
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(largest, done.iter().map(|request| latency(request)).fold(0.0, f64::max));
 
         // And against the histograms and the work done of the window.
-        let cells: Vec<_> = (0..2).filter_map(|kind| all.cell(kind, Priority::High)).collect();
+        let cells: Vec<_> = (0..2).filter_map(|kind| all.cell(kind, Priority::HIGH)).collect();
         prop_assert_eq!(cells.iter().map(|cell| cell.latency.len()).sum::<u64>(), done.len() as u64);
         let work_done: f64 = cells.iter().map(|cell| cell.work_done).sum();
         prop_assert!((samples.iter().map(|sample| sample.work_done).sum::<f64>() - work_done).abs() < 1e-9);
