@@ -6,14 +6,16 @@
 //!
 //! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`] breaks cycles, [`StarvationBound`] ends losing,
 //! [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a file beside `lock_scheduler/standard.rs` and a
-//! line in that list.
+//! line in that list. [`CpuScheduler`] says what threads get of the cores, [`CPU_SCHEDULERS`] is its list.
 
 mod class;
+mod cpu_scheduler;
 mod deadlock_victim;
 mod lock_scheduler;
 mod starvation_bound;
 
 pub use class::{Class, ParsePriorityError, Priority};
+pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
