@@ -1,12 +1,13 @@
 //! CPU scheduling: how much of the cores the thread of a transaction gets, and what becomes of a holder in the way.
 //!
-//! Transactions need a core for everything else that they ask for, so whoever gives cores to some first schedules disks and
-//! locks in passing (MW 2.7.3). A host gives the thread that works for a transaction the [`CpuScheduler::nice`] value of its
-//! **CPU priority**, and asks [`CpuScheduler::verdict`] when it asks the [lock scheduler](crate::LockScheduler): when a holder
-//! stands in a requester's way. It carries out both verdicts, as [`CpuVerdict::joined`] says.
+//! Transactions need a core for everything else that they ask for, so whoever gives cores to some first schedules disks
+//! and locks in passing (MW 2.7.3). A host gives the thread that works for a transaction the [`CpuScheduler::nice`]
+//! value of its **CPU priority**, and asks [`CpuScheduler::verdict`] when it asks the [lock
+//! scheduler](crate::LockScheduler): when a holder stands in a requester's way. It carries out both verdicts, as
+//! [`CpuVerdict::joined`] says.
 //!
-//! The CPU priority of a transaction is its present priority, which lock schedulers raise, or what it has inherited here if
-//! that is more. What is inherited here changes no queue.
+//! The CPU priority of a transaction is its present priority, which lock schedulers raise, or what it has inherited
+//! here if that is more. What is inherited here changes no queue.
 //!
 //! | name | nice | verdict on a holder |
 //! |---|---|---|
@@ -34,17 +35,17 @@ use crate::{Priority, Requester, Stance, Verdict};
 pub enum CpuVerdict {
     /// Nothing: the requester waits.
     Wait,
-    /// Give the holder the requester's CPU priority for the rest of its life, and so on along the chain. Queues stay as they
-    /// are.
+    /// Give the holder the requester's CPU priority for the rest of its life, and so on along the chain. Queues stay as
+    /// they are.
     Inherit,
     /// Roll the holder back at once.
     Preempt,
 }
 
 impl CpuVerdict {
-    /// The verdict on the holder where the lock scheduler said `lock`: `Preempt` if either says so, since nothing is more
-    /// than that, and otherwise the lock scheduler's. [`CpuVerdict::Inherit`] goes with every verdict that leaves the holder
-    /// running, for it acts on its thread alone.
+    /// The verdict on the holder where the lock scheduler said `lock`: `Preempt` if either says so, since nothing is
+    /// more than that, and otherwise the lock scheduler's. [`CpuVerdict::Inherit`] goes with every verdict that leaves
+    /// the holder running, for it acts on its thread alone.
     ///
     /// ```
     /// use plimsoll_policy::{CpuVerdict, Verdict};
@@ -63,7 +64,8 @@ impl CpuVerdict {
 
 /// Decides what threads get of the cores, and the fate of holders in the way.
 ///
-/// Implementations are pure: equal facts give equal answers. In `requester` and `holder` the priority is the CPU priority.
+/// Implementations are pure: equal facts give equal answers. In `requester` and `holder` the priority is the CPU
+/// priority.
 pub trait CpuScheduler: Debug + Send + Sync {
     /// The name used in experiment files and results.
     fn name(&self) -> &'static str;
@@ -71,8 +73,8 @@ pub trait CpuScheduler: Debug + Send + Sync {
     /// What it does, in a few words, for people.
     fn about(&self) -> &'static str;
 
-    /// The nice value (`nice(2)`, higher is less) of a thread that works for a transaction of that CPU priority, in a process
-    /// whose own is 0; where it is not, the two are added. Between 0 and 19.
+    /// The nice value (`nice(2)`, higher is less) of a thread that works for a transaction of that CPU priority, in a
+    /// process whose own is 0; where it is not, the two are added. Between 0 and 19.
     fn nice(&self, priority: Priority) -> i32;
 
     /// What becomes of `holder`, which stands in the way of `requester`.
@@ -98,9 +100,9 @@ pub fn cpu_scheduler(name: &str) -> Option<&'static dyn CpuScheduler> {
 
 /// The nice value under all schedulers that know priorities: 0 for high and above, 19 for what is below.
 ///
-/// MW 2.7.2 has -20 and +20. Values below 0 are for administrators, and a machine where the threads of a database go before
-/// everything else is hard to stop; with 0 and 19 high priority still has 68 times the weight of low (1024 to 15 in Linux,
-/// which gives each step a factor of about 1.25).
+/// MW 2.7.2 has -20 and +20. Values below 0 are for administrators, and a machine where the threads of a database go
+/// before everything else is hard to stop; with 0 and 19 high priority still has 68 times the weight of low (1024 to 15
+/// in Linux, which gives each step a factor of about 1.25).
 fn nice_by_priority(priority: Priority) -> i32 {
     if priority >= Priority::HIGH { 0 } else { 19 }
 }

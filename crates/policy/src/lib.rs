@@ -4,9 +4,10 @@
 //! nobody, so the same object can decide inside the embedded engine, which sees every lock request, and inside a
 //! governor, which sees what a server tells it.
 //!
-//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`] breaks cycles, [`StarvationBound`] ends losing,
-//! [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a file beside `lock_scheduler/standard.rs` and a
-//! line in that list. [`CpuScheduler`] says what threads get of the cores, [`CPU_SCHEDULERS`] is its list.
+//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`]
+//! breaks cycles, [`StarvationBound`] ends losing, [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a
+//! file beside `lock_scheduler/standard.rs` and a line in that list. [`CpuScheduler`] says what threads get of the
+//! cores, [`CPU_SCHEDULERS`] is its list.
 
 mod class;
 mod cpu_scheduler;

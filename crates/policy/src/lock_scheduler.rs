@@ -6,10 +6,10 @@
 //!    granted first, equal ranks in order of arrival. A conversion (a holder that asks for a stronger mode) is always
 //!    ahead of every rank, because the lock cannot become free for anybody else before it is served. When a waiter's
 //!    priority changes (it inherits), the host asks again.
-//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The host
-//!    asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the pair comes to
-//!    be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a priority
-//!    of the two has changed or the holder itself begins to wait.
+//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The
+//!    host asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the
+//!    pair comes to be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a
+//!    priority of the two has changed or the holder itself begins to wait.
 //!
 //! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for one.
 //!

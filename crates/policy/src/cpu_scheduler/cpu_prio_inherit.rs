@@ -3,8 +3,8 @@
 use super::{CpuScheduler, CpuVerdict, nice_by_priority};
 use crate::{Priority, Requester, Stance};
 
-/// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction gets its share of the cores. CPU-Prio-Inherit
-/// of MW 2.7.2.
+/// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction gets its share of the cores.
+/// CPU-Prio-Inherit of MW 2.7.2.
 ///
 /// ```
 /// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
