@@ -25,7 +25,7 @@ impl CpuScheduler for CpuPrioInherit {
     }
 
     fn about(&self) -> &'static str {
-        "and a thread that blocks one of them is one of them"
+        "high-priority threads first, and whoever blocks one is one"
     }
 
     fn nice(&self, priority: Priority) -> i32 {

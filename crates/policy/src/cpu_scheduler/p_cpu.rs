@@ -23,7 +23,7 @@ impl CpuScheduler for PreemptiveCpu {
     }
 
     fn about(&self) -> &'static str {
-        "and a thread that blocks one of them is rolled back"
+        "high-priority threads first; a transaction that blocks one is rolled back"
     }
 
     fn nice(&self, priority: Priority) -> i32 {

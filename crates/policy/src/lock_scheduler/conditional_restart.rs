@@ -9,7 +9,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "cr(d)",
-    about: "and whoever blocks a more urgent one for longer than d is rolled back",
+    about: "the most urgent waiter first; whoever blocks a more urgent one for longer than d is rolled back",
     example: "cr(300ms)",
     make: |name| {
         let reprieve = parse_reprieve(name.strip_prefix("cr(")?.strip_suffix(')')?)?;

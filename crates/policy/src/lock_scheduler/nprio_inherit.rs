@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio-inherit",
-    about: "and whoever blocks a more urgent one becomes as urgent",
+    about: "the most urgent waiter first; whoever blocks a more urgent one becomes as urgent",
     example: "nprio-inherit",
     make: |name| (name == "nprio-inherit").then(|| Arc::new(NPrioInherit) as _),
 };

@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pabort",
-    about: "and whoever blocks a more urgent one is rolled back",
+    about: "the most urgent waiter first; whoever blocks a more urgent one is rolled back at once",
     example: "pabort",
     make: |name| (name == "pabort").then(|| Arc::new(PAbort) as _),
 };

@@ -8,7 +8,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pow",
-    about: "and whoever blocks a more urgent one is rolled back if it waits itself, now or later",
+    about: "the most urgent waiter first; whoever blocks a more urgent one is rolled back if it waits itself, then or later",
     example: "pow",
     make: |name| (name == "pow").then(|| Arc::new(PreemptOnWait) as _),
 };

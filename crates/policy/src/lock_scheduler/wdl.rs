@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "wdl",
-    about: "first come, first served, and whoever waits and is waited for is rolled back",
+    about: "first come, first served; whoever waits and is waited for is rolled back",
     example: "wdl",
     make: |name| (name == "wdl").then(|| Arc::new(WaitDepthLimited) as _),
 };
