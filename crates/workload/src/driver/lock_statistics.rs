@@ -37,8 +37,8 @@ pub struct LockStatistics {
     pub requests_by_waits: Vec<u64>,
     /// How many requests were preempted never, once, twice, … by position; the position 100 has those with more as well.
     pub requests_by_preemptions: Vec<u64>,
-    /// Response times of the completed requests that waited for no lock, for one, for two or more.
-    pub response_by_waits: [Lengths; 3],
+    /// Response times of the completed requests that waited for no lock, for one, for two, for three or more.
+    pub response_by_waits: [Lengths; 4],
     /// Sum of the response times of all these requests, those given up included.
     pub response_total: Duration,
     /// The last attempts of completed requests, the ones that got through: how long a transaction lives that nobody rolls back.
@@ -91,7 +91,7 @@ impl LockStatistics {
             wait_excess_total: Duration::ZERO,
             requests_by_waits: Vec::new(),
             requests_by_preemptions: Vec::new(),
-            response_by_waits: [Lengths::default(); 3],
+            response_by_waits: [Lengths::default(); 4],
             response_total: Duration::ZERO,
             successful_attempts: Lengths::default(),
             work_lost_us: empty,
@@ -109,7 +109,7 @@ impl LockStatistics {
         let response = Duration::from_nanos(request.end - request.intended);
         self.response_total += response;
         if request.outcome.is_some() {
-            self.response_by_waits[waits.len().min(2)].add(response);
+            self.response_by_waits[waits.len().min(3)].add(response);
             self.successful_attempts.add(Duration::from_nanos(request.end - request.last_attempt));
         }
         for lost in request.work_lost {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Delay, Drive, DriveError, PriorityRule, Window};
+use crate::benchmark::Benchmark;
 
 /// How many clients a workload has and how they behave.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,10 +54,16 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// What makes no sense in them, with the remedy.
-    pub fn fault(&self) -> Option<String> {
+    /// What makes no sense in them for clients of that benchmark, with the remedy.
+    pub fn fault(&self, benchmark: &dyn Benchmark) -> Option<String> {
         if self.clients == 0 {
             return Some("0 clients measure nothing; use 1 or more".to_owned());
+        }
+        if self.round_trip != Delay::None && benchmark.is_analytical() {
+            let (round_trip, benchmark) = (self.round_trip, benchmark.name());
+            return Some(format!(
+                "a round trip ({round_trip}) between statements, but each request of {benchmark} is one query; leave it out"
+            ));
         }
         let rate = self.rate?;
         if !(rate.is_finite() && rate > 0.0) {
@@ -80,21 +87,11 @@ pub(super) fn validate(drives: &[Drive<'_>], window: Window) -> Result<(), Drive
         if window.measure.is_zero() {
             return refuse(drive.name, "a window of 0 s measures nothing; make it longer".to_owned());
         }
-        if let Some(what) = drive.options.fault().or_else(|| needless_round_trip(drive)) {
+        if let Some(what) = drive.options.fault(drive.benchmark) {
             return refuse(drive.name, what);
         }
     }
     Ok(())
-}
-
-/// A round trip that would never happen.
-fn needless_round_trip(drive: &Drive<'_>) -> Option<String> {
-    let round_trip = drive.options.round_trip;
-    let is_needless = drive.benchmark.is_analytical() && round_trip != Delay::None;
-    is_needless.then(|| {
-        let benchmark = drive.benchmark.name();
-        format!("a round trip ({round_trip}) between statements, but each request of {benchmark} is one query; leave it out")
-    })
 }
 
 #[cfg(test)]

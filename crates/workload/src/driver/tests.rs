@@ -166,7 +166,7 @@ fn what_preemptions_cost_is_known_by_attempt() {
     assert!((locks.work_lost_share().expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
     // The first request waited once in each of four attempts, the second in its only one.
     assert_eq!(locks.requests_by_waits, [0, 1, 0, 0, 1]);
-    let [never, once, more] = locks.response_by_waits;
+    let [never, once, _, more] = locks.response_by_waits;
     assert_eq!((never.count, once.total, more.total), (0, Duration::from_millis(5), Duration::from_millis(10)));
     assert_eq!((locks.waits(), locks.wait_remainder_total()), (5, Duration::from_micros(2)));
 }
