@@ -35,12 +35,14 @@ mod coordinator;
 mod delay;
 #[cfg(test)]
 mod fakes;
+mod lock_statistics;
 mod measurement;
 mod options;
 mod pacing;
 mod panic_message;
 mod priority_rule;
 mod recorder;
+mod round_trip;
 mod samples;
 mod streams;
 #[cfg(test)]
@@ -52,6 +54,7 @@ use std::time::Duration;
 
 pub use delay::{Delay, ParseDelayError};
 pub use hdrhistogram::Histogram;
+pub use lock_statistics::{Lengths, LockStatistics};
 pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMeasurement};
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};
