@@ -141,7 +141,8 @@ fn locks_of_a_client_that_panics_are_released_and_the_run_says_so() {
         // It would last ten minutes, did the panic not end it. That it ends shows that nobody waits for the dead: requests
         // in flight run to their end, and most of them need the row of the warehouse.
         let minutes = Duration::from_secs(600);
-        let error = run(&Mortal(&tpcc), &database, Window { warmup: WarmUp::For(minutes), measure: minutes }).unwrap_err();
+        let error =
+            run(&Mortal(&tpcc), &database, Window { warmup: WarmUp::For(minutes), measure: minutes }).unwrap_err();
         let DriveError::ClientPanicked { workload, client, message } = error else { panic!("{error}") };
         assert_eq!((workload.as_str(), client), ("tpcc", 3));
         assert!(message.starts_with("died holding locks at "), "{message}");

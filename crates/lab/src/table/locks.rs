@@ -9,7 +9,8 @@ use crate::units::{MISSING, duration_us, percent, significant};
 pub(super) fn lines(out: &mut Vec<String>, workload: &Workload, classes: &[&String]) {
     let arms = workload.arms_run();
     let of = |arm: &Arm<'_>, classes: &[&String]| {
-        let parts = arm.runs.iter().flat_map(|run| classes.iter().filter_map(|class| run.result.classes.get(*class)));
+        let parts =
+            arm.runs.iter().flat_map(|run| classes.iter().filter_map(move |class| run.result.classes.get(*class)));
         // A class whose locks are unknown makes those of all unknown.
         let parts: Option<Vec<&LockStatistics>> = parts.map(|part| part.locks.as_ref()).collect();
         parts.filter(|parts| !parts.is_empty()).map(|parts| LockStatistics::merged(&parts))
@@ -23,13 +24,15 @@ pub(super) fn lines(out: &mut Vec<String>, workload: &Workload, classes: &[&Stri
         "locks", "waits", "queue time", "of life", "preempted", "work lost"
     ));
     let all = String::from("all");
-    let rows = std::iter::once((&all, classes)).chain(classes.iter().map(|class| (*class, std::slice::from_ref(class))));
+    let rows =
+        std::iter::once((&all, classes)).chain(classes.iter().map(|class| (*class, std::slice::from_ref(class))));
     // A single class is the workload itself.
     for (label, classes) in rows.take(if classes.len() > 1 { classes.len() + 1 } else { 1 }) {
         for (index, (arm, runs)) in arms.iter().enumerate() {
             let label = if index == 0 { label } else { "" };
             let cells = of(runs, classes).map_or([const { None }; 5], |locks| cells(&locks));
-            let [waits, queue_time, share, preempted, lost] = cells.map(|cell| cell.unwrap_or_else(|| MISSING.to_string()));
+            let [waits, queue_time, share, preempted, lost] =
+                cells.map(|cell| cell.unwrap_or_else(|| MISSING.to_string()));
             out.push(format!("    {label:<10}{arm:<8}{waits:>9}{queue_time:>12}{share:>9}{preempted:>11}{lost:>11}"));
         }
     }

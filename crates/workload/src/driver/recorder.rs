@@ -413,7 +413,8 @@ mod tests {
         let mut known = Recorder::new();
         known.note(&request(1_100_000, 1_200_000), &WINDOW);
         known.note(&request(1_900_000, 2_100_000), &WINDOW);
-        let requests = |recorder: &Recorder, of| recorder.locks(|priority| priority == of).map(|locks| locks.requests());
+        let requests =
+            |recorder: &Recorder, of| recorder.locks(|priority| priority == of).map(|locks| locks.requests());
         assert_eq!(requests(&known, Priority::HIGH), Some(1), "where a request ends is what counts");
         assert_eq!(requests(&known, Priority::LOW), Some(0));
         let mut unknown = Recorder::new();
