@@ -8,6 +8,7 @@ use crate::units::{count, list, seconds};
 
 mod claims;
 pub mod comparison;
+mod locks;
 pub mod reproduction;
 mod sweep;
 #[cfg(test)]

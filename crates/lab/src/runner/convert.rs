@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::driver::{AbortCounts, PartMeasurement, WorkloadMeasurement};
+use std::time::Duration;
+
+use plimsoll_workload::driver::{self, AbortCounts, PartMeasurement, WorkloadMeasurement};
 
 use crate::latency;
 use crate::record::SampleRow;
-use crate::results::{Aborted, Device, Locks, Part, TimeShare, WorkloadResult};
+use crate::results::{
+    Aborted, Device, Lengths, LockStatistics, Locks, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
+};
 use crate::sensors::Counted;
 
 /// What one workload did, in the words of `results.json`.
@@ -30,6 +34,7 @@ pub(super) fn workload_result(
         classes: classes.collect::<BTreeMap<_, _>>(),
         transactions: transactions.collect::<BTreeMap<_, _>>(),
         time_share,
+        round_trip_share: round_trip_share(measured),
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters: counted.counters,
         top_down: counted.top_down.clone(),
@@ -61,7 +66,41 @@ fn part(part: &PartMeasurement) -> Part {
         completed: part.completed,
         throughput_per_s: part.throughput_per_s,
         latency_us: latency::figures(&part.latency_us),
+        locks: part.locks.as_ref().map(lock_statistics),
     }
+}
+
+/// Round trips as a share of the time in which a request was under way, which they are part of.
+fn round_trip_share(measured: &WorkloadMeasurement) -> Option<f64> {
+    let whole = measured.occupied.as_secs_f64();
+    (whole > 0.0 && !measured.is_analytical).then(|| (measured.round_trip.as_secs_f64() / whole).min(1.0))
+}
+
+fn lock_statistics(measured: &driver::LockStatistics) -> LockStatistics {
+    let lengths = |histogram: &driver::Histogram<u64>, total: Duration| Lengths::of(histogram, microseconds(total));
+    let mean = |lengths: &driver::Lengths| MeanLength::of(lengths.count, microseconds(lengths.total));
+    let [none, one, two, more] = measured.response_by_waits.each_ref().map(mean);
+    LockStatistics {
+        requests: measured.requests(),
+        requests_by_waits: measured.requests_by_waits.clone(),
+        requests_by_preemptions: measured.requests_by_preemptions.clone(),
+        response_by_waits: ResponseByWaits { none, one, two, more },
+        response_s: measured.response_total.as_secs_f64(),
+        queue_time_us: lengths(&measured.queue_time_us, measured.queue_time_total),
+        wait_excess_us: lengths(&measured.wait_excess_us, measured.wait_excess_total),
+        wait_remainder_us: lengths(&measured.wait_remainder_us, measured.wait_remainder_total()),
+        rollbacks: measured.rollbacks,
+        rollback_s: measured.rollback_time.map(|time| time.as_secs_f64()),
+        work_lost_us: lengths(&measured.work_lost_us, measured.work_lost.total),
+        successful_attempts: mean(&measured.successful_attempts),
+        queue_time_share: None,
+        work_lost_share: None,
+    }
+    .with_shares()
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }
 
 fn aborted(counts: &AbortCounts) -> Aborted {
