@@ -9,6 +9,7 @@ use crate::units::{count, list, seconds};
 mod claims;
 pub mod comparison;
 mod lock_waiting;
+mod locks;
 mod policies;
 pub mod reproduction;
 mod sweep;

@@ -21,8 +21,11 @@
 //! of every workload goes on working, uncounted: were the others to stop, the last query would finish in peace and its
 //! share inside the window would look too large.
 //!
-//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals and
-//! priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
+//! Clients can be interactive ([`ClientOptions::round_trip`]): a round trip lies between the statements of a transaction, in
+//! which it keeps its locks. What requests met at locks is kept by class ([`LockStatistics`]).
+//!
+//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals, round trips
+//! and priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
 //! replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
 //! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
 //!

@@ -91,7 +91,9 @@ pub enum ParsePriorityRuleError {
         share: String,
     },
     /// One of several priorities has no share.
-    #[error("`{text}` is no priority: `{priority}` is one of several and has no share; write one, as in `{priority}:0.1`")]
+    #[error(
+        "`{text}` is no priority: `{priority}` is one of several and has no share; write one, as in `{priority}:0.1`"
+    )]
     NoShare {
         /// All of the text.
         text: String,

@@ -87,6 +87,31 @@ pub(super) struct Ended<'a> {
     pub round_trip: Duration,
 }
 
+#[cfg(test)]
+impl Ended<'static> {
+    /// A first transaction of high priority that committed at its first attempt and met nobody.
+    pub(super) fn undisturbed(intended: Nanos, end: Nanos) -> Self {
+        Ended {
+            transaction: 0,
+            priority: Priority::HIGH,
+            intended,
+            ready: intended,
+            last_attempt: intended,
+            end,
+            outcome: Some(Outcome::Committed),
+            deadlocks: 0,
+            preemptions: 0,
+            lock_wait: Some(Duration::ZERO),
+            lock_waits: 0,
+            each_lock_wait: Some(&[]),
+            work_lost: &[],
+            rollback_time: Some(Duration::ZERO),
+            io_wait: Some(Duration::ZERO),
+            round_trip: Duration::ZERO,
+        }
+    }
+}
+
 /// Requests of one kind and priority.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
@@ -293,21 +318,13 @@ mod tests {
     fn request(intended: Nanos, end: Nanos) -> Ended<'static> {
         Ended {
             transaction: 1,
-            priority: Priority::HIGH,
-            intended,
-            ready: intended,
-            last_attempt: intended,
-            end,
-            outcome: Some(Outcome::Committed),
             deadlocks: 1,
-            preemptions: 0,
             lock_wait: Some(Duration::from_micros(10)),
             lock_waits: 2,
             each_lock_wait: Some(&[WAIT; 2]),
-            work_lost: &[],
-            rollback_time: Some(Duration::ZERO),
             io_wait: Some(Duration::from_micros(3)),
             round_trip: Duration::from_micros(20),
+            ..Ended::undisturbed(intended, end)
         }
     }
 
@@ -413,7 +430,8 @@ mod tests {
         let mut known = Recorder::new();
         known.note(&request(1_100_000, 1_200_000), &WINDOW);
         known.note(&request(1_900_000, 2_100_000), &WINDOW);
-        let requests = |recorder: &Recorder, of| recorder.locks(|priority| priority == of).map(|locks| locks.requests());
+        let requests =
+            |recorder: &Recorder, of| recorder.locks(|priority| priority == of).map(|locks| locks.requests());
         assert_eq!(requests(&known, Priority::HIGH), Some(1), "where a request ends is what counts");
         assert_eq!(requests(&known, Priority::LOW), Some(0));
         let mut unknown = Recorder::new();

@@ -287,7 +287,8 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
         assert_eq!(all.completed, workload.transactions.iter().map(|(_, part)| part.completed).sum::<u64>());
         assert_eq!(workload.aborted.user, workload.transactions[2].1.completed);
         assert_eq!(workload.lock_waits, all.completed);
-        let class_locks = workload.classes.iter().map(|(_, part)| part.locks.as_ref().expect("the fake tells each wait"));
+        let class_locks =
+            workload.classes.iter().map(|(_, part)| part.locks.as_ref().expect("the fake tells each wait"));
         assert_eq!(class_locks.map(LockStatistics::waits).sum::<u64>(), all.completed);
         assert_eq!(all.locks.as_ref().map(LockStatistics::requests), Some(all.completed));
         assert!(workload.transactions.iter().all(|(_, part)| part.locks.is_none()));

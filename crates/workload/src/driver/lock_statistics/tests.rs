@@ -1,7 +1,5 @@
 //! What requests met at locks, counted by hand.
 
-use plimsoll_policy::Priority;
-
 use super::*;
 use crate::benchmark::Outcome;
 
@@ -13,24 +11,7 @@ fn millis(number: u64) -> Duration {
 
 /// Begun at 0, ended after so many milliseconds.
 fn request(lasted_ms: u64) -> Ended<'static> {
-    Ended {
-        transaction: 0,
-        priority: Priority::HIGH,
-        intended: 0,
-        ready: 0,
-        last_attempt: 0,
-        end: lasted_ms * MS,
-        outcome: Some(Outcome::Committed),
-        deadlocks: 0,
-        preemptions: 0,
-        lock_wait: None,
-        lock_waits: 0,
-        each_lock_wait: None,
-        work_lost: &[],
-        rollback_time: Some(Duration::ZERO),
-        io_wait: None,
-        round_trip: Duration::ZERO,
-    }
+    Ended::undisturbed(0, lasted_ms * MS)
 }
 
 fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
