@@ -8,7 +8,9 @@ use crate::units::{count, list, seconds};
 
 mod claims;
 pub mod comparison;
+mod lock_waiting;
 mod locks;
+mod policies;
 pub mod reproduction;
 mod sweep;
 #[cfg(test)]
@@ -39,12 +41,14 @@ pub fn render(results: &Results, options: &Options) -> String {
     let arms = results.experiment.arms.iter();
     if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
+        out.extend(lock_waiting::lines(results));
     } else {
         for workload in &summary.workloads {
             out.push(String::new());
             workload::section(&mut out, workload, style);
         }
     }
+    out.extend(policies::lines(results));
     if !results.claims.is_empty() {
         out.push(String::new());
         out.push(style.bold("Claims"));
