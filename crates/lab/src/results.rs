@@ -12,7 +12,7 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use locks::share_of;
+pub(crate) use locks::{most_urgent_first, share_of};
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub use point::*;
 
@@ -285,6 +285,13 @@ pub struct PolicyEffect {
     pub settings: usize,
     /// How many settings were left out.
     pub settings_left_out: usize,
+}
+
+impl PolicyEffect {
+    /// Whether both are of the same workload, arm and sweep key; such effects follow each other.
+    pub(crate) fn is_beside(&self, other: &PolicyEffect) -> bool {
+        (&self.axis, &self.workload, &self.arm) == (&other.axis, &other.workload, &other.arm)
+    }
 }
 
 /// One claim, judged.

@@ -4,13 +4,10 @@
 //! claim's `average(x in KEY: gain(POLICY, CLASS, x))` has it. How far it may be off comes from the same mean within each
 //! block, where drift of the machine cancels, with noise pooled over the policies.
 
-use std::cmp::Reverse;
-
 use plimsoll_model::statistics::{Noise, Samples, estimate};
-use plimsoll_policy::Priority;
 
 use super::cells::{Cell, Cells, SettingValues};
-use crate::results::{Interval, Part, PolicyEffect, SweptAxis};
+use crate::results::{Interval, Part, PolicyEffect, SweptAxis, most_urgent_first};
 
 /// The effects of every policy that was swept on the classes of one workload.
 pub(super) fn of(cells: &Cells<'_>, workload: &str, sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
@@ -60,9 +57,7 @@ impl Group<'_, '_> {
     fn effects(&self) -> Vec<PolicyEffect> {
         let of_settings = self.settings.iter().flat_map(|(_, policies)| policies.iter().flatten());
         let runs = of_settings.flat_map(|cell| cell.runs.iter().map(|run| self.cells.result(cell, *run)));
-        let mut classes: Vec<&String> = runs.flat_map(|result| result.classes.keys()).collect();
-        classes.sort_by_key(|class| (Reverse(class.parse::<Priority>().ok()), *class));
-        classes.dedup();
+        let classes = most_urgent_first(runs.flat_map(|result| result.classes.keys()));
         if classes.len() < 2 {
             return Vec::new();
         }

@@ -17,6 +17,7 @@ use crate::summary::Summary;
 pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
+pub(crate) mod policies;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]

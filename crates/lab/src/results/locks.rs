@@ -1,5 +1,8 @@
 //! What requests met at locks: how often and how long they waited, and what was lost when they were rolled back (MW 3.7).
 
+use std::cmp::Reverse;
+
+use plimsoll_policy::Priority;
 use plimsoll_workload::driver::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -200,4 +203,83 @@ pub(crate) fn share_of(requests: &[u64], from: usize, to: Option<usize>) -> Opti
     let end = to.map_or(requests.len(), |to| (to + 1).min(requests.len()));
     let counted: u64 = requests.get(from..end).unwrap_or_default().iter().sum();
     (all > 0).then(|| counted as f64 / all as f64)
+}
+
+/// The names of classes by priority; names that are none come last.
+pub(crate) fn most_urgent_first<'a>(classes: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut classes: Vec<&str> = classes.into_iter().map(String::as_str).collect();
+    classes.sort_unstable_by_key(|class| (Reverse(class.parse::<Priority>().ok()), *class));
+    classes.dedup();
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("sound bounds");
+        values.iter().for_each(|value| histogram.record(*value).expect("within bounds"));
+        histogram
+    }
+
+    /// So many requests, each of which waited once, so long for holders and as long again for others.
+    fn run(requests: u64, excess: u64) -> LockStatistics {
+        let of = |us: u64| {
+            let waits = vec![us; requests as usize];
+            Lengths::of(&histogram(&waits), (us * requests) as f64)
+        };
+        LockStatistics {
+            requests,
+            requests_by_waits: vec![0, requests],
+            requests_by_preemptions: vec![requests],
+            response_s: (requests * excess * 4) as f64 / 1e6,
+            queue_time_us: of(2 * excess),
+            wait_excess_us: of(excess),
+            wait_remainder_us: of(excess),
+            rollback_s: Some(0.5),
+            ..LockStatistics::default()
+        }
+        .with_shares()
+    }
+
+    #[test]
+    fn lengths_have_exact_means_and_percentiles_of_enough() {
+        let lengths = Lengths::of(&histogram(&[0, 100, 200, 1_003]), 1_303.5);
+        assert_eq!((lengths.count, lengths.mean, lengths.p50, lengths.p90), (4, Some(325.875), Some(100), None));
+        assert_eq!(Lengths::of(&histogram(&[]), 0.0), Lengths::default());
+    }
+
+    #[test]
+    fn runs_add_up_and_means_weigh_by_what_they_are_of() {
+        let (few, many) = (run(10, 400), run(30, 80));
+        let all = LockStatistics::merged(&[&few, &many]);
+        assert_eq!((all.requests, all.waits(), &all.requests_by_waits), (40, 40, &vec![0, 40]));
+        assert_eq!((all.wait_excess_us.mean, all.queue_time_us.mean), (Some(160.0), Some(320.0)));
+        assert_eq!((all.queue_time_us.p50, all.queue_time_us.max), (None, few.queue_time_us.max), "no mean of percentiles");
+        assert_eq!((all.queue_time_share, all.rollback_s), (Some(0.5), Some(1.0)));
+        let mute = LockStatistics { rollback_s: None, ..run(1, 1) };
+        assert_eq!(LockStatistics::merged(&[&few, &mute]).rollback_s, None, "of a part it would be too little");
+        let uneven = LockStatistics { requests_by_waits: vec![3, 0, 0, 1], ..LockStatistics::default() };
+        assert_eq!(LockStatistics::merged(&[&uneven, &few]).requests_by_waits, [3, 10, 0, 1]);
+        assert_eq!(LockStatistics::merged(&[]), LockStatistics { rollback_s: Some(0.0), ..LockStatistics::default() });
+    }
+
+    #[test]
+    fn shares_are_of_all_requests() {
+        let check = |from, to, expect| assert_eq!(share_of(&[5, 3, 0, 2], from, to), expect, "{from} to {to:?}");
+        check(0, Some(0), Some(0.5));
+        check(1, None, Some(0.5));
+        check(3, None, Some(0.2));
+        check(2, Some(9), Some(0.2));
+        check(7, None, Some(0.0));
+        check(7, Some(7), Some(0.0));
+        assert_eq!(share_of(&[], 0, None), None);
+    }
+
+    #[test]
+    fn classes_go_by_priority() {
+        let classes = ["low", "level3", "else", "high", "low"].map(str::to_owned);
+        assert_eq!(most_urgent_first(&classes), ["level3", "high", "low", "else"]);
+    }
 }

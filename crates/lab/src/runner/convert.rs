@@ -107,3 +107,48 @@ fn aborted(counts: &AbortCounts) -> Aborted {
     let AbortCounts { deadlock, preempted, user, error } = *counts;
     Aborted { deadlock, preempted, user, error }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_workload::driver::Histogram;
+
+    use super::*;
+
+    fn histogram(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("sound bounds");
+        values.iter().for_each(|value| histogram.record(*value).expect("within bounds"));
+        histogram
+    }
+
+    #[test]
+    fn lock_statistics_keep_what_the_driver_measured() {
+        let lengths = |count, us| driver::Lengths { count, total: Duration::from_micros(us) };
+        let measured = driver::LockStatistics {
+            queue_time_us: histogram(&[30, 50]),
+            wait_excess_us: histogram(&[30, 20]),
+            wait_remainder_us: histogram(&[0, 30]),
+            queue_time_total: Duration::from_nanos(80_400),
+            wait_excess_total: Duration::from_nanos(50_400),
+            requests_by_waits: vec![1, 2],
+            requests_by_preemptions: vec![2, 1],
+            response_by_waits: [lengths(1, 40), lengths(2, 160), lengths(0, 0), lengths(0, 0)],
+            response_total: Duration::from_micros(201),
+            successful_attempts: lengths(3, 180),
+            work_lost_us: histogram(&[45]),
+            work_lost: lengths(1, 45),
+            rollbacks: 2,
+            rollback_time: Some(Duration::from_micros(9)),
+        };
+        let found = lock_statistics(&measured);
+        assert_eq!((found.requests, found.waits(), found.preemptions(), found.rollbacks), (3, 2, 1, 2));
+        assert_eq!((found.queue_time_us.mean, found.queue_time_us.max), (Some(40.2), Some(50)));
+        assert_eq!((found.wait_excess_us.mean, found.wait_remainder_us.mean), (Some(25.2), Some(15.0)));
+        assert_eq!((found.queue_time_us.p50, found.queue_time_us.p90), (Some(30), None));
+        assert_eq!((found.queue_time_share, found.work_lost_share), (Some(0.4), Some(0.75)));
+        assert_eq!(found.response_by_waits.one, MeanLength { count: 2, mean_us: Some(80.0) });
+        assert_eq!(found.response_by_waits.two, MeanLength::default());
+        assert_eq!(found.mean_rollback_us(), Some(4.5));
+        let text = serde_json::to_string(&found).expect("plain data");
+        assert_eq!(serde_json::from_str::<LockStatistics>(&text).expect("as written"), found);
+    }
+}
