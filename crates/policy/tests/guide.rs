@@ -28,5 +28,5 @@ fn the_guide_lists_every_cpu_scheduler_with_its_rule() {
 #[test]
 fn the_guide_knows_after_how_many_rollbacks_somebody_is_promoted() {
     assert_eq!(StarvationBound::default().rollbacks(), Some(5));
-    assert!(GUIDE.contains("rolled back five times for others is *promoted*"));
+    assert!(GUIDE.contains("rolled back five times is *promoted*"));
 }
