@@ -187,6 +187,11 @@ impl LockTable {
         self.partitions.iter().map(|partition| partition.lock().len()).sum()
     }
 
+    /// How many requests wait now. For tests and statistics.
+    pub fn waiter_count(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.lock().waiter_count()).sum()
+    }
+
     /// What the table has decided so far.
     pub fn statistics(&self) -> LockStatistics {
         self.counters.read(self.cpu.refused())
