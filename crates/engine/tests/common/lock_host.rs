@@ -1,0 +1,142 @@
+//! A lock table with its participants and a clock that stands still until it is told to go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use plimsoll_engine::clock::Clock;
+use plimsoll_engine::lock::head::Answer;
+use plimsoll_engine::lock::{LockName, LockOptions, LockTable, Member, Mode, RequestError, State};
+use plimsoll_policy::{LockScheduler, Priority, StarvationBound};
+
+/// The number of a participant.
+pub type Who = usize;
+
+/// What is locked: the number of a row, or from [`FIRST_GAP`] on of a gap.
+pub type Thing = usize;
+
+/// Things from this number on are gaps of an index.
+pub const FIRST_GAP: Thing = 100;
+
+fn name(thing: Thing) -> LockName {
+    match thing.checked_sub(FIRST_GAP) {
+        None => LockName::row(0, thing as u64),
+        Some(gap) => LockName::gap(0, Some(gap as u64)),
+    }
+}
+
+/// The decision about a request.
+pub type Outcome = Result<Answer, RequestError>;
+
+/// What hosts verdicts, seen by the clients of a schedule.
+pub trait Host {
+    fn begin(&self, who: Who, own: Priority, rollbacks: u32);
+    fn ask(&self, who: Who, thing: Thing, mode: Mode) -> Outcome;
+    fn outcome(&self, who: Who) -> Option<Outcome>;
+    fn deadline(&self, who: Who) -> Option<Duration>;
+    fn expire(&self, who: Who);
+    fn commit_point(&self, who: Who) -> Result<(), RequestError>;
+    fn roll_back(&self, who: Who);
+    fn release(&self, who: Who, thing: Thing);
+    /// Gives up the right to insert into a gap; says whether the right of having read it is left.
+    fn give_up_intention(&self, who: Who, gap: Thing) -> bool;
+    /// A gap disappears into another.
+    fn merge(&self, gap: Thing, into: Thing);
+    /// Gives up what it has by merges, and its transaction.
+    fn end(&self, who: Who);
+    fn state(&self, who: Who) -> State;
+    fn priority(&self, who: Who) -> Priority;
+    fn set_time(&self, now: Duration);
+    /// How many things are locked or waited for.
+    fn thing_count(&self) -> usize;
+}
+
+/// A clock that shows what it was set to.
+#[derive(Debug, Default)]
+struct VirtualClock(Mutex<Duration>);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        *self.0.lock()
+    }
+}
+
+/// The lock table itself as a host.
+pub struct Table {
+    clock: Arc<VirtualClock>,
+    locks: LockTable,
+    members: Vec<Arc<Member>>,
+}
+
+impl Table {
+    pub fn new(scheduler: Arc<dyn LockScheduler>, starvation_bound: StarvationBound, members: usize) -> Self {
+        let clock = Arc::new(VirtualClock::default());
+        let options = LockOptions { starvation_bound, ..LockOptions::new(scheduler, Arc::clone(&clock) as _) };
+        let locks = LockTable::new(options);
+        let members = (0..members).map(|_| locks.join()).collect();
+        Table { clock, locks, members }
+    }
+}
+
+impl Host for Table {
+    fn begin(&self, who: Who, own: Priority, rollbacks: u32) {
+        self.locks.begin(&self.members[who], own, rollbacks);
+    }
+
+    fn ask(&self, who: Who, thing: Thing, mode: Mode) -> Outcome {
+        self.locks.ask(&self.members[who], name(thing), mode)
+    }
+
+    fn outcome(&self, who: Who) -> Option<Outcome> {
+        self.locks.outcome(&self.members[who]).map(|decision| decision.outcome)
+    }
+
+    fn deadline(&self, who: Who) -> Option<Duration> {
+        self.locks.deadline(&self.members[who])
+    }
+
+    fn expire(&self, who: Who) {
+        self.locks.expire(&self.members[who]);
+    }
+
+    fn commit_point(&self, who: Who) -> Result<(), RequestError> {
+        self.locks.commit_point(&self.members[who])
+    }
+
+    fn roll_back(&self, who: Who) {
+        self.locks.roll_back(&self.members[who]);
+    }
+
+    fn release(&self, who: Who, thing: Thing) {
+        self.locks.release(&self.members[who], name(thing));
+    }
+
+    fn give_up_intention(&self, who: Who, gap: Thing) -> bool {
+        self.locks.give_up_intention(&self.members[who], name(gap))
+    }
+
+    fn merge(&self, gap: Thing, into: Thing) {
+        self.locks.inherit(name(gap), name(into));
+    }
+
+    fn end(&self, who: Who) {
+        self.locks.release_inherited(&self.members[who]);
+        self.locks.end(&self.members[who]);
+    }
+
+    fn state(&self, who: Who) -> State {
+        self.members[who].state()
+    }
+
+    fn priority(&self, who: Who) -> Priority {
+        self.members[who].priority()
+    }
+
+    fn set_time(&self, now: Duration) {
+        *self.clock.0.lock() = now;
+    }
+
+    fn thing_count(&self) -> usize {
+        self.locks.name_count()
+    }
+}
