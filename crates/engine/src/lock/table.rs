@@ -15,7 +15,7 @@ use super::member::{Decision, Life, LockWait, Member, RequestError, State};
 use super::mode::Mode;
 use super::name::LockName;
 use super::statistics::{Counters, LockStatistics};
-use super::verdicts::Pair;
+use super::verdicts::Todo;
 use crate::clock::Clock;
 use crate::cpu_priority::CpuPriority;
 
@@ -166,7 +166,7 @@ impl LockTable {
         }
         if !self.leaves_holders_alone && answer != Answer::Held && !head.queue().is_empty() {
             // It has passed others, in whose way it stands now.
-            let mut todo = Vec::new();
+            let mut todo = Todo::default();
             self.note_new_holder(head, name, member, &mut todo);
             drop(heads);
             self.carry_out(todo);
@@ -176,7 +176,7 @@ impl LockTable {
 
     /// Gives up one lock.
     pub fn release(&self, member: &Member, name: LockName) {
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
         member.count_release();
         self.carry_out(todo);
@@ -246,7 +246,7 @@ impl LockTable {
     pub(super) fn change<R: Default>(
         &self,
         name: LockName,
-        todo: &mut Vec<Pair>,
+        todo: &mut Todo,
         change: impl FnOnce(&mut Head, &mut Vec<Waiter>) -> R,
     ) -> R {
         let hash = name.hash();
@@ -263,7 +263,7 @@ impl LockTable {
     }
 
     /// Wakes waiters whose requests have been granted, in the partition of their name.
-    pub(super) fn let_in(&self, head: &mut Head, name: LockName, granted: &[Waiter], todo: &mut Vec<Pair>) {
+    pub(super) fn let_in(&self, head: &mut Head, name: LockName, granted: &[Waiter], todo: &mut Todo) {
         let now = self.clock.now();
         let members: Vec<_> = granted.iter().map(|waiter| self.member(waiter.slot)).collect();
         for (waiter, member) in granted.iter().zip(&members) {
