@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Transactions are the first words and things are the last; `begins low after 3 rollbacks`, `asks MODE THING`, `commits`,
-//! `rolls back` and, of nobody, `time passes`. After the arrow stands what its own request came to (`granted`, `held`,
+//! `has inserted into GAP`, `rolls back` and, of nobody, `time passes` and `GAP disappears into GAP`. Gaps have names of two
+//! letters. After the arrow stands what its own request came to (`granted`, `held`,
 //! `converted`, `waits`, `preempted`, `deadlock`), and then everything that others can see, in order of their names, of which
 //! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`.
 
@@ -32,7 +33,7 @@ use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
 use plimsoll_policy::{LOCK_SCHEDULERS, Priority, StarvationBound, lock_scheduler};
 
-use lock_host::{Host, Outcome, Table, Thing, Who};
+use lock_host::{FIRST_GAP, Host, Outcome, Table, Thing, Who};
 
 /// More than any schedule has.
 const MEMBERS: usize = 8;
@@ -92,7 +93,9 @@ impl Play {
         let rest = rest.trim();
         let mut told = Vec::new();
         let mut actor = None;
-        if rest != "time passes" {
+        if let Some((gap, into)) = rest.split_once(" disappears into ") {
+            self.table.merge(thing(gap), thing(into));
+        } else if rest != "time passes" {
             let (name, action) = rest.split_once(' ').expect("who does what");
             let next = self.names.len();
             let who = *self.names.entry(name.to_owned()).or_insert(next);
@@ -122,12 +125,11 @@ impl Play {
                 self.seen[who] = (self.table.state(who), self.table.priority(who));
                 Some(self.table.priority(who).to_string()).filter(|present| present != priority)
             }
-            ["asks", mode, thing] => {
-                let thing = usize::from(thing.as_bytes()[0] - b'a');
+            ["asks", mode, name] => {
                 let mode = Mode::ALL.into_iter().find(|known| format!("{known:?}") == mode).expect("a mode");
-                let answer = self.table.ask(who, thing, mode);
+                let answer = self.table.ask(who, thing(name), mode);
                 let decided = self.table.outcome(who).unwrap_or(answer);
-                self.waits_for.insert(who, thing);
+                self.waits_for.insert(who, thing(name));
                 self.note(who, decided);
                 Some(word(decided).to_owned())
             }
@@ -138,6 +140,12 @@ impl Play {
                 }
                 Err(error) => Some(word(Err(error)).to_owned()),
             },
+            ["has", "inserted", "into", gap] => {
+                let gap = thing(gap);
+                let has_read = self.table.give_up_intention(who, gap);
+                self.held.entry(who).or_default().retain(|held| *held != gap || has_read);
+                None
+            }
             ["rolls", "back"] => {
                 self.table.roll_back(who);
                 self.end(who);
@@ -183,6 +191,12 @@ impl Play {
     }
 }
 
+/// A row by one letter, a gap by two.
+fn thing(name: &str) -> Thing {
+    let letter = name.bytes().last().expect("a name");
+    usize::from(letter - b'a') + if name.len() == 2 { FIRST_GAP } else { 0 }
+}
+
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Ok(Answer::Granted) => "granted",
@@ -204,7 +218,16 @@ fn check(schedule: &Schedule) -> Result<(), String> {
             return Err(format!("{}: `{line}` came to `{told}`", schedule.title));
         }
     }
-    Ok(())
+    // Whoever is still there gives up: then nothing must be left.
+    let is_open = |who: &Who| play.table.state(*who) != State::Idle;
+    for who in (0..MEMBERS).filter(is_open).collect::<Vec<_>>() {
+        play.act(who, "rolls back");
+        play.tell_of_others(None, &mut Vec::new());
+    }
+    match play.table.thing_count() {
+        0 => Ok(()),
+        left => Err(format!("{}: {left} locks are left", schedule.title)),
+    }
 }
 
 fn every_schedule() -> Vec<Schedule> {

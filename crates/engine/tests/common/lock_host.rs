@@ -28,7 +28,7 @@ fn name(thing: Thing) -> LockName {
 /// The decision about a request.
 pub type Outcome = Result<Answer, RequestError>;
 
-/// What hosts verdicts, seen by the clients of a schedule.
+/// What hosts verdicts, seen by the clients of a schedule. Where nothing is said, see the methods of [`LockTable`].
 pub trait Host {
     fn begin(&self, who: Who, own: Priority, rollbacks: u32);
     fn ask(&self, who: Who, thing: Thing, mode: Mode) -> Outcome;
