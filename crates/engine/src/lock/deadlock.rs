@@ -149,7 +149,7 @@ impl LockTable {
                 .iter()
                 .zip(&lives)
                 .map(|(member, life)| CycleMember {
-                    priority: life.priority,
+                    priority: member.born(),
                     rollbacks: member.rollbacks(),
                     locks: member.locks(),
                     began: life.serial,

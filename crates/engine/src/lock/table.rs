@@ -113,7 +113,7 @@ impl LockTable {
         }
         // Relaxed: only its growth matters, to tell transactions apart and the younger of two.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
-        member.set_rollbacks(rollbacks);
+        member.be_born(priority, rollbacks);
         let born = Life { serial, priority, cpu: priority, state: State::Running };
         let began = member.shift(|life| (life.state == State::Idle).then_some(born));
         assert!(began.is_some(), "invariant 5: one transaction at a time");
