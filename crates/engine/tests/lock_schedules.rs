@@ -1,8 +1,8 @@
 //! What each scheduler does, as tables that can be read: who asks for what and when, and what comes of it.
 //!
 //! The tables are the files in `lock_schedules/`. A schedule begins with its title after `#`, text that explains it, and a
-//! line `scheduler: NAME` (with `bound: K` after it where transactions are promoted after other than five rollbacks). Then
-//! comes a line for each step, in virtual time:
+//! line `scheduler: NAME`, with `cpu: NAME` after it where there is a CPU scheduler, and `bound: K` where transactions are
+//! promoted after other than five rollbacks. Then comes a line for each step, in virtual time:
 //!
 //! ```text
 //!   0ms  L begins low
@@ -16,7 +16,7 @@
 //! `has inserted into GAP`, `rolls back` and, of nobody, `time passes` and `GAP disappears into GAP`. Gaps have names of two
 //! letters. After the arrow stands what its own request came to (`granted`, `held`,
 //! `converted`, `waits`, `preempted`, `deadlock`), and then everything that others can see, in order of their names, of which
-//! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`.
+//! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`, `L has nice 0`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
-use plimsoll_policy::{LOCK_SCHEDULERS, Priority, StarvationBound, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, Priority, StarvationBound, cpu_scheduler, lock_scheduler};
 
 use lock_host::{FIRST_GAP, Host, Outcome, Table, Thing, Who};
 
@@ -43,6 +43,7 @@ const MEMBERS: usize = 8;
 struct Schedule {
     title: String,
     scheduler: String,
+    cpu_scheduler: String,
     bound: StarvationBound,
     steps: Vec<String>,
 }
@@ -56,14 +57,14 @@ fn schedules(text: &str) -> Vec<Schedule> {
 fn schedule(section: &str) -> Schedule {
     let mut lines = section.lines().map(str::trim).skip_while(|line| !line.starts_with("scheduler: "));
     let head = lines.next().unwrap_or_else(|| panic!("no line `scheduler: NAME` in {section}"));
-    let mut words = head.split_whitespace();
-    let scheduler = words.nth(1).expect("a name follows").to_owned();
-    let bound = match (words.next(), words.next()) {
-        (Some("bound:"), Some(bound)) => StarvationBound::after(bound.parse::<NonZeroU32>().unwrap()),
-        _ => StarvationBound::default(),
-    };
+    let words: Vec<&str> = head.split_whitespace().collect();
+    let setting = |key: &str| words.windows(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
+    let scheduler = setting("scheduler:").expect("it begins with it").to_owned();
+    let cpu_scheduler = setting("cpu:").unwrap_or("none").to_owned();
+    let bound = setting("bound:").map(|bound| StarvationBound::after(bound.parse::<NonZeroU32>().unwrap()));
+    let bound = bound.unwrap_or_default();
     let steps = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    Schedule { title: section.lines().next().unwrap_or_default().to_owned(), scheduler, bound, steps }
+    Schedule { title: section.lines().next().unwrap_or_default().to_owned(), scheduler, cpu_scheduler, bound, steps }
 }
 
 /// A schedule while it runs.
@@ -74,14 +75,28 @@ struct Play {
     held: BTreeMap<Who, Vec<Thing>>,
     waits_for: BTreeMap<Who, Thing>,
     /// What was seen of each last.
-    seen: [(State, Priority); MEMBERS],
+    seen: [Seen; MEMBERS],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    state: State,
+    priority: Priority,
+    nice: i32,
+}
+
+impl Seen {
+    fn of(table: &Table, who: Who) -> Self {
+        Seen { state: table.state(who), priority: table.priority(who), nice: table.nice(who) }
+    }
 }
 
 impl Play {
     fn new(schedule: &Schedule) -> Self {
         let scheduler = lock_scheduler(&schedule.scheduler).unwrap_or_else(|| panic!("{schedule:?}"));
-        let table = Table::new(scheduler, schedule.bound, MEMBERS);
-        let seen = std::array::from_fn(|who| (table.state(who), table.priority(who)));
+        let cpu_scheduler = cpu_scheduler(&schedule.cpu_scheduler).unwrap_or_else(|| panic!("{schedule:?}"));
+        let table = Table::new(scheduler, cpu_scheduler, schedule.bound, MEMBERS);
+        let seen = std::array::from_fn(|who| Seen::of(&table, who));
         Play { table, names: BTreeMap::new(), held: BTreeMap::new(), waits_for: BTreeMap::new(), seen }
     }
 
@@ -122,8 +137,12 @@ impl Play {
             ["begins", priority, ref rest @ ..] => {
                 let rollbacks = rest.get(1).map_or(0, |count| count.parse().unwrap());
                 self.table.begin(who, priority.parse().unwrap(), rollbacks);
-                self.seen[who] = (self.table.state(who), self.table.priority(who));
-                Some(self.table.priority(who).to_string()).filter(|present| present != priority)
+                let seen = Seen::of(&self.table, who);
+                self.seen[who] = seen;
+                let present = Some(seen.priority.to_string()).filter(|present| present != priority);
+                let nice = (seen.nice != 0).then(|| format!("nice {}", seen.nice));
+                let told: Vec<String> = present.into_iter().chain(nice).collect();
+                Some(told.join(" ")).filter(|told| !told.is_empty())
             }
             ["asks", mode, name] => {
                 let mode = Mode::ALL.into_iter().find(|known| format!("{known:?}") == mode).expect("a mode");
@@ -161,7 +180,7 @@ impl Play {
             Ok(Answer::Granted) => self.held.entry(who).or_default().push(self.waits_for[&who]),
             Ok(_) => {}
             // Its state says the same.
-            Err(_) => self.seen[who].0 = self.table.state(who),
+            Err(_) => self.seen[who].state = self.table.state(who),
         }
     }
 
@@ -174,17 +193,25 @@ impl Play {
 
     fn tell_of_others(&mut self, actor: Option<Who>, told: &mut Vec<String>) {
         for (name, who) in self.names.clone() {
-            let (state, priority) = (self.table.state(who), self.table.priority(who));
-            let (before, priority_before) = std::mem::replace(&mut self.seen[who], (state, priority));
+            let seen = Seen::of(&self.table, who);
+            let before = std::mem::replace(&mut self.seen[who], seen);
             let outcome = self.table.outcome(who);
             outcome.into_iter().for_each(|outcome| self.note(who, outcome));
-            if priority != priority_before && state != State::Idle {
-                told.push(format!("{name} becomes {priority}"));
+            if seen.state == State::Idle {
+                continue;
             }
-            match (outcome, state) {
+            if seen.priority != before.priority {
+                told.push(format!("{name} becomes {}", seen.priority));
+            }
+            if seen.nice != before.nice {
+                told.push(format!("{name} has nice {}", seen.nice));
+            }
+            match (outcome, seen.state) {
                 (Some(_), _) if actor == Some(who) => unreachable!("it has just been told"),
                 (Some(outcome), _) => told.push(format!("{name} {}", word(outcome))),
-                (None, State::Doomed(error)) if before != state => told.push(format!("{name} {}", word(Err(error)))),
+                (None, State::Doomed(error)) if before.state != seen.state => {
+                    told.push(format!("{name} {}", word(Err(error))))
+                }
                 _ => {}
             }
         }
@@ -248,6 +275,9 @@ fn every_scheduler_has_a_schedule() {
     let schedules = every_schedule();
     for kind in LOCK_SCHEDULERS {
         assert!(schedules.iter().any(|schedule| schedule.scheduler == kind.example), "{}", kind.name);
+    }
+    for scheduler in CPU_SCHEDULERS {
+        assert!(schedules.iter().any(|schedule| schedule.cpu_scheduler == scheduler.name()), "{}", scheduler.name());
     }
 }
 

@@ -1,13 +1,15 @@
 //! A lock table with its participants and a clock that stands still until it is told to go on.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use plimsoll_engine::clock::Clock;
+use plimsoll_engine::cpu_priority::{CpuPriority, Threads};
 use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{LockName, LockOptions, LockTable, Member, Mode, RequestError, State};
-use plimsoll_policy::{LockScheduler, Priority, StarvationBound};
+use plimsoll_policy::{CpuScheduler, LockScheduler, Priority, StarvationBound};
 
 /// The number of a participant.
 pub type Who = usize;
@@ -46,6 +48,8 @@ pub trait Host {
     fn end(&self, who: Who);
     fn state(&self, who: Who) -> State;
     fn priority(&self, who: Who) -> Priority;
+    /// The nice value of its thread.
+    fn nice(&self, who: Who) -> i32;
     fn set_time(&self, now: Duration);
     /// How many things are locked or waited for.
     fn thing_count(&self) -> usize;
@@ -61,25 +65,63 @@ impl Clock for VirtualClock {
     }
 }
 
+/// A thread for each participant, one of which calls at a time. Nice values are free for all.
+#[derive(Debug)]
+struct VirtualThreads {
+    calling: Mutex<Who>,
+    nice: Mutex<Vec<i32>>,
+}
+
+impl VirtualThreads {
+    /// Participants count from 0, threads of a system from 1.
+    fn position(thread: i32) -> usize {
+        thread as usize - 1
+    }
+}
+
+impl Threads for VirtualThreads {
+    fn current(&self) -> i32 {
+        *self.calling.lock() as i32 + 1
+    }
+
+    fn nice(&self, thread: i32) -> io::Result<i32> {
+        Ok(self.nice.lock()[Self::position(thread)])
+    }
+
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+        self.nice.lock()[Self::position(thread)] = nice;
+        Ok(())
+    }
+}
+
 /// The lock table itself as a host.
 pub struct Table {
     clock: Arc<VirtualClock>,
+    threads: Arc<VirtualThreads>,
     locks: LockTable,
     members: Vec<Arc<Member>>,
 }
 
 impl Table {
-    pub fn new(scheduler: Arc<dyn LockScheduler>, starvation_bound: StarvationBound, members: usize) -> Self {
+    pub fn new(
+        scheduler: Arc<dyn LockScheduler>,
+        cpu_scheduler: &'static dyn CpuScheduler,
+        starvation_bound: StarvationBound,
+        members: usize,
+    ) -> Self {
         let clock = Arc::new(VirtualClock::default());
-        let options = LockOptions { starvation_bound, ..LockOptions::new(scheduler, Arc::clone(&clock) as _) };
+        let threads = Arc::new(VirtualThreads { calling: Mutex::new(0), nice: Mutex::new(vec![0; members]) });
+        let cpu = CpuPriority::on(cpu_scheduler, Arc::clone(&threads) as _);
+        let options = LockOptions { starvation_bound, cpu, ..LockOptions::new(scheduler, Arc::clone(&clock) as _) };
         let locks = LockTable::new(options);
         let members = (0..members).map(|_| locks.join()).collect();
-        Table { clock, locks, members }
+        Table { clock, threads, locks, members }
     }
 }
 
 impl Host for Table {
     fn begin(&self, who: Who, own: Priority, rollbacks: u32) {
+        *self.threads.calling.lock() = who;
         self.locks.begin(&self.members[who], own, rollbacks);
     }
 
@@ -130,6 +172,10 @@ impl Host for Table {
 
     fn priority(&self, who: Who) -> Priority {
         self.members[who].priority()
+    }
+
+    fn nice(&self, who: Who) -> i32 {
+        self.threads.nice.lock()[who]
     }
 
     fn set_time(&self, now: Duration) {

@@ -10,7 +10,7 @@ use rand_pcg::Pcg64;
 
 use super::events::Seen;
 use super::lock_host::{FIRST_GAP, Host, Outcome, Thing, Who};
-use super::specification::{Rule, Specification};
+use super::specification::{Rules, Specification};
 
 pub const CLIENTS: usize = 6;
 const THINGS: [Thing; 6] = [0, 1, 2, 3, GAPS[0], GAPS[1]];
@@ -33,6 +33,8 @@ pub struct Tally {
     /// Those told later.
     pub preempted_running: u64,
     pub raised: u64,
+    /// Threads that got a better nice value within a transaction.
+    pub hurried: u64,
     pub promoted: u64,
     pub expired: u64,
     pub merges: u64,
@@ -47,6 +49,7 @@ impl std::ops::AddAssign for Tally {
         self.preempted_waiting += other.preempted_waiting;
         self.preempted_running += other.preempted_running;
         self.raised += other.raised;
+        self.hurried += other.hurried;
         self.promoted += other.promoted;
         self.expired += other.expired;
         self.merges += other.merges;
@@ -84,20 +87,18 @@ pub struct Simulation<'a> {
     specification: Specification,
     clients: Vec<Client>,
     random: Pcg64,
-    bound: u32,
     tally: Tally,
 }
 
 impl<'a> Simulation<'a> {
-    /// `host` must know [`CLIENTS`] participants, promote after `bound` rollbacks and behave as `rule` says.
-    pub fn new(host: &'a dyn Host, rule: Rule, bound: u32, seed: u64) -> Self {
+    /// `host` must know [`CLIENTS`] participants and behave as `rules` say.
+    pub fn new(host: &'a dyn Host, rules: Rules, seed: u64) -> Self {
         let idle = Client { doing: Doing::Thinking, program: Vec::new(), at: 0, own: Priority::LOW, rollbacks: 0 };
         Simulation {
             host,
-            specification: Specification::new(rule, bound, CLIENTS, &THINGS),
+            specification: Specification::new(rules, CLIENTS, &THINGS),
             clients: vec![idle; CLIENTS],
             random: Pcg64::seed_from_u64(seed),
-            bound,
             tally: Tally::default(),
         }
     }
@@ -181,7 +182,7 @@ impl<'a> Simulation<'a> {
         self.clients[who].at = 0;
         self.host.begin(who, own, rollbacks);
         self.specification.begin(who, own, rollbacks);
-        self.tally.promoted += u64::from(rollbacks >= self.bound);
+        self.tally.promoted += u64::from(rollbacks >= self.specification.rules.bound);
         self.settle(|| format!("{who} begins"), None)
     }
 
@@ -289,7 +290,8 @@ impl<'a> Simulation<'a> {
         for who in 0..CLIENTS {
             let at_once = asked.filter(|(asked, answer)| *asked == who && *answer != Ok(Answer::Wait));
             let outcome = at_once.map(|(_, answer)| answer).or_else(|| self.host.outcome(who));
-            seen.push(Seen { state: self.host.state(who), priority: self.host.priority(who), outcome });
+            let (state, priority, nice) = (self.host.state(who), self.host.priority(who), self.host.nice(who));
+            seen.push(Seen { state, priority, nice, outcome });
         }
         let Some(after) = self.specification.explain(&seen) else {
             let wrong = format!("{}: cannot lead to {seen:?}", what());
@@ -297,6 +299,8 @@ impl<'a> Simulation<'a> {
         };
         let raised = |who: &Who| after.transactions[*who].priority > self.specification.transactions[*who].priority;
         self.tally.raised += (0..CLIENTS).filter(raised).count() as u64;
+        let hurries = |who: &Who| after.nice(*who) < self.specification.nice(*who);
+        self.tally.hurried += (0..CLIENTS).filter(hurries).count() as u64;
         self.specification = after;
         for (who, seen) in seen.iter().enumerate() {
             if let Some(outcome) = seen.outcome {

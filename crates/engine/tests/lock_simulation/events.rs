@@ -8,7 +8,7 @@ use plimsoll_engine::lock::{RequestError, State};
 use plimsoll_policy::Priority;
 
 use super::lock_host::{Outcome, Thing, Who};
-use super::specification::{Rule, Specification};
+use super::specification::{CpuRule, Rule, Specification};
 
 /// Something that follows from the state of things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Event {
     HandOn(Who, Thing),
     /// It gets a priority for the rest of its life.
     Inherit(Who, Priority),
+    /// It gets a CPU priority for the rest of its life.
+    Hurry(Who, Priority),
     /// It is to be rolled back for somebody more urgent.
     Preempt(Who),
     /// It is to be rolled back so that a circle of waiters disappears.
@@ -30,6 +32,7 @@ pub enum Event {
 pub struct Seen {
     pub state: State,
     pub priority: Priority,
+    pub nice: i32,
     pub outcome: Option<Outcome>,
 }
 
@@ -37,9 +40,13 @@ impl Specification {
     /// What must happen, each by itself a possible next event. Nothing may be left to happen when a call returns.
     pub fn events(&self) -> Vec<Event> {
         let mut events: Vec<_> = self.heirs.iter().map(|(who, gap)| Event::HandOn(*who, *gap)).collect();
-        for waiter in 0..self.transactions.len() {
-            for in_way in self.in_the_way_of(waiter) {
-                events.extend(self.verdict(waiter, in_way, self.now).filter(|event| !events.contains(event)));
+        for (waiter, in_way) in self.pairs() {
+            let goes_on = matches!(self.transactions[in_way].state, State::Running | State::Waiting);
+            let verdicts = self.verdicts(waiter, in_way, self.now).into_iter().filter(|_| goes_on);
+            for event in verdicts {
+                if !events.contains(&event) {
+                    events.push(event);
+                }
             }
         }
         if events.is_empty() {
@@ -52,18 +59,20 @@ impl Specification {
         events
     }
 
-    /// What the rule says at that time about one who is in the way of a waiter.
-    fn verdict(&self, waiter: Who, in_way: Who, now: Duration) -> Option<Event> {
+    /// Every waiter with everybody in its way.
+    fn pairs(&self) -> impl Iterator<Item = (Who, Who)> {
+        let waiters = 0..self.transactions.len();
+        waiters.flat_map(|waiter| self.in_the_way_of(waiter).into_iter().map(move |in_way| (waiter, in_way)))
+    }
+
+    /// What the rules say at that time about one who is in the way of a waiter.
+    fn verdicts(&self, waiter: Who, in_way: Who, now: Duration) -> Vec<Event> {
         let (requester, holder) = (&self.transactions[waiter], &self.transactions[in_way]);
         let low_blocks_high = holder.priority < requester.priority;
+        let low_cpu_blocks_high = holder.cpu < requester.cpu;
         let waits = holder.state == State::Waiting;
-        let preempt = match self.rule {
-            Rule::Standard | Rule::NPrio => false,
-            Rule::Inherit => {
-                // Whoever is on its way out may hurry too, but need not.
-                let goes_on = matches!(holder.state, State::Running | State::Waiting);
-                return (low_blocks_high && goes_on).then_some(Event::Inherit(in_way, requester.priority));
-            }
+        let preempts = match self.rules.lock {
+            Rule::Standard | Rule::NPrio | Rule::Inherit => false,
             Rule::PAbort => low_blocks_high,
             Rule::Pow => low_blocks_high && waits,
             Rule::ConditionalRestart(reprieve) => {
@@ -71,32 +80,35 @@ impl Specification {
             }
             Rule::Wdl => waits,
         };
+        let preempts = preempts || (self.rules.cpu == CpuRule::Preempt && low_cpu_blocks_high);
         let can_be = matches!(holder.state, State::Running | State::Waiting) && holder.priority != Priority::PROMOTED;
-        (preempt && can_be).then_some(Event::Preempt(in_way))
+        if preempts && can_be {
+            return vec![Event::Preempt(in_way)];
+        }
+        let inherits = self.rules.lock == Rule::Inherit && low_blocks_high;
+        let hurries = self.rules.cpu == CpuRule::Inherit && low_cpu_blocks_high;
+        let inherit = inherits.then_some(Event::Inherit(in_way, requester.priority));
+        inherit.into_iter().chain(hurries.then_some(Event::Hurry(in_way, requester.cpu))).collect()
     }
 
     /// When the next reprieve ends, if nothing else happens before.
     pub fn next_due(&self) -> Option<Duration> {
-        let Rule::ConditionalRestart(reprieve) = self.rule else { return None };
+        let Rule::ConditionalRestart(reprieve) = self.rules.lock else { return None };
         let ends = self.in_way_since.iter().filter_map(|(&(waiter, in_way), since)| {
             let end = *since + reprieve;
-            self.verdict(waiter, in_way, end).map(|_| end)
+            self.verdicts(waiter, in_way, end).contains(&Event::Preempt(in_way)).then_some(end)
         });
         ends.min()
     }
 
-    /// What may happen but need not: whoever is on its way out inherits.
+    /// What may happen but need not: whoever is on its way out hurries or inherits too.
     fn optional_events(&self) -> Vec<Event> {
-        if self.rule != Rule::Inherit {
-            return Vec::new();
-        }
-        let waiters = 0..self.transactions.len();
-        let pairs = waiters.flat_map(|waiter| self.in_the_way_of(waiter).into_iter().map(move |other| (waiter, other)));
-        let raised = pairs.filter(|(waiter, other)| {
-            self.transactions[*other].priority < self.transactions[*waiter].priority
-                && !matches!(self.transactions[*other].state, State::Running | State::Waiting)
-        });
-        raised.map(|(waiter, other)| Event::Inherit(other, self.transactions[waiter].priority)).collect()
+        let pairs = self.pairs();
+        let ends = |who: Who| !matches!(self.transactions[who].state, State::Running | State::Waiting);
+        pairs
+            .filter(|(_, in_way)| ends(*in_way))
+            .flat_map(|(waiter, in_way)| self.verdicts(waiter, in_way, self.now))
+            .collect()
     }
 
     /// For each circle of waiters the one that loses least: lowest priority when it began, then fewest rollbacks, then fewest locks, then
@@ -132,7 +144,11 @@ impl Specification {
         match event {
             Event::Grant(thing, who) => self.grant(thing, who),
             Event::HandOn(who, gap) => self.hand_on(who, gap),
-            Event::Inherit(who, priority) => self.transactions[who].priority = priority,
+            Event::Inherit(who, priority) => {
+                let transaction = &mut self.transactions[who];
+                (transaction.priority, transaction.cpu) = (priority, transaction.cpu.max(priority));
+            }
+            Event::Hurry(who, priority) => self.transactions[who].cpu = priority,
             Event::Preempt(who) => self.doom(who, RequestError::Preempted),
             Event::BreakCircle(who) => self.doom(who, RequestError::Deadlock),
         }
@@ -155,8 +171,11 @@ impl Specification {
     }
 
     fn looks_like(&self, seen: &[Seen]) -> bool {
-        self.transactions.iter().zip(seen).all(|(transaction, seen)| {
-            transaction.state == seen.state
+        self.transactions.iter().zip(seen).enumerate().all(|(who, (transaction, seen))| {
+            // Between transactions a thread has what the last one left.
+            let has_nice_value = seen.state == State::Idle || self.nice(who) == seen.nice;
+            has_nice_value
+                && transaction.state == seen.state
                 && transaction.priority == seen.priority
                 && transaction.outcome == seen.outcome
         })
@@ -166,7 +185,7 @@ impl Specification {
     fn could_have_happened(&self, event: Event, seen: &[Seen]) -> bool {
         match event {
             Event::Grant(_, who) => matches!(seen[who].outcome, Some(Ok(_))),
-            Event::HandOn(..) => true,
+            Event::HandOn(..) | Event::Hurry(..) => true,
             Event::Inherit(who, priority) => priority <= seen[who].priority,
             Event::Preempt(who) => seen[who].state == State::Doomed(RequestError::Preempted),
             Event::BreakCircle(who) => seen[who].state == State::Doomed(RequestError::Deadlock),

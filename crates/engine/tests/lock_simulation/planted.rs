@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{Mode, RequestError, State};
-use plimsoll_policy::{LockScheduler, Priority, Rank, Requester, Stance, Verdict, lock_scheduler};
+use plimsoll_policy::{
+    CpuScheduler, CpuVerdict, LockScheduler, Priority, Rank, Requester, Stance, Verdict, cpu_scheduler, lock_scheduler,
+};
 
 use super::lock_host::{Host, Outcome, Table, Thing, Who};
 
@@ -136,6 +138,48 @@ fn planted_verdicts() -> Vec<(&'static str, Planted)> {
     ]
 }
 
+/// CPU schedulers with a bug, and what the bug is.
+pub static PLANTED_CPU_SCHEDULERS: [(&str, &dyn CpuScheduler); 2] = [
+    (
+        "equals are rolled back",
+        &PlantedCpu {
+            like: "p-cpu",
+            verdict: |r, h| if h.priority <= r.priority { CpuVerdict::Preempt } else { CpuVerdict::Wait },
+        },
+    ),
+    (
+        "waiters do not inherit",
+        &PlantedCpu {
+            like: "cpu-prio-inherit",
+            verdict: |r, h| if h.priority < r.priority && !h.waiting { CpuVerdict::Inherit } else { CpuVerdict::Wait },
+        },
+    ),
+];
+
+#[derive(Debug)]
+struct PlantedCpu {
+    like: &'static str,
+    verdict: fn(&Requester, &Stance) -> CpuVerdict,
+}
+
+impl CpuScheduler for PlantedCpu {
+    fn name(&self) -> &'static str {
+        self.like
+    }
+
+    fn about(&self) -> &'static str {
+        "has a bug"
+    }
+
+    fn nice(&self, priority: Priority) -> i32 {
+        cpu_scheduler(self.like).expect("listed").nice(priority)
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> CpuVerdict {
+        (self.verdict)(requester, holder)
+    }
+}
+
 /// What a host does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -250,6 +294,10 @@ impl Host for FaultyHost {
 
     fn priority(&self, who: Who) -> Priority {
         self.table.priority(who)
+    }
+
+    fn nice(&self, who: Who) -> i32 {
+        self.table.nice(who)
     }
 
     fn set_time(&self, now: Duration) {

@@ -54,6 +54,41 @@ impl Rule {
     }
 }
 
+/// The rule of a CPU scheduler, from MW 2.7.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuRule {
+    /// Nothing is said about threads.
+    None,
+    /// "More weight to processes working on high-priority transactions".
+    Prio,
+    /// "The priority of low-priority transactions that block high-priority transactions is raised".
+    Inherit,
+    /// "Low-priority transactions that block high-priority transactions are preempted and rolled back".
+    Preempt,
+}
+
+impl CpuRule {
+    /// The rule that a CPU scheduler of this name has promised.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "none" => CpuRule::None,
+            "cpu-prio" => CpuRule::Prio,
+            "cpu-prio-inherit" => CpuRule::Inherit,
+            "p-cpu" => CpuRule::Preempt,
+            _ => panic!("write down what `{name}` promises"),
+        }
+    }
+}
+
+/// What a host has promised.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    pub lock: Rule,
+    pub cpu: CpuRule,
+    /// After how many rollbacks a transaction is promoted.
+    pub bound: u32,
+}
+
 /// A request in a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiter {
@@ -77,6 +112,8 @@ pub struct Lock {
 pub struct Transaction {
     pub state: State,
     pub priority: Priority,
+    /// Its CPU priority: never below the other.
+    pub cpu: Priority,
     /// Its priority when it began.
     pub born: Priority,
     pub rollbacks: u32,
@@ -92,9 +129,7 @@ pub struct Transaction {
 /// All of it.
 #[derive(Debug, Clone)]
 pub struct Specification {
-    pub rule: Rule,
-    /// After how many rollbacks a transaction is promoted.
-    bound: u32,
+    pub rules: Rules,
     pub now: Duration,
     pub locks: BTreeMap<Thing, Lock>,
     pub transactions: Vec<Transaction>,
@@ -106,10 +141,11 @@ pub struct Specification {
 }
 
 impl Specification {
-    pub fn new(rule: Rule, bound: u32, members: usize, things: &[Thing]) -> Self {
+    pub fn new(rules: Rules, members: usize, things: &[Thing]) -> Self {
         let idle = Transaction {
             state: State::Idle,
             priority: Priority::LOW,
+            cpu: Priority::LOW,
             born: Priority::LOW,
             rollbacks: 0,
             began: 0,
@@ -118,8 +154,7 @@ impl Specification {
             outcome: None,
         };
         Specification {
-            rule,
-            bound,
+            rules,
             now: Duration::ZERO,
             locks: things.iter().map(|thing| (*thing, Lock::default())).collect(),
             transactions: vec![idle; members],
@@ -133,8 +168,8 @@ impl Specification {
         self.counter += 1;
         let transaction = &mut self.transactions[who];
         transaction.state = State::Running;
-        transaction.priority = if rollbacks >= self.bound { Priority::PROMOTED } else { own };
-        transaction.born = transaction.priority;
+        transaction.priority = if rollbacks >= self.rules.bound { Priority::PROMOTED } else { own };
+        (transaction.born, transaction.cpu) = (transaction.priority, transaction.priority);
         transaction.rollbacks = rollbacks;
         transaction.began = self.counter;
     }
@@ -193,6 +228,12 @@ impl Specification {
         self.note_who_is_in_the_way();
     }
 
+    /// The nice value that its thread is to have.
+    pub fn nice(&self, who: Who) -> i32 {
+        let is_low = self.transactions[who].cpu < Priority::HIGH;
+        if is_low && self.rules.cpu != CpuRule::None { 19 } else { 0 }
+    }
+
     /// Gives up the right to insert into a gap; says whether the right of having read it is left.
     pub fn give_up_intention(&mut self, who: Who, gap: Thing) -> bool {
         let grants = &mut self.lock(gap).grants;
@@ -246,7 +287,7 @@ impl Specification {
         let mut queue = self.locks[&thing].waiters.clone();
         queue.sort_by_key(|waiter| {
             let priority = self.transactions[waiter.who].priority;
-            let rank = self.rule.knows_priorities().then_some(Reverse(priority));
+            let rank = self.rules.lock.knows_priorities().then_some(Reverse(priority));
             (!waiter.is_conversion, rank, waiter.arrival)
         });
         queue
@@ -309,7 +350,7 @@ impl Specification {
 
     /// Keeps the times of those pairs that there are still, and adds the new ones.
     pub fn note_who_is_in_the_way(&mut self) {
-        if !matches!(self.rule, Rule::ConditionalRestart(_)) {
+        if !matches!(self.rules.lock, Rule::ConditionalRestart(_)) {
             return;
         }
         let mut since = BTreeMap::new();
