@@ -40,7 +40,7 @@ use specification::{CpuRule, Rule, Rules};
 
 /// How many seeds each lock scheduler gets; with each of the CPU schedulers beside it a fifth of them.
 fn seed_count() -> u64 {
-    if std::env::var_os("PLIMSOLL_LONG").is_some() { 100_000 } else { 1_500 }
+    if std::env::var_os("PLIMSOLL_LONG").is_some() { 30_000 } else { 1_500 }
 }
 
 /// The two schedulers of a host.
