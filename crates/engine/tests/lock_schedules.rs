@@ -1,8 +1,8 @@
 //! What each scheduler does, as tables that can be read: who asks for what and when, and what comes of it.
 //!
-//! The tables are the files in `lock_schedules/`. A schedule begins with its title after `#`, text that explains it, and a
-//! line `scheduler: NAME`, with `cpu: NAME` after it where there is a CPU scheduler, and `bound: K` where transactions are
-//! promoted after other than five rollbacks. Then comes a line for each step, in virtual time:
+//! The tables are the files in `lock_schedules/`. A schedule begins with its title after `#`, text that explains it,
+//! and a line `scheduler: NAME`, with `cpu: NAME` after it where there is a CPU scheduler, and `bound: K` where
+//! transactions are promoted after other than five rollbacks. Then comes a line for each step, in virtual time:
 //!
 //! ```text
 //!   0ms  L begins low
@@ -12,11 +12,12 @@
 //!   2ms  L commits             -> H granted
 //! ```
 //!
-//! Transactions are the first words and things are the last; `begins low after 3 rollbacks`, `asks MODE THING`, `commits`,
-//! `has inserted into GAP`, `rolls back` and, of nobody, `time passes` and `GAP disappears into GAP`. Gaps have names of two
-//! letters. After the arrow stands what its own request came to (`granted`, `held`,
-//! `converted`, `waits`, `preempted`, `deadlock`), and then everything that others can see, in order of their names, of which
-//! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`, `L has nice 0`.
+//! Transactions are the first words and things are the last; `begins low after 3 rollbacks`, `asks MODE THING`,
+//! `commits`, `has inserted into GAP`, `rolls back` and, of nobody, `time passes` and `GAP disappears into GAP`. Gaps
+//! have names of two letters. After the arrow stands what its own request came to (`granted`, `held`, `converted`,
+//! `waits`, `preempted`, `deadlock`), and then everything that others can see, in order of their names, of which
+//! nothing may be left out: `H granted`, `L preempted` (a waiter wakes, or a runner is to find out), `L becomes high`,
+//! `L has nice 0`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

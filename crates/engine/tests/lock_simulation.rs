@@ -1,15 +1,16 @@
 //! The lock table driven by one thread in seeded random orders and virtual time, against a specification.
 //!
-//! Clients run random transactions as real ones do: they ask for locks in all modes and for more of what they hold, wait,
-//! commit or roll back, give back their locks one by one, and run again what was rolled back. Requests do not sleep here
-//! ([`LockTable::ask`](plimsoll_engine::lock::LockTable::ask)), so that a seed fixes the schedule.
+//! Clients run random transactions as real ones do: they ask for locks in all modes and for more of what they hold,
+//! wait, commit or roll back, give back their locks one by one, and run again what was rolled back. Requests do not
+//! sleep here ([`LockTable::ask`](plimsoll_engine::lock::LockTable::ask)), so that a seed fixes the schedule.
 //!
-//! After each step everything that can be seen of every participant (its state, its present priority, the nice value of its
-//! thread, what was decided about its request) must follow from what was known before, in some order of events that the definitions of the study
-//! allow, and no event may be missing. That is to say: holders are compatible; the best waiter is served first, equals in
-//! order of arrival; nobody waits for nobody and no wake-up is lost; no circle of waiters is left; every victim is one by
-//! the scheduler's rule, and everyone who is one by the rule is a victim, at the moment that it says; whoever was rolled
-//! back so often that it is promoted is not rolled back again for others. In the end everybody must get through.
+//! After each step everything that can be seen of every participant (its state, its present priority, the nice value of
+//! its thread, what was decided about its request) must follow from what was known before, in some order of events that
+//! the definitions of the study allow, and no event may be missing. That is to say: holders are compatible; the best
+//! waiter is served first, equals in order of arrival; nobody waits for nobody and no wake-up is lost; no circle of
+//! waiters is left; every victim is one by the scheduler's rule, and everyone who is one by the rule is a victim, at
+//! the moment that it says; whoever was rolled back so often that it is promoted is not rolled back again for others.
+//! In the end everybody must get through.
 //!
 //! `PLIMSOLL_LONG=1` runs more seeds.
 

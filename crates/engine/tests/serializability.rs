@@ -1,13 +1,13 @@
 //! Histories of random small transactions over few rows, run by several threads, must be those of some serial order.
 //!
-//! Under strict two-phase locking the order of commits is such an order. So each transaction takes a number while it still
-//! holds all of its locks, and afterwards its whole program is run again, one transaction after the other in that order,
-//! against an ordered map: every row it had seen, and everything it had not seen, must come out the same. That finds lost
-//! updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a thread that does
-//! not end.
+//! Under strict two-phase locking the order of commits is such an order. So each transaction takes a number while it
+//! still holds all of its locks, and afterwards its whole program is run again, one transaction after the other in that
+//! order, against an ordered map: every row it had seen, and everything it had not seen, must come out the same. That
+//! finds lost updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a
+//! thread that does not end.
 //!
-//! Every scheduler has its turn, alone and with the CPU schedulers, and priorities are random: victims, preempted while they
-//! wait or while they run, must leave nothing behind, and run again until they get through.
+//! Every scheduler has its turn, alone and with the CPU schedulers, and priorities are random: victims, preempted while
+//! they wait or while they run, must leave nothing behind, and run again until they get through.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

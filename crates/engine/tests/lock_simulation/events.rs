@@ -111,8 +111,8 @@ impl Specification {
             .collect()
     }
 
-    /// For each circle of waiters the one that loses least: lowest priority when it began, then fewest rollbacks, then fewest locks, then
-    /// youngest.
+    /// For each circle of waiters the one that loses least: lowest priority when it began, then fewest rollbacks, then
+    /// fewest locks, then youngest.
     fn victims_of_circles(&self) -> BTreeSet<Who> {
         let waits_for: Vec<Vec<Who>> = (0..self.transactions.len()).map(|who| self.waited_for_by(who)).collect();
         let mut victims = BTreeSet::new();

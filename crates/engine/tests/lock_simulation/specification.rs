@@ -1,8 +1,8 @@
 //! What a lock table has to do: its state, and what must happen in it, written from the definitions of the study.
 //!
-//! After a client has done something ([`Specification::ask`] and so on) things follow from it by themselves: somebody is
-//! granted, inherits, is rolled back. [`events`](super::events) says which can come next; some orders of them are as good
-//! as others. Nothing here calls a scheduler or the lock table.
+//! After a client has done something ([`Specification::ask`] and so on) things follow from it by themselves: somebody
+//! is granted, inherits, is rolled back. [`events`](super::events) says which can come next; some orders of them are as
+//! good as others. Nothing here calls a scheduler or the lock table.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +19,16 @@ use super::lock_host::{Outcome, Thing, Who};
 pub enum Rule {
     /// "Transactions are not prioritized" (3.6.1).
     Standard,
-    /// "Waiting compatible transactions are granted the lock in priority order" (3.6.1).
+    /// "Waiting compatible transactions are granted the lock in priority-order" (3.6.1).
     NPrio,
-    /// "Low-priority transactions that block high-priority transactions become high-priority for the remainder of their
-    /// lifetime" (3.6.1).
+    /// "Low-priority transactions that block high-priority transactions become high-priority (for the remainder of
+    /// their lifetime)" (3.6.1).
     Inherit,
     /// "A low-priority transaction that blocks a high-priority transaction is always immediately preempted" (3.6.1).
     PAbort,
     /// "Preempted if and only if [it] currently, or in the future, waits for some other lock" (3.8.1).
     Pow,
-    /// "Given a reprieve time to complete before being preempted" (3.8.3).
+    /// "Given a reprieve time (300ms) to complete before being preempted" (3.8.3).
     ConditionalRestart(Duration),
     /// "When three transactions wait in a chain T1 -> T2 -> T3, T2 is preempted" (3.8.3).
     Wdl,
