@@ -1,197 +1,159 @@
-//! The lock table driven by one thread in a seeded random order, with a model beside it that checks every step.
+//! The lock table driven by one thread in seeded random orders and virtual time, against a specification.
 //!
-//! Requests do not sleep here ([`LockTable::ask`]), so that a seed fixes the schedule. After each step: grants of different
-//! transactions are compatible; whoever waits has a reason to (no wake-up is lost); nobody waits in a circle (no deadlock
-//! is left standing); under `standard` nobody is passed over by a later request for the same name.
+//! Clients run random transactions as real ones do: they ask for locks in all modes and for more of what they hold,
+//! wait, commit or roll back, give back their locks one by one, and run again what was rolled back. Requests do not
+//! sleep here ([`LockTable::ask`](plimsoll_engine::lock::LockTable::ask)), so that a seed fixes the schedule.
+//!
+//! After each step everything that can be seen of every participant (its state, its present priority, the nice value of
+//! its thread, what was decided about its request) must follow from what was known before, in some order of events that
+//! the definitions of the study allow, and no event may be missing. That is to say: holders are compatible; the best
+//! waiter is served first, equals in order of arrival; nobody waits for nobody and no wake-up is lost; no circle of
+//! waiters is left; every victim is one by the scheduler's rule, and everyone who is one by the rule is a victim, at
+//! the moment that it says; whoever was rolled back so often that it is promoted is not rolled back again for others.
+//! In the end everybody must get through.
+//!
+//! `PLIMSOLL_LONG=1` runs more seeds.
 
-use std::collections::{BTreeMap, BTreeSet};
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "lock_simulation/clients.rs"]
+mod clients;
+#[path = "lock_simulation/events.rs"]
+mod events;
+#[path = "common/lock_host.rs"]
+mod lock_host;
+#[path = "lock_simulation/planted.rs"]
+mod planted;
+#[path = "lock_simulation/specification.rs"]
+mod specification;
+
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use plimsoll_engine::clock::MonotonicClock;
-use plimsoll_engine::lock::head::Answer;
-use plimsoll_engine::lock::{LockName, LockOptions, LockTable, Member, Mode};
-use plimsoll_policy::{LOCK_SCHEDULERS, LockScheduler, Priority, lock_scheduler};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use plimsoll_policy::{
+    CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, LockScheduler, StarvationBound, cpu_scheduler, lock_scheduler,
+};
 
-const MEMBERS: usize = 6;
-const NAMES: u64 = 4;
+use clients::{CLIENTS, Simulation, Tally};
+use lock_host::{Host, Table};
+use planted::{Fault, FaultyHost, PLANTED_CPU_SCHEDULERS, planted_schedulers};
+use specification::{CpuRule, Rule, Rules};
 
-/// What a member waits for, and when it asked.
-#[derive(Debug, Clone, Copy)]
-struct Wait {
-    name: LockName,
-    mode: Mode,
-    is_conversion: bool,
-    asked: u64,
+/// How many seeds each lock scheduler gets; with each of the CPU schedulers beside it a fifth of them.
+fn seed_count() -> u64 {
+    if std::env::var_os("PLIMSOLL_LONG").is_some() { 30_000 } else { 1_500 }
 }
 
-struct Simulation {
-    locks: LockTable,
-    scheduler: Arc<dyn LockScheduler>,
-    members: Vec<Arc<Member>>,
-    held: BTreeMap<LockName, BTreeMap<usize, Mode>>,
-    waits: BTreeMap<usize, Wait>,
-    steps: u64,
-    deadlocks: u64,
+/// The two schedulers of a host.
+#[derive(Clone)]
+struct Schedulers {
+    lock: Arc<dyn LockScheduler>,
+    cpu: &'static dyn CpuScheduler,
 }
 
-impl Simulation {
-    fn new(scheduler: Arc<dyn LockScheduler>) -> Self {
-        let locks = LockTable::new(LockOptions::new(Arc::clone(&scheduler), Arc::new(MonotonicClock::default())));
-        let members: Vec<_> = (0..MEMBERS).map(|_| locks.join()).collect();
-        members.iter().for_each(|member| locks.begin(member, Priority::LOW, 0));
-        let (held, waits) = (BTreeMap::new(), BTreeMap::new());
-        Simulation { locks, scheduler, members, held, waits, steps: 0, deadlocks: 0 }
+impl Schedulers {
+    fn named(lock: &str, cpu: &str) -> Self {
+        let (lock, cpu) = (lock_scheduler(lock), cpu_scheduler(cpu));
+        Schedulers { lock: lock.expect("listed"), cpu: cpu.expect("listed") }
     }
 
-    fn step(&mut self, random: &mut Pcg64) {
-        self.steps += 1;
-        let member = random.random_range(0..MEMBERS);
-        if self.waits.contains_key(&member) {
-            return;
-        }
-        if random.random_bool(0.2) {
-            let priority = Priority::USUAL[random.random_range(0..2)];
-            self.release_all(member, priority);
-        } else {
-            let name = LockName::row(0, random.random_range(0..NAMES));
-            let mode = Mode::ALL[random.random_range(0..Mode::ALL.len())];
-            self.ask(member, name, mode);
-        }
-        self.settle();
-        self.check();
+    fn rules(&self, seed: u64) -> Rules {
+        let bound = [1, 2, 5][seed as usize % 3];
+        Rules { lock: Rule::of(&self.lock.name()), cpu: CpuRule::of(self.cpu.name()), bound }
     }
 
-    fn ask(&mut self, member: usize, name: LockName, mode: Mode) {
-        let before = self.held.get(&name).and_then(|holders| holders.get(&member)).copied();
-        let wanted = before.map_or(mode, |before| before.supremum(mode));
-        let Ok(answer) = self.locks.ask(&self.members[member], name, mode) else {
-            return self.release_all(member, Priority::LOW);
-        };
-        match answer {
-            Answer::Wait => {
-                let wait = Wait { name, mode: wanted, is_conversion: before.is_some(), asked: self.steps };
-                self.waits.insert(member, wait);
-            }
-            Answer::Held => assert_eq!(before, Some(wanted), "held what it did not hold"),
-            answer => {
-                assert_eq!(answer == Answer::Converted, before.is_some());
-                self.grant(member, name, wanted);
+    fn table(&self, seed: u64) -> Table {
+        let bound = StarvationBound::after(NonZeroU32::new(self.rules(seed).bound).unwrap());
+        Table::new(Arc::clone(&self.lock), self.cpu, bound, CLIENTS)
+    }
+
+    fn simulate(&self, host: &dyn Host, seed: u64) -> Result<Tally, String> {
+        Simulation::new(host, self.rules(seed), seed).run()
+    }
+
+    /// Runs so many seeds, none of which may go wrong.
+    fn simulate_all(&self, seeds: u64) -> Tally {
+        let mut tally = Tally::default();
+        for seed in 0..seeds {
+            match self.simulate(&self.table(seed), seed) {
+                Ok(one) => tally += one,
+                Err(error) => panic!("{} with {}, seed {seed}: {error}", self.lock.name(), self.cpu.name()),
             }
         }
+        println!("{} with {}: {tally:?}", self.lock.name(), self.cpu.name());
+        tally
     }
 
-    fn grant(&mut self, member: usize, name: LockName, mode: Mode) {
-        let holders = self.held.entry(name).or_default();
-        holders.insert(member, mode);
-        for (other, held) in holders.iter().filter(|(other, _)| **other != member) {
-            assert!(held.is_compatible(mode), "{member} got {mode:?} beside {held:?} of {other}");
-        }
+    /// The first seeds that go wrong, with the reason.
+    fn catch(&self, host: impl Fn(Table) -> Box<dyn Host>, bug: &str) {
+        let wrong = (0..300).find_map(|seed| {
+            let error = self.simulate(&*host(self.table(seed)), seed).err()?;
+            Some((seed, error))
+        });
+        let (seed, error) = wrong.unwrap_or_else(|| panic!("not caught: {bug}"));
+        println!("{bug}: seed {seed}, {}", error.lines().next().unwrap_or_default());
     }
+}
 
-    /// Takes note of every decision about waiters until there are no more.
-    fn settle(&mut self) {
-        loop {
-            let decided: Vec<_> = self
-                .waits
-                .keys()
-                .copied()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .filter_map(|member| Some((member, self.locks.outcome(&self.members[member])?)))
-                .collect();
-            if decided.is_empty() {
-                return;
-            }
-            let too: BTreeSet<usize> = decided.iter().map(|(member, _)| *member).collect();
-            for (member, outcome) in decided {
-                let wait = self.waits.remove(&member).expect("it waited");
-                if outcome.outcome.is_ok() {
-                    self.check_order(&wait, &too);
-                    self.grant(member, wait.name, wait.mode);
-                } else {
-                    self.deadlocks += 1;
-                    self.release_all(member, Priority::LOW);
-                }
-            }
-        }
-    }
-
-    /// Under `standard` whoever asked before for the same name and still waits was not granted for a reason of its own: it
-    /// must be a conversion that was passed, or the one granted is a conversion.
-    fn check_order(&self, granted: &Wait, decided_too: &BTreeSet<usize>) {
-        if self.scheduler.name() != "standard" || granted.is_conversion {
-            return;
-        }
-        for (member, other) in &self.waits {
-            let is_passed = other.name == granted.name && other.asked < granted.asked && !decided_too.contains(member);
-            assert!(!is_passed, "{member} asked at {} and was passed over by {}", other.asked, granted.asked);
-        }
-    }
-
-    fn release_all(&mut self, member: usize, next: Priority) {
-        self.locks.roll_back(&self.members[member]);
-        let names: Vec<_> =
-            self.held.iter().filter(|(_, holders)| holders.contains_key(&member)).map(|(name, _)| *name).collect();
-        for name in names {
-            self.held.get_mut(&name).expect("listed").remove(&member);
-            self.locks.release(&self.members[member], name);
-        }
-        self.locks.end(&self.members[member]);
-        self.locks.begin(&self.members[member], next, 0);
-    }
-
-    /// The holders that keep a waiter from being granted.
-    fn blockers(&self, member: usize) -> Vec<usize> {
-        let wait = self.waits[&member];
-        let holders = self.held.get(&wait.name).into_iter().flatten();
-        holders
-            .filter(|(other, held)| **other != member && !held.is_compatible(wait.mode))
-            .map(|(other, _)| *other)
-            .collect()
-    }
-
-    fn check(&self) {
-        for (&member, wait) in &self.waits {
-            let others_wait = self.waits.iter().any(|(&other, o)| other != member && o.name == wait.name);
-            assert!(others_wait || !self.blockers(member).is_empty(), "{member} waits for nobody: {wait:?}");
-            assert!(!self.reaches(member, member, &mut BTreeSet::new()), "{member} waits in a circle");
-        }
-        assert!(self.waits.len() < MEMBERS, "everybody waits");
-    }
-
-    fn reaches(&self, from: usize, goal: usize, seen: &mut BTreeSet<usize>) -> bool {
-        self.waits.contains_key(&from)
-            && self
-                .blockers(from)
-                .into_iter()
-                .any(|next| next == goal || (seen.insert(next) && self.reaches(next, goal, seen)))
+/// A simulation in which nothing happens would check nothing.
+fn check_that_it_was_wild(rules: Rules, tally: &Tally, seeds: u64) {
+    assert!(tally.waits > 20 * seeds && tally.committed > 15 * seeds && tally.conversions > 5 * seeds, "{tally:?}");
+    assert!(tally.deadlocks > seeds / 3 && tally.promoted > seeds / 2 && tally.merges > seeds, "{tally:?}");
+    let (at_wait, later) = match rules.lock {
+        _ if rules.cpu == CpuRule::Preempt => (true, true),
+        Rule::Standard | Rule::NPrio | Rule::Inherit => (false, false),
+        Rule::Pow | Rule::Wdl => (true, false),
+        Rule::PAbort | Rule::ConditionalRestart(_) => (true, true),
+    };
+    let is_reprieved = matches!(rules.lock, Rule::ConditionalRestart(_)) && rules.cpu != CpuRule::Preempt;
+    // Where whoever is below is rolled back, nobody is left to inherit.
+    let is_raised = rules.lock == Rule::Inherit && rules.cpu != CpuRule::Preempt;
+    let is_hurried = match rules.cpu {
+        CpuRule::None | CpuRule::Preempt => false,
+        CpuRule::Prio => is_raised,
+        // Victims too, so that they are out of the way soon.
+        CpuRule::Inherit => true,
+    };
+    let expect = [at_wait, later, is_reprieved, is_raised, is_hurried];
+    let counts = [tally.preempted_waiting, tally.preempted_running, tally.expired, tally.raised, tally.hurried];
+    for (count, expect) in counts.into_iter().zip(expect) {
+        assert!(if expect { count > seeds / 3 } else { count < seeds / 3 }, "{rules:?}: {tally:?}");
     }
 }
 
 #[test]
-fn every_step_of_every_schedule_is_sound() {
-    let mut deadlocks = 0;
-    for seed in 0..300 {
-        let mut random = Pcg64::seed_from_u64(seed);
-        let mut simulation = Simulation::new(
-            lock_scheduler(LOCK_SCHEDULERS[seed as usize % LOCK_SCHEDULERS.len()].example).expect("listed"),
-        );
-        for _ in 0..400 {
-            simulation.step(&mut random);
+fn every_step_under_every_scheduler_is_as_specified() {
+    std::thread::scope(|scope| {
+        for kind in LOCK_SCHEDULERS {
+            scope.spawn(|| {
+                for cpu in CPU_SCHEDULERS {
+                    let schedulers = Schedulers { lock: lock_scheduler(kind.example).expect("listed"), cpu: *cpu };
+                    let seeds = if cpu.name() == "none" { seed_count() } else { seed_count() / 5 };
+                    let tally = schedulers.simulate_all(seeds);
+                    check_that_it_was_wild(schedulers.rules(0), &tally, seeds);
+                }
+            });
         }
-        // Whoever does not wait ends, until nobody is left: each wait must end by itself.
-        for _ in 0..MEMBERS {
-            for member in (0..MEMBERS).filter(|member| !simulation.waits.contains_key(member)).collect::<Vec<_>>() {
-                simulation.release_all(member, Priority::LOW);
-            }
-            simulation.settle();
-        }
-        assert!(simulation.waits.is_empty(), "seed {seed}: somebody waits for nobody");
-        (0..MEMBERS).for_each(|member| simulation.release_all(member, Priority::LOW));
-        assert_eq!(simulation.locks.name_count(), 0, "seed {seed}: locks are left");
-        deadlocks += simulation.deadlocks;
+    });
+}
+
+/// A simulation that sees no bug would be worth nothing.
+#[test]
+fn schedulers_with_a_planted_bug_are_caught() {
+    let none = cpu_scheduler("none").expect("listed");
+    for (bug, lock) in planted_schedulers() {
+        Schedulers { lock, cpu: none }.catch(|table| Box::new(table), bug);
     }
-    assert!(deadlocks > 100, "the schedules are too tame: {deadlocks} deadlocks in all");
+    for (bug, cpu) in PLANTED_CPU_SCHEDULERS {
+        let lock = lock_scheduler("standard").expect("listed");
+        Schedulers { lock, cpu }.catch(|table| Box::new(table), bug);
+    }
+}
+
+#[test]
+fn hosts_with_a_planted_bug_are_caught() {
+    for (fault, lock) in Fault::ALL {
+        let host = |table| Box::new(FaultyHost::new(table, fault)) as _;
+        Schedulers::named(lock, "none").catch(host, &format!("{fault:?} under {lock}"));
+    }
 }

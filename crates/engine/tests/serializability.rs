@@ -1,10 +1,13 @@
 //! Histories of random small transactions over few rows, run by several threads, must be those of some serial order.
 //!
-//! Under strict two-phase locking the order of commits is such an order. So each transaction takes a number while it still
-//! holds all of its locks, and afterwards its whole program is run again, one transaction after the other in that order,
-//! against an ordered map: every row it had seen, and everything it had not seen, must come out the same. That finds lost
-//! updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a thread that does
-//! not end.
+//! Under strict two-phase locking the order of commits is such an order. So each transaction takes a number while it
+//! still holds all of its locks, and afterwards its whole program is run again, one transaction after the other in that
+//! order, against an ordered map: every row it had seen, and everything it had not seen, must come out the same. That
+//! finds lost updates, dirty and unrepeatable reads, phantoms and write skew alike. A deadlock left standing shows as a
+//! thread that does not end.
+//!
+//! Every scheduler has its turn, alone and with the CPU schedulers, and priorities are random: victims, preempted while
+//! they wait or while they run, must leave nothing behind, and run again until they get through.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +15,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use plimsoll_engine::engine::{Engine, EngineOptions};
+use plimsoll_engine::lock::LockStatistics;
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::transaction::{Connection, End, Purpose, TransactionError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
-use plimsoll_policy::{LOCK_SCHEDULERS, Priority, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, Priority, StarvationBound, lock_scheduler};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -74,7 +78,8 @@ fn program(random: &mut Pcg64, keys: i64, serial: i64) -> Program {
             }
         })
         .collect();
-    let priority = Priority::USUAL[random.random_range(0..2)];
+    let level = [0, 0, 0, 1, 1, 2][random.random_range(0..6)];
+    let priority = Priority::of_level(level).expect("a level");
     Program { priority, steps, rolls_back: random.random_bool(0.1) }
 }
 
@@ -173,10 +178,36 @@ fn read(connection: &Connection, row: u64) -> Row {
     (key, tag, value)
 }
 
-fn engine(seed: u64, keys: i64) -> Arc<Engine> {
+/// The lock scheduler whose turn it is. Reprieves are as short as transactions are here.
+fn scheduler_name(seed: u64) -> &'static str {
     let kind = &LOCK_SCHEDULERS[seed as usize % LOCK_SCHEDULERS.len()];
-    let lock_scheduler = lock_scheduler(kind.example).expect("listed");
-    let engine = Engine::new(EngineOptions { lock_scheduler, retry_max: 10_000, ..EngineOptions::default() });
+    if kind.name == "cr(d)" { "cr(20us)" } else { kind.example }
+}
+
+/// Whether only the lock scheduler rolls back and raises.
+fn is_without_cpu_scheduler(seed: u64) -> bool {
+    cpu_scheduler_number(seed) == 0
+}
+
+/// Mostly none, since threads of low priority get little of a busy machine.
+fn cpu_scheduler_number(seed: u64) -> usize {
+    let number = seed as usize / LOCK_SCHEDULERS.len() % 16;
+    if number < CPU_SCHEDULERS.len() { number } else { 0 }
+}
+
+fn options(seed: u64) -> EngineOptions {
+    let bounds = [1, 2, 5].map(|count| StarvationBound::after(count.try_into().expect("not zero")));
+    EngineOptions {
+        lock_scheduler: lock_scheduler(scheduler_name(seed)).expect("listed"),
+        cpu_scheduler: CPU_SCHEDULERS[cpu_scheduler_number(seed)],
+        starvation_bound: bounds[seed as usize % bounds.len()],
+        retry_max: 10_000,
+        ..EngineOptions::default()
+    }
+}
+
+fn engine(seed: u64, keys: i64) -> Arc<Engine> {
+    let engine = Engine::new(options(seed));
     let column = |name: &str| ColumnSpec { name: name.to_owned(), kind: ColumnType::Int64, nullable: false };
     let spec = TableSpec {
         name: "t".to_owned(),
@@ -261,13 +292,14 @@ fn first_difference(history: &mut [Committed], model: &mut BTreeMap<i64, (i64, i
     None
 }
 
-/// How many histories are tried; more by the variable `PLIMSOLL_HISTORIES`.
+/// How many histories are tried; more with `PLIMSOLL_LONG=1`.
 fn seed_count() -> u64 {
-    std::env::var("PLIMSOLL_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(4_000)
+    if std::env::var_os("PLIMSOLL_LONG").is_some() { 200_000 } else { 4_000 }
 }
 
 #[test]
 fn every_history_is_serializable_and_nothing_is_left_behind() {
+    let mut tally = BTreeMap::new();
     for seed in 0..seed_count() {
         let keys = KEYS[(seed / 2) as usize % KEYS.len()];
         let engine = engine(seed, keys);
@@ -276,15 +308,50 @@ fn every_history_is_serializable_and_nothing_is_left_behind() {
         if let Some(difference) = first_difference(&mut history, &mut model) {
             panic!("seed {seed}: {difference}");
         }
-        assert_eq!(engine.locks().name_count(), 0, "seed {seed}: locks are left");
-        let mut connection = engine.connect();
-        connection.begin(Priority::LOW, 0);
-        let rows = scan(&mut connection, PRIMARY, i64::MIN, i64::MAX).expect("alone");
-        let expected: Vec<Row> = model.iter().map(|(&key, &(tag, value))| (key, tag, value)).collect();
-        assert_eq!(rows, expected, "seed {seed}: final rows");
-        let table = engine.row_table(0);
-        assert!(table.indexes.iter().all(|index| index.key_count() == rows.len()), "seed {seed}: keys are left");
-        assert_eq!(table.heap.live_rows().count(), rows.len(), "seed {seed}: slots are left");
+        check_what_is_left(&engine, &model, seed);
+        if is_without_cpu_scheduler(seed) {
+            add(tally.entry(scheduler_name(seed)).or_default(), engine.locks().statistics());
+        }
+    }
+    check_that_every_rule_was_needed(&tally);
+}
+
+fn check_what_is_left(engine: &Arc<Engine>, model: &BTreeMap<i64, (i64, i64)>, seed: u64) {
+    assert_eq!(engine.locks().name_count(), 0, "seed {seed}: locks are left");
+    let mut connection = engine.connect();
+    connection.begin(Priority::LOW, 0);
+    let rows = scan(&mut connection, PRIMARY, i64::MIN, i64::MAX).expect("alone");
+    let expected: Vec<Row> = model.iter().map(|(&key, &(tag, value))| (key, tag, value)).collect();
+    assert_eq!(rows, expected, "seed {seed}: final rows");
+    let table = engine.row_table(0);
+    assert!(table.indexes.iter().all(|index| index.key_count() == rows.len()), "seed {seed}: keys are left");
+    assert_eq!(table.heap.live_rows().count(), rows.len(), "seed {seed}: slots are left");
+}
+
+fn add(sum: &mut LockStatistics, one: LockStatistics) {
+    sum.deadlocks += one.deadlocks;
+    sum.preempted += one.preempted;
+    sum.preempted_waiting += one.preempted_waiting;
+    sum.preempted_late += one.preempted_late;
+    sum.inheritances += one.inheritances;
+    sum.promotions += one.promotions;
+}
+
+/// Histories in which nobody was rolled back or raised would say nothing about it.
+fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
+    for (name, sum) in tally {
+        println!("{name}: {sum:?}");
+        let did = [sum.inheritances, sum.preempted, sum.preempted_waiting, sum.preempted_late].map(|count| count > 0);
+        let expect = match *name {
+            "standard" | "nprio" => [false; 4],
+            "nprio-inherit" => [true, false, false, false],
+            "pabort" => [false, true, false, false],
+            "pow" | "wdl" => [false, false, true, false],
+            "cr(20us)" => [false, false, false, true],
+            _ => panic!("say what `{name}` does"),
+        };
+        assert_eq!(did, expect, "{name}: {sum:?}");
+        assert!(sum.deadlocks > 0, "{name}: {sum:?}");
     }
 }
 
