@@ -76,7 +76,7 @@ impl Group<'_, '_> {
         let known = |cell: &Cell<'_>| self.mean_latency(cell, class, None).is_some();
         let is_present = |policy: &usize| self.settings.iter().any(|(_, row)| row[*policy].is_some_and(known));
         let policies: Vec<usize> = (0..self.axis.values.len()).filter(is_present).collect();
-        let row = |row: &Vec<Option<_>>| {
+        let row = |row: &Vec<Option<&Cell<'_>>>| {
             policies.iter().map(|policy| row[*policy].filter(|cell| known(cell))).collect::<Option<Vec<&Cell<'_>>>>()
         };
         let rows: Vec<Vec<&Cell<'_>>> = self.settings.iter().filter_map(|(_, cells)| row(cells)).collect();
