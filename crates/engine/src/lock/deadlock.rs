@@ -9,7 +9,7 @@ use super::member::{Member, RequestError, State};
 use super::mode::Mode;
 use super::statistics::Counters;
 use super::table::LockTable;
-use super::verdicts::Pair;
+use super::verdicts::Todo;
 
 /// What a search has seen, kept from search to search for its memory.
 #[derive(Debug, Default)]
@@ -125,7 +125,10 @@ impl LockTable {
     ///
     /// Called after every new edge "waits for" (invariant 4 of the [manual](super)), by the thread that made it and
     /// before that thread sleeps.
-    pub(super) fn break_cycles(&self, start: Slot, todo: &mut Vec<Pair>) {
+    pub(super) fn break_cycles(&self, start: Slot, todo: &mut Todo) {
+        if self.member(start).state() != State::Waiting {
+            return;
+        }
         let mut search = self.detector.lock();
         while self.find_cycle(&mut search, start) {
             let members: Vec<_> = search.cycle.iter().map(|&(slot, _)| self.member(slot)).collect();
@@ -146,7 +149,7 @@ impl LockTable {
                 .iter()
                 .zip(&lives)
                 .map(|(member, life)| CycleMember {
-                    priority: life.priority,
+                    priority: member.born(),
                     rollbacks: member.rollbacks(),
                     locks: member.locks(),
                     began: life.serial,

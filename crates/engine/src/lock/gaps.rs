@@ -1,10 +1,11 @@
 //! What insertions and deletions do to locks on gaps; the rules are in the [manual](super).
 
-use super::head::{Answer, Slot, Ticket};
+use super::head::{Answer, Head, Slot, Ticket};
 use super::member::Member;
 use super::mode::Mode;
 use super::name::LockName;
 use super::table::LockTable;
+use super::verdicts::Todo;
 
 /// Who has read a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct GapState {
 impl LockTable {
     /// Gives up the intention to insert into a gap, but not the right of having read it. Says whether that right is held.
     pub fn give_up_intention(&self, member: &Member, gap: LockName) -> bool {
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         let still_held = self
             .change(gap, &mut todo, |head, granted| head.give_up_intention(member.slot, |waiter| granted.push(waiter)));
         if !still_held {
@@ -56,8 +57,8 @@ impl LockTable {
 
     /// A gap disappears into the next one: those who have read it have read the next one from now on.
     pub fn inherit(&self, gap: LockName, next: LockName) {
-        let mut todo = Vec::new();
-        let heirs = {
+        let mut todo = Todo::default();
+        {
             let hashes = [gap, next].map(LockName::hash);
             let (mut heads, next_heads) = self.partition_pair(hashes);
             let Some(head) = heads.get(gap, hashes[0]) else { return };
@@ -79,34 +80,34 @@ impl LockTable {
             if !granted.is_empty() {
                 self.let_in(head, next, &granted, &mut todo);
             }
-            if head.queue().is_empty() {
-                return;
+            if !head.queue().is_empty() {
+                self.note_heirs(head, next, readers, &mut todo);
             }
-            for &slot in &readers {
-                let heir = self.member(slot);
-                if let Some(at) = head.position(slot) {
-                    // It is ahead of others now, whom it may have waited for.
-                    let sequence = heir.next_wait();
-                    let ticket = Ticket { sequence, ..head.queue()[at].ticket };
-                    head.renew(slot, ticket, |_| unreachable!("its rank is what it was"));
-                }
-                if !self.leaves_holders_alone {
-                    self.note_new_holder(head, next, &heir, &mut todo);
-                }
+        }
+        self.carry_out(todo);
+    }
+
+    /// Waiters of a gap wait for heirs now whom they did not wait for before. In the partition of the gap.
+    fn note_heirs(&self, head: &mut Head, gap: LockName, heirs: Vec<Slot>, todo: &mut Todo) {
+        for &slot in &heirs {
+            let heir = self.member(slot);
+            if let Some(at) = head.position(slot) {
+                // It is ahead of others now, whom it may have waited for.
+                let ticket = Ticket { sequence: heir.next_wait(), ..head.queue()[at].ticket };
+                head.renew(slot, ticket, |_| unreachable!("its rank is what it was"));
             }
-            readers
-        };
-        self.carry_out(todo);
-        // Waiters of `next` now wait for the heirs too: new edges that no request of theirs announces (invariant 4).
-        let mut todo = Vec::new();
-        heirs.into_iter().for_each(|heir| self.break_cycles(heir, &mut todo));
-        self.carry_out(todo);
+            if !self.leaves_holders_alone {
+                self.note_new_holder(head, gap, &heir, todo);
+            }
+        }
+        // No request of theirs announces these edges (invariant 4).
+        todo.waiters = heirs;
     }
 
     /// Gives up what the member was made to hold by [`inherit`](Self::inherit). To be called last, when it has given up
     /// all that it asked for, since only holders inherit.
     pub fn release_inherited(&self, member: &Member) {
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         loop {
             let Some(name) = member.inherited.lock().pop() else { break };
             self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));

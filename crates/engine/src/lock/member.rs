@@ -1,6 +1,6 @@
 //! A participant of the lock table: the state of its transaction, its place to sleep, and what others leave with it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -62,6 +62,8 @@ pub struct Member {
     /// A [`Life`], packed so that a verdict and a commit can race for it in one atomic step.
     life: AtomicU64,
     rollbacks: AtomicU32,
+    /// The level of the priority that its transaction began with.
+    born: AtomicU8,
     /// How many names it holds: for the choice of a victim, and to see that it ends with none.
     locks: AtomicU32,
     pub(super) waiting: Mutex<Waiting>,
@@ -137,7 +139,7 @@ impl Life {
     }
 
     fn unpack(bits: u64) -> Self {
-        let priority = |level: u64| Priority::of_level(level as u8).unwrap_or(Priority::PROMOTED);
+        let priority = |level: u64| priority_of(level as u8);
         let state = match bits & 7 {
             0 => State::Idle,
             1 => State::Running,
@@ -150,12 +152,17 @@ impl Life {
     }
 }
 
+fn priority_of(level: u8) -> Priority {
+    Priority::of_level(level).unwrap_or(Priority::PROMOTED)
+}
+
 impl Member {
     pub(super) fn new(slot: Slot) -> Self {
         Member {
             slot,
             life: AtomicU64::new(Life::IDLE.pack()),
             rollbacks: AtomicU32::new(0),
+            born: AtomicU8::new(0),
             locks: AtomicU32::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
@@ -215,7 +222,14 @@ impl Member {
         self.rollbacks.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_rollbacks(&self, rollbacks: u32) {
+    /// The priority that its transaction began with, promotion included.
+    pub(super) fn born(&self) -> Priority {
+        priority_of(self.born.load(Ordering::Relaxed))
+    }
+
+    /// What stays the same as long as a transaction lives. To be called before it begins.
+    pub(super) fn be_born(&self, priority: Priority, rollbacks: u32) {
+        self.born.store(priority.level(), Ordering::Relaxed);
         self.rollbacks.store(rollbacks, Ordering::Relaxed);
     }
 

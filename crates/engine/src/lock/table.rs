@@ -15,7 +15,7 @@ use super::member::{Decision, Life, LockWait, Member, RequestError, State};
 use super::mode::Mode;
 use super::name::LockName;
 use super::statistics::{Counters, LockStatistics};
-use super::verdicts::Pair;
+use super::verdicts::Todo;
 use crate::clock::Clock;
 use crate::cpu_priority::CpuPriority;
 
@@ -113,7 +113,7 @@ impl LockTable {
         }
         // Relaxed: only its growth matters, to tell transactions apart and the younger of two.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
-        member.set_rollbacks(rollbacks);
+        member.be_born(priority, rollbacks);
         let born = Life { serial, priority, cpu: priority, state: State::Running };
         let began = member.shift(|life| (life.state == State::Idle).then_some(born));
         assert!(began.is_some(), "invariant 5: one transaction at a time");
@@ -166,7 +166,7 @@ impl LockTable {
         }
         if !self.leaves_holders_alone && answer != Answer::Held && !head.queue().is_empty() {
             // It has passed others, in whose way it stands now.
-            let mut todo = Vec::new();
+            let mut todo = Todo::default();
             self.note_new_holder(head, name, member, &mut todo);
             drop(heads);
             self.carry_out(todo);
@@ -176,7 +176,7 @@ impl LockTable {
 
     /// Gives up one lock.
     pub fn release(&self, member: &Member, name: LockName) {
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
         member.count_release();
         self.carry_out(todo);
@@ -185,6 +185,11 @@ impl LockTable {
     /// How many names have a grant or a waiter. For tests and statistics.
     pub fn name_count(&self) -> usize {
         self.partitions.iter().map(|partition| partition.lock().len()).sum()
+    }
+
+    /// How many requests wait now. For tests and statistics.
+    pub fn waiter_count(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.lock().waiter_count()).sum()
     }
 
     /// What the table has decided so far.
@@ -246,7 +251,7 @@ impl LockTable {
     pub(super) fn change<R: Default>(
         &self,
         name: LockName,
-        todo: &mut Vec<Pair>,
+        todo: &mut Todo,
         change: impl FnOnce(&mut Head, &mut Vec<Waiter>) -> R,
     ) -> R {
         let hash = name.hash();
@@ -263,7 +268,7 @@ impl LockTable {
     }
 
     /// Wakes waiters whose requests have been granted, in the partition of their name.
-    pub(super) fn let_in(&self, head: &mut Head, name: LockName, granted: &[Waiter], todo: &mut Vec<Pair>) {
+    pub(super) fn let_in(&self, head: &mut Head, name: LockName, granted: &[Waiter], todo: &mut Todo) {
         let now = self.clock.now();
         let members: Vec<_> = granted.iter().map(|waiter| self.member(waiter.slot)).collect();
         for (waiter, member) in granted.iter().zip(&members) {

@@ -24,6 +24,15 @@ pub(super) struct Pair {
     pub(super) holder: Slot,
 }
 
+/// What is to be done when no partition is locked any more.
+#[derive(Debug, Default)]
+pub(super) struct Todo {
+    /// Pairs about which schedulers have something to say.
+    pub(super) pairs: Vec<Pair>,
+    /// Waiters whom others may wait for from now on who did not before.
+    pub(super) waiters: Vec<Slot>,
+}
+
 /// What both schedulers say about a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ruling {
@@ -45,7 +54,7 @@ enum Deed {
 
 impl LockTable {
     /// A waiter has come, or has another priority: it asks about every holder in its way. In the partition of the name.
-    pub(super) fn note_new_waiter(&self, head: &Head, name: LockName, member: &Member, todo: &mut Vec<Pair>) {
+    pub(super) fn note_new_waiter(&self, head: &Head, name: LockName, member: &Member, todo: &mut Todo) {
         let Some(at) = head.position(member.slot) else { return };
         let waiter = &head.queue()[at];
         head.holders_in_the_way(member.slot, |slot| {
@@ -60,14 +69,14 @@ impl LockTable {
     }
 
     /// A holder has come: those in whose way it stands ask about it. In the partition of the name.
-    pub(super) fn note_new_holder(&self, head: &Head, name: LockName, holder: &Member, todo: &mut Vec<Pair>) {
+    pub(super) fn note_new_holder(&self, head: &Head, name: LockName, holder: &Member, todo: &mut Todo) {
         holder.note_contended(name);
         let life = holder.life();
         head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
     }
 
     /// A holder has begun to wait itself, or has another priority: all who wait behind it ask about it again.
-    pub(super) fn note_waiters_behind(&self, holder: &Member, todo: &mut Vec<Pair>) {
+    pub(super) fn note_waiters_behind(&self, holder: &Member, todo: &mut Todo) {
         for name in holder.contended() {
             let hash = name.hash();
             let heads = self.partition(hash).lock();
@@ -79,9 +88,9 @@ impl LockTable {
     }
 
     /// Adds a pair to those about which there is something to do.
-    fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, life: &Life, todo: &mut Vec<Pair>) {
+    fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, life: &Life, todo: &mut Todo) {
         if self.rule(waiter, holder, life) != Ruling::NOTHING {
-            todo.push(Pair { name, requester: waiter.slot, holder: holder.slot });
+            todo.pairs.push(Pair { name, requester: waiter.slot, holder: holder.slot });
         }
     }
 
@@ -106,22 +115,30 @@ impl LockTable {
         Ruling { verdict, inherits_cpu: cpu == CpuVerdict::Inherit }
     }
 
-    /// Does what schedulers say about pairs, and about those that come to be by that, until nothing is left to do. With no
-    /// partition locked.
-    pub(super) fn carry_out(&self, mut todo: Vec<Pair>) {
+    /// Does what schedulers say about pairs, then looks for cycles, and so on with what comes to be by that until nothing is
+    /// left to do. With no partition locked.
+    pub(super) fn carry_out(&self, mut todo: Todo) {
         let mut at = 0;
-        while at < todo.len() {
-            let pair = todo[at];
-            let holder = self.member(pair.holder);
-            match self.act_on(pair, &holder) {
-                Deed::Nothing => {}
-                Deed::Raised => {
-                    Counters::count(&self.counters.inheritances);
-                    self.after_raise(&holder, &mut todo);
-                }
-                Deed::Doomed(life) => self.after_doom(&holder, &life, &mut todo),
+        loop {
+            while let Some(&pair) = todo.pairs.get(at) {
+                self.carry_out_pair(pair, &mut todo);
+                at += 1;
             }
-            at += 1;
+            // Only now that everybody has the place that it is to have: inheritance may undo cycles that it has made.
+            let Some(waiter) = todo.waiters.pop() else { return };
+            self.break_cycles(waiter, &mut todo);
+        }
+    }
+
+    fn carry_out_pair(&self, pair: Pair, todo: &mut Todo) {
+        let holder = self.member(pair.holder);
+        match self.act_on(pair, &holder) {
+            Deed::Nothing => {}
+            Deed::Raised => {
+                Counters::count(&self.counters.inheritances);
+                self.after_raise(&holder, todo);
+            }
+            Deed::Doomed(life) => self.after_doom(&holder, &life, todo),
         }
     }
 
@@ -164,7 +181,7 @@ impl LockTable {
     }
 
     /// A transaction has been made a victim: if it waited, it is woken. If it runs, it will see.
-    pub(super) fn after_doom(&self, victim: &Member, before: &Life, todo: &mut Vec<Pair>) {
+    pub(super) fn after_doom(&self, victim: &Member, before: &Life, todo: &mut Todo) {
         if before.state == State::Waiting {
             self.take_out(victim, before.serial, RequestError::Preempted, todo);
         }
@@ -186,7 +203,7 @@ impl LockTable {
 
     /// The time of a holder is over: it is rolled back if the same transaction is still in the same waiter's way, and the
     /// scheduler has not changed its mind.
-    pub(super) fn end_reprieve(&self, pair: Pair, serial: u64, todo: &mut Vec<Pair>) {
+    pub(super) fn end_reprieve(&self, pair: Pair, serial: u64, todo: &mut Todo) {
         let holder = self.member(pair.holder);
         let doomed = {
             let hash = pair.name.hash();
@@ -206,24 +223,22 @@ impl LockTable {
 
     /// A transaction has another priority: its thread goes faster, it gets the place in its queue that it has now, and all
     /// pairs that it is in are looked at again.
-    pub(super) fn after_raise(&self, member: &Member, todo: &mut Vec<Pair>) {
+    pub(super) fn after_raise(&self, member: &Member, todo: &mut Todo) {
         let life = member.life();
         self.cpu.raise(&member.seat, life.serial, life.cpu);
-        let mut pairs = Vec::new();
+        let mut own = Todo::default();
         let has_moved = member.waits_for(life.serial).is_some_and(|name| {
             self.change(name, todo, |head, granted| {
                 // It may have been granted or taken out meanwhile.
                 let still_waits = member.waits_for(life.serial) == Some(name);
                 let has_moved = still_waits && self.renew(head, member, granted);
-                self.note_new_waiter(head, name, member, &mut pairs);
+                self.note_new_waiter(head, name, member, &mut own);
                 has_moved
             })
         });
-        todo.append(&mut pairs);
-        if has_moved {
-            // Those whom it has passed wait for it now (invariant 4).
-            self.break_cycles(member.slot, todo);
-        }
+        todo.pairs.append(&mut own.pairs);
+        // Those whom it has passed wait for it now (invariant 4).
+        todo.waiters.extend(has_moved.then_some(member.slot));
         self.after_change_of_wait(member, todo);
     }
 
@@ -238,7 +253,7 @@ impl LockTable {
     }
 
     /// A member has begun to wait, or has another priority: what it holds is looked at again.
-    pub(super) fn after_change_of_wait(&self, member: &Member, todo: &mut Vec<Pair>) {
+    pub(super) fn after_change_of_wait(&self, member: &Member, todo: &mut Todo) {
         if !self.leaves_holders_alone {
             self.note_waiters_behind(member, todo);
         }

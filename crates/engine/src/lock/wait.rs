@@ -9,7 +9,7 @@ use super::heads::Heads;
 use super::member::{Decision, Life, Member, RequestError, State};
 use super::name::LockName;
 use super::table::LockTable;
-use super::verdicts::Pair;
+use super::verdicts::{Pair, Todo};
 
 impl LockTable {
     /// Makes known that a member waits for a name, in whose queue it is, and does what follows from that.
@@ -21,7 +21,6 @@ impl LockTable {
         mut heads: MutexGuard<'_, Heads>,
     ) -> Result<Answer, RequestError> {
         let hash = name.hash();
-        let requested = self.clock.now();
         let head = heads.get_mut(name, hash).expect("the partition is locked and the request is in it");
         let ticket = head.queue()[head.position(member.slot).expect("it has just been put there")].ticket;
         // Published before the partition is unlocked, hence before anybody can wake it.
@@ -32,7 +31,6 @@ impl LockTable {
             if let Some(life) = began {
                 waiting.name = Some(name);
                 waiting.serial = life.serial;
-                waiting.requested = requested;
                 assert!(waiting.decision.is_none(), "invariant 2: one wait at a time");
             }
             began
@@ -43,7 +41,11 @@ impl LockTable {
             head.cancel(member.slot, |_| unreachable!("the partition has been locked since it came"));
             return member.check().map(|()| Answer::Wait);
         };
-        let mut todo = Vec::new();
+        // Nobody decides about it before the partition is unlocked. It is known to wait by now, so that it is taken out again
+        // whatever happens to its thread.
+        let requested = self.clock.now();
+        member.waiting.lock().requested = requested;
+        let mut todo = Todo::default();
         if !self.leaves_holders_alone {
             self.note_new_waiter(head, name, member, &mut todo);
         }
@@ -53,9 +55,7 @@ impl LockTable {
             // It has inherited between being ranked and being seen to wait.
             self.after_raise(member, &mut todo);
         }
-        self.carry_out(todo);
-        let mut todo = Vec::new();
-        self.break_cycles(member.slot, &mut todo);
+        todo.waiters.push(member.slot);
         self.carry_out(todo);
         Ok(Answer::Wait)
     }
@@ -101,7 +101,7 @@ impl LockTable {
             let due: Vec<_> = waiting.reprieves.extract_if(.., |reprieve| reprieve.ends <= now).collect();
             (name, due)
         };
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         for reprieve in due {
             self.end_reprieve(
                 Pair { name, requester: member.slot, holder: reprieve.holder },
@@ -113,7 +113,7 @@ impl LockTable {
     }
 
     /// Takes a victim out of the queue in which that transaction of it waits, if it still does, and lets it fail.
-    pub(super) fn take_out(&self, member: &Member, serial: u64, error: RequestError, todo: &mut Vec<Pair>) {
+    pub(super) fn take_out(&self, member: &Member, serial: u64, error: RequestError, todo: &mut Todo) {
         let Some(name) = member.waits_for(serial) else { return };
         self.change(name, todo, |head, granted| {
             // The name of a wait changes in the partition of the name only, so what is seen here stays true.
@@ -127,7 +127,7 @@ impl LockTable {
 
     /// Gives up a request of a thread that will not see its end: it has died, or rolls back without having taken note.
     pub(super) fn abandon_wait(&self, member: &Member) {
-        let mut todo = Vec::new();
+        let mut todo = Todo::default();
         let name = member.waiting.lock().name;
         if let Some(name) = name {
             self.change(name, &mut todo, |head, granted| {
