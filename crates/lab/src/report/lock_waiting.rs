@@ -17,7 +17,10 @@ const TERMS: [(&str, &str); 5] = [
     ("QueueTime", "from a lock request that has to wait until it is granted or refused; the sum of the next two"),
     ("WaitExcess", "until the first of those who wait for the lock is granted it: time spent on its holders"),
     ("WaitRemainder", "from then on: time spent on others in the queue"),
-    ("rolled back", "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again"),
+    (
+        "rolled back",
+        "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again",
+    ),
     (
         "work lost",
         "the age of an attempt when it was preempted; its share is that of the mean length of attempts that got through",
