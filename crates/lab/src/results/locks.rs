@@ -262,7 +262,8 @@ mod tests {
             (None, few.queue_time_us.max),
             "no mean of percentiles"
         );
-        assert_eq!((all.queue_time_share, all.rollback_s), (Some(0.5), Some(1.0)));
+        assert!((all.queue_time_share.expect("requests ended") - 0.5).abs() < 1e-12);
+        assert_eq!(all.rollback_s, Some(1.0));
         let mute = LockStatistics { rollback_s: None, ..run(1, 1) };
         assert_eq!(LockStatistics::merged(&[&few, &mute]).rollback_s, None, "of a part it would be too little");
         let uneven = LockStatistics { requests_by_waits: vec![3, 0, 0, 1], ..LockStatistics::default() };

@@ -14,7 +14,7 @@ fn lock_waiting_is_told_by_class() {
     };
     let [often, long, lost] = of("low", "pabort")[..] else { panic!("{rows:?}") };
     for (row, figures) in [
-        (often, &["0.63", "39 %", "60 %", "0 %", "1.0 %"][..]),
+        (often, &["0.63", "39 %", "60 %", "0 %", "1 %"][..]),
         (long, &["5.20 ms", "1.30 ms", "3.90 ms"]),
         (lost, &["21.00", "79 %", "80 %"]),
     ] {
