@@ -1,13 +1,13 @@
 //! The engine as a whole: its row tables, its lock table and its log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
-use plimsoll_policy::{LOCK_SCHEDULERS, LockScheduler, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, LockScheduler, StarvationBound, lock_scheduler};
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::lock::LockTable;
+use crate::cpu_priority::CpuPriority;
+use crate::lock::{LockOptions, LockStatistics, LockTable};
 use crate::log::{Log, LogStatistics};
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
@@ -16,9 +16,16 @@ use crate::transaction::Connection;
 /// How an engine is to behave.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Orders the queues of locks.
+    /// Orders the queues of locks, and decides about holders in the way.
     pub lock_scheduler: Arc<dyn LockScheduler>,
-    /// How often [`Connection::transact`] runs a deadlock's victim again before it gives up.
+    /// Says what the threads that work for transactions get of the cores.
+    pub cpu_scheduler: &'static dyn CpuScheduler,
+    /// When work that was rolled back again and again goes before everybody.
+    pub starvation_bound: StarvationBound,
+    /// Under `sync`: whether a transaction gives up its locks when its changes have their place in the log, rather than
+    /// when they are durable. It is acknowledged only when they are, and so is whatever has read them.
+    pub early_lock_release: bool,
+    /// How often [`Connection::transact`] runs a victim again before it gives up.
     pub retry_max: u32,
     /// What waiting times are measured with.
     pub clock: Arc<dyn Clock>,
@@ -28,6 +35,9 @@ impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
             lock_scheduler: lock_scheduler(LOCK_SCHEDULERS[0].example).expect("it is in the list"),
+            cpu_scheduler: CPU_SCHEDULERS[0],
+            starvation_bound: StarvationBound::default(),
+            early_lock_release: false,
             retry_max: 100,
             clock: Arc::new(MonotonicClock::default()),
         }
@@ -40,8 +50,7 @@ impl Default for EngineOptions {
 pub struct Engine {
     locks: LockTable,
     tables: RwLock<Tables>,
-    /// Counts transactions.
-    serial: AtomicU64,
+    early_lock_release: bool,
     retry_max: u32,
     log: Option<Log>,
 }
@@ -63,10 +72,16 @@ impl Engine {
 
     /// An engine without tables.
     pub fn with_log(options: EngineOptions, log: Option<Log>) -> Arc<Self> {
+        let locks = LockOptions {
+            scheduler: options.lock_scheduler,
+            starvation_bound: options.starvation_bound,
+            clock: options.clock,
+            cpu: CpuPriority::new(options.cpu_scheduler),
+        };
         Arc::new(Engine {
-            locks: LockTable::new(options.lock_scheduler, options.clock),
+            locks: LockTable::new(locks),
             tables: RwLock::default(),
-            serial: AtomicU64::new(0),
+            early_lock_release: options.early_lock_release,
             retry_max: options.retry_max,
             log,
         })
@@ -119,9 +134,13 @@ impl Engine {
         self.log.as_ref().map(Log::statistics)
     }
 
-    pub(crate) fn next_serial(&self) -> u64 {
-        // Relaxed: only its growth matters, to tell the younger of two transactions.
-        self.serial.fetch_add(1, Ordering::Relaxed)
+    /// What the lock table has decided so far.
+    pub fn lock_statistics(&self) -> LockStatistics {
+        self.locks.statistics()
+    }
+
+    pub(crate) fn early_lock_release(&self) -> bool {
+        self.early_lock_release
     }
 
     pub(crate) fn retry_max(&self) -> u32 {

@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod columns;
+pub mod cpu_priority;
 pub mod engine;
 pub mod lock;
 pub mod log;
@@ -20,5 +21,6 @@ pub mod transaction;
 pub mod value;
 
 pub use engine::{Engine, EngineOptions};
+pub use lock::{LockStatistics, LockWait};
 pub use log::{Durability, Log, LogError, LogOptions, LogStatistics};
 pub use transaction::{Connection, TransactionError};

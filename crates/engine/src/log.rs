@@ -56,6 +56,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use folder::LogFolder;
 use queue::Queue;
+pub(crate) use queue::Ticket;
 use record::Unit;
 use storage::{FolderStorage, LogStorage};
 
@@ -150,6 +151,15 @@ pub enum LogError {
         /// The bound.
         bytes_max: u64,
     },
+    /// A transaction has changed more than a unit can say.
+    #[error(
+        "the changes of a transaction take {bytes} bytes, and the log takes less than 4 GiB from one; \
+         commit its work in smaller transactions"
+    )]
+    TooLarge {
+        /// The unit's length.
+        bytes: u64,
+    },
     /// Writing failed; nothing is written any more.
     #[error("the log has failed ({reason}); changes are refused until the database is opened anew")]
     Dead {
@@ -234,9 +244,30 @@ impl Log {
     }
 
     /// Adds a transaction's unit; when this returns, the transaction may be acknowledged. To be called with all of its locks
-    /// held. Says how long it waited for the disk, or for room.
+    /// held. Says how long it waited for the disk, or for room. The same as [`append`](Self::append) and
+    /// [`wait`](Self::wait).
     pub(crate) fn commit(&self, unit: &Unit) -> Result<Duration, LogError> {
-        self.queue.commit(unit, self.is_sync)
+        let ticket = self.append(unit)?;
+        Ok(ticket.waited + self.wait(ticket)?)
+    }
+
+    /// Gives a transaction's unit its place, with all of the transaction's locks held. From then on whatever depends on the
+    /// transaction stands behind it, so that its locks may be given up; acknowledged it may be only when
+    /// [`wait`](Self::wait) has returned. After an error the unit has no place, and the changes can be taken back.
+    pub(crate) fn append(&self, unit: &Unit) -> Result<Ticket, LogError> {
+        self.queue.append(unit)
+    }
+
+    /// Waits until a unit is durable; under `async` for nothing. Says how long it slept. After an error nobody knows whether
+    /// the unit will be found on disk; nothing that was appended later will be acknowledged either.
+    pub(crate) fn wait(&self, ticket: Ticket) -> Result<Duration, LogError> {
+        if self.is_sync { self.queue.wait(ticket) } else { Ok(Duration::ZERO) }
+    }
+
+    /// Waits until everything appended so far is durable; under `async` for nothing. Says how long it slept. For a
+    /// transaction that has changed nothing, but may have read what is not durable because its locks were given up early.
+    pub(crate) fn wait_for_others(&self) -> Result<Duration, LogError> {
+        if self.is_sync { self.queue.wait_for_all() } else { Ok(Duration::ZERO) }
     }
 
     /// Waits until everything appended so far is durable.

@@ -9,7 +9,6 @@ use crate::units::{count, list, seconds};
 mod claims;
 pub mod comparison;
 mod lock_waiting;
-mod locks;
 mod policies;
 pub mod reproduction;
 mod sweep;
@@ -41,13 +40,13 @@ pub fn render(results: &Results, options: &Options) -> String {
     let arms = results.experiment.arms.iter();
     if summary.settings_left_out > 0 || arms.clone().any(|arm| arm != TOGETHER && !arm.starts_with("alone:")) {
         out.extend(sweep::lines(results));
-        out.extend(lock_waiting::lines(results));
     } else {
         for workload in &summary.workloads {
             out.push(String::new());
             workload::section(&mut out, workload, style);
         }
     }
+    out.extend(lock_waiting::lines(results));
     out.extend(policies::lines(results));
     if !results.claims.is_empty() {
         out.push(String::new());

@@ -65,7 +65,7 @@ impl SegmentHeader {
 
 /// Appends a unit as a frame.
 pub(super) fn append_frame(bytes: &mut Vec<u8>, lsn: u64, unit: &[u8], unit_checksum: u32) {
-    let length = u32::try_from(unit.len()).expect("a transaction's changes are below 4 GiB");
+    let length = u32::try_from(unit.len()).expect("the queue has refused longer ones");
     let mut header = [0; FRAME_HEADER_BYTES];
     header[0..4].copy_from_slice(&length.to_le_bytes());
     header[4..8].copy_from_slice(&unit_checksum.to_le_bytes());

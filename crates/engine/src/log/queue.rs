@@ -53,6 +53,18 @@ struct State {
     statistics: LogStatistics,
 }
 
+/// The place that a unit has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "under `sync` a transaction may be acknowledged only when its unit has been waited for"]
+pub(crate) struct Ticket {
+    /// The group that it became durable with, or will.
+    group: u64,
+    /// The log sequence number behind it.
+    pub(crate) end_lsn: u64,
+    /// How long it waited for room in the buffer.
+    pub(crate) waited: Duration,
+}
+
 /// A group for the writer.
 pub(super) struct Group<'a> {
     /// Its frames. Empty only if the log is emptied.
@@ -102,12 +114,12 @@ impl Queue {
         }
     }
 
-    /// Adds a unit and, if so wished, waits until it is durable. Says how long it slept.
-    pub(super) fn commit(&self, unit: &Unit, waits: bool) -> Result<Duration, LogError> {
+    /// Adds a unit to the group that gathers; sleeps only where there is no room for it.
+    pub(super) fn append(&self, unit: &Unit) -> Result<Ticket, LogError> {
+        let length = FRAME_HEADER_BYTES + unit_length(unit.bytes().len() as u64)? as usize;
         let began = self.clock.now();
-        let length = FRAME_HEADER_BYTES + unit.bytes().len();
         let mut state = self.state.lock();
-        let mut slept = self.wait_for_room(&mut state, length)?;
+        let slept = self.wait_for_room(&mut state, length)?;
         let was_empty = state.units == 0;
         state.append(unit, length);
         if was_empty {
@@ -117,13 +129,22 @@ impl Queue {
         if was_empty || is_due {
             self.work.notify_one();
         }
-        if waits {
-            let group = state.group;
-            slept = true;
-            self.wait_for_group(&mut state, group)?;
-        }
+        let (group, end_lsn) = (state.group, state.next_lsn);
         drop(state);
-        Ok(if slept { self.clock.now().saturating_sub(began) } else { Duration::ZERO })
+        let waited = if slept { self.clock.now().saturating_sub(began) } else { Duration::ZERO };
+        Ok(Ticket { group, end_lsn, waited })
+    }
+
+    /// Waits until the unit of that ticket is durable. Says how long it slept.
+    pub(super) fn wait(&self, ticket: Ticket) -> Result<Duration, LogError> {
+        let mut state = self.state.lock();
+        if state.durable_below > ticket.group {
+            return Ok(Duration::ZERO);
+        }
+        let began = self.clock.now();
+        self.wait_for_group(&mut state, ticket.group)?;
+        drop(state);
+        Ok(self.clock.now().saturating_sub(began))
     }
 
     /// Waits until the buffer takes so many bytes; says whether it slept. A unit larger than the buffer gets it alone.
@@ -158,6 +179,19 @@ impl Queue {
             self.durable[(group % 2) as usize].wait(state);
         }
         Ok(())
+    }
+
+    /// Waits until everything appended so far is durable. Says how long it slept.
+    pub(super) fn wait_for_all(&self) -> Result<Duration, LogError> {
+        let mut state = self.state.lock();
+        let groups = state.group + u64::from(state.units > 0);
+        if state.durable_below >= groups {
+            return Ok(Duration::ZERO);
+        }
+        let began = self.clock.now();
+        self.wait_for_group(&mut state, groups - 1)?;
+        drop(state);
+        Ok(self.clock.now().saturating_sub(began))
     }
 
     /// Waits until everything appended so far is durable, and the log is emptied if that was wished.
@@ -261,6 +295,11 @@ impl Queue {
     }
 }
 
+/// The length of a unit as frames have it.
+fn unit_length(bytes: u64) -> Result<u32, LogError> {
+    u32::try_from(bytes).map_err(|_| LogError::TooLarge { bytes })
+}
+
 impl State {
     fn has_work(&self) -> bool {
         self.units > 0 || self.is_emptied
@@ -279,5 +318,18 @@ impl State {
             }
             self.has_units[table] = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_of_four_gibibytes_is_refused() {
+        assert_eq!(unit_length(u64::from(u32::MAX)), Ok(u32::MAX));
+        let error = unit_length(1 << 32).expect_err("does not fit 32 bits");
+        assert_eq!(error, LogError::TooLarge { bytes: 1 << 32 });
+        assert!(error.to_string().contains("commit its work in smaller transactions"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
-use super::{Style, locks};
+use super::Style;
 use crate::results::{Latency, MeanLength, TimeShare, WorkloadResult};
 use crate::summary::{Rates, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
@@ -15,13 +15,8 @@ const PARTS: [(char, &str); 5] = [('R', "Run"), ('W', "Wait"), ('D', "Disk"), ('
 pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) {
     out.push(style.bold(workload.name));
     throughput(out, workload);
-    let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
-    let mut classes = classes.collect::<Vec<_>>();
-    classes.sort();
-    classes.dedup();
-    latency(out, workload, &classes);
+    latency(out, workload);
     time_share(out, workload);
-    locks::lines(out, workload, &classes);
     counters(out, workload);
 }
 
@@ -60,7 +55,11 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
     out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.value));
 }
 
-fn latency(out: &mut Vec<String>, workload: &Workload, classes: &[&String]) {
+fn latency(out: &mut Vec<String>, workload: &Workload) {
+    let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
+    let mut classes = classes.collect::<Vec<_>>();
+    classes.sort();
+    classes.dedup();
     out.push(format!("  {:<22}{:>10}{:>10}{:>10}{:>10}", "latency", "mean", "p50", "p95", "p99"));
     latency_rows(out, workload, "all", |result| Some((result.completed, result.latency_us?)));
     // A single class is the workload itself.
