@@ -12,8 +12,8 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use locks::{most_urgent_first, share_of};
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
+pub(crate) use locks::{most_urgent_first, share_of};
 pub use point::*;
 
 /// The version of this document. A program refuses documents with a higher one.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
-use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 

@@ -56,7 +56,7 @@ impl Group<'_, '_> {
     /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
     fn effects(&self) -> Vec<PolicyEffect> {
         let of_settings = self.settings.iter().flat_map(|(_, policies)| policies.iter().flatten());
-        let runs = of_settings.flat_map(|cell| cell.runs.iter().map(|run| self.cells.result(cell, *run)));
+        let runs = of_settings.flat_map(|cell| cell.runs.iter().map(move |run| self.cells.result(cell, *run)));
         let classes = most_urgent_first(runs.flat_map(|result| result.classes.keys()));
         if classes.len() < 2 {
             return Vec::new();
@@ -76,10 +76,11 @@ impl Group<'_, '_> {
         let known = |cell: &Cell<'_>| self.mean_latency(cell, class, None).is_some();
         let is_present = |policy: &usize| self.settings.iter().any(|(_, row)| row[*policy].is_some_and(known));
         let policies: Vec<usize> = (0..self.axis.values.len()).filter(is_present).collect();
-        let row = |row: &Vec<Option<_>>| {
-            policies.iter().map(|policy| row[*policy].filter(|cell| known(cell))).collect::<Option<Vec<&Cell<'_>>>>()
-        };
-        let rows: Vec<Vec<&Cell<'_>>> = self.settings.iter().filter_map(|(_, cells)| row(cells)).collect();
+        let complete = self.settings.iter().filter_map(|(_, row)| {
+            let cells = policies.iter().map(|policy| row[*policy].filter(|cell| known(cell)));
+            cells.collect::<Option<Vec<&Cell<'_>>>>()
+        });
+        let rows: Vec<Vec<&Cell<'_>>> = complete.collect();
         if rows.is_empty() || policies.len() < 2 || policies[0] != 0 {
             return Vec::new();
         }
@@ -104,7 +105,7 @@ impl Group<'_, '_> {
     fn averages(&self, rows: &[Vec<&Cell<'_>>], class: &str, ratio: fn(f64, f64) -> f64) -> Vec<Interval> {
         let average = |column: usize, block: Option<usize>| {
             let of_row = |row: &Vec<&Cell<'_>>| {
-                let mean = |cell| self.mean_latency(cell, class, block);
+                let mean = |cell: &Cell<'_>| self.mean_latency(cell, class, block);
                 Some(ratio(mean(row[0])?, mean(row[column])?))
             };
             let ratios: Vec<f64> = rows.iter().map(of_row).collect::<Option<_>>()?;

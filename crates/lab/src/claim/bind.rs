@@ -231,7 +231,8 @@ fn machine_figure(function: Function, word: &Word) -> Result<MachineFigure, Clai
 
 fn times(function: Function, word: &Word) -> Result<Times, ClaimError> {
     let Some(times) = Times::of(&word.text) else {
-        let message = format!("`{}` is no number of times; write 0, 1, 2, … or, for at least so many, 1+, 2+, …", word.text);
+        let message =
+            format!("`{}` is no number of times; write 0, 1, 2, … or, for at least so many, 1+, 2+, …", word.text);
         return error(&word.span, message);
     };
     if function == Function::MeanWaited && !times.has_latency() {

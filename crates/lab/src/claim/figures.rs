@@ -114,14 +114,8 @@ pub enum TimePart {
 
 impl TimePart {
     /// Every part, in the order of [`TimeShare`](crate::results::TimeShare).
-    pub const ALL: [TimePart; 6] = [
-        TimePart::CpuRun,
-        TimePart::CpuWait,
-        TimePart::Io,
-        TimePart::Lock,
-        TimePart::Other,
-        TimePart::RoundTrip,
-    ];
+    pub const ALL: [TimePart; 6] =
+        [TimePart::CpuRun, TimePart::CpuWait, TimePart::Io, TimePart::Lock, TimePart::Other, TimePart::RoundTrip];
 
     /// The word for it in claims.
     pub fn name(self) -> &'static str {

@@ -102,7 +102,8 @@ pub(crate) fn poor_study() -> Results {
     idle.latency_us = None;
     idle.latency_distribution.clear();
     idle.classes.clear();
-    idle.transactions = [("q1".to_string(), Part { completed: 0, throughput_per_s: 0.0, latency_us: None, locks: None })].into();
+    idle.transactions =
+        [("q1".to_string(), Part { completed: 0, throughput_per_s: 0.0, latency_us: None, locks: None })].into();
     idle.locks = None;
     idle.time_share = None;
     idle.counters = None;

@@ -17,7 +17,10 @@ const TERMS: [(&str, &str); 5] = [
     ("QueueTime", "from a lock request that has to wait until it is granted or refused; the sum of the next two"),
     ("WaitExcess", "until the first of those who wait for the lock is granted it: time spent on its holders"),
     ("WaitRemainder", "from then on: time spent on others in the queue"),
-    ("rolled back", "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again"),
+    (
+        "rolled back",
+        "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again",
+    ),
     (
         "work lost",
         "the age of an attempt when it was preempted; its share is that of the mean length of attempts that got through",
@@ -78,12 +81,12 @@ fn bar(page: &Page, (estimate, class, locks): &Row<'_>) -> Option<ShareBar> {
         queue_time => mean(&locks.wait_excess_us) / queue_time,
     };
     let values = [queued * of_excess, queued * (1.0 - of_excess), 1.0 - queued];
-    let set = setting_label(&estimate.setting, &page.keys(), None);
-    let arm = arm_label(&estimate.arm, &estimate.workload);
-    let place = if set.is_empty() { arm } else { format!("{set}, {arm}") };
+    let (arm, set) =
+        (arm_label(&estimate.arm, &estimate.workload), setting_label(&estimate.setting, &page.keys(), None));
+    let group = [estimate.workload.clone(), arm, set];
     Some(ShareBar {
-        group: estimate.workload.clone(),
-        name: format!("{class}: {place}"),
+        group: group.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", "),
+        name: (*class).to_owned(),
         values: values.map(|share| Some(short(share.clamp(0.0, 1.0)))).into(),
     })
 }

@@ -1,7 +1,6 @@
 //! From what clients measured to what `results.json` says.
 
 use std::collections::BTreeMap;
-
 use std::time::Duration;
 
 use plimsoll_workload::driver::{self, AbortCounts, PartMeasurement, WorkloadMeasurement};

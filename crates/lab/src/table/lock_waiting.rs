@@ -24,7 +24,10 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         let heading = format!("{}, {}", estimate.workload, estimate.arm);
         if heading != last {
             out.extend(wrap(&heading, "  ", "    "));
-            out.push(figures("", ["waits", "queue time", "excess", "remainder", "of time", "preempted"].map(str::to_owned)));
+            out.push(figures(
+                "",
+                ["waits", "queue time", "excess", "remainder", "of time", "preempted"].map(str::to_owned),
+            ));
             last = heading;
         }
         if !estimate.setting.is_empty() {

@@ -16,13 +16,13 @@ fn study_reads_like_this() {
       throughput  alone       3.17 k/s  ± 1.7 %  (126 984 completed)
                   together    1.31 k/s  ± 1.7 %  (52 503 completed)
       together / alone            0.41  (0.40 to 0.43, noise floor 3.4 %)
-      latency                      p50       p95       p99
-        all       alone      2.45 ms   5.70 ms   10.3 ms
-                  together   5.90 ms   21.5 ms   53.1 ms
-        high      alone      2.33 ms   5.42 ms   9.77 ms
-                  together   5.61 ms   20.4 ms   50.4 ms
-        low       alone      2.45 ms   5.70 ms   10.3 ms
-                  together   5.90 ms   21.5 ms   53.1 ms
+      latency                     mean       p50       p95       p99
+        all       alone      3.25 ms   2.45 ms   5.70 ms   10.3 ms
+                  together   10.1 ms   5.90 ms   21.5 ms   53.1 ms
+        high      alone      3.09 ms   2.33 ms   5.42 ms   9.77 ms
+                  together   9.64 ms   5.61 ms   20.4 ms   50.4 ms
+        low       alone      3.25 ms   2.45 ms   5.70 ms   10.3 ms
+                  together   10.1 ms   5.90 ms   21.5 ms   53.1 ms
       time share              Run   Wait   Disk   Lock  other
                   alone      61 %    6 %   11 %   14 %    8 %  RRRRRRRRRRRRWDDDLL..
                   together   27 %   49 %    6 %   13 %    5 %  RRRRRWWWWWWWWWWDLLL.
@@ -34,9 +34,9 @@ fn study_reads_like_this() {
       throughput  alone        2.01 /s  ± 1.8 %  (81 completed)
                   together     1.83 /s  ± 1.8 %  (73 completed)
       together / alone            0.91  (0.87 to 0.94, noise floor 3.4 %)
-      latency                      p50       p95       p99
-        all       alone       1.47 s    2.86 s         –
-                  together    1.65 s    3.33 s         –
+      latency                     mean       p50       p95       p99
+        all       alone       1.82 s    1.47 s    2.86 s         –
+                  together    2.06 s    1.65 s    3.33 s         –
       time share              Run   Wait   Disk   Lock  other
                   alone      72 %    3 %    0 %    0 %   25 %  RRRRRRRRRRRRRRW.....
                   together   66 %   12 %    0 %    0 %   22 %  RRRRRRRRRRRRRWWW....
@@ -77,13 +77,13 @@ fn a_poor_study_shows_its_holes() {
       throughput  alone       3.12 k/s  (62 400 completed)
                   together    1.29 k/s  (25 800 completed)
       together / alone            0.41  (one repeat, noise floor unknown)
-      latency                      p50       p95       p99
-        all       alone      2.45 ms   5.70 ms   10.3 ms
-                  together   5.90 ms   21.5 ms   53.1 ms
-        high      alone      2.33 ms   5.42 ms   9.77 ms
-                  together   5.61 ms   20.4 ms   50.4 ms
-        low       alone      2.45 ms   5.70 ms   10.3 ms
-                  together   5.90 ms   21.5 ms   53.1 ms
+      latency                     mean       p50       p95       p99
+        all       alone      3.31 ms   2.45 ms   5.70 ms   10.3 ms
+                  together   10.3 ms   5.90 ms   21.5 ms   53.1 ms
+        high      alone      3.14 ms   2.33 ms   5.42 ms   9.77 ms
+                  together   9.81 ms   5.61 ms   20.4 ms   50.4 ms
+        low       alone      3.31 ms   2.45 ms   5.70 ms   10.3 ms
+                  together   10.3 ms   5.90 ms   21.5 ms   53.1 ms
       time share              Run   Wait   Disk   Lock  other
                   alone         –      –      –   20 %   80 %  LLLL................
                   together      –      –      –      –      –
@@ -93,9 +93,9 @@ fn a_poor_study_shows_its_holes() {
       throughput  alone              –  no valid run, 1 invalid
                   together        0 /s  (0 completed)
       together / alone               –
-      latency                      p50       p95       p99
-        all       alone            –         –         –
-                  together         –         –         –
+      latency                     mean       p50       p95       p99
+        all       alone            –         –         –         –
+                  together         –         –         –         –
       time share                     –
       counters                       –
 
@@ -153,10 +153,61 @@ fn lines_fit_and_colour_is_opt_in() {
 #[test]
 fn policies_and_lock_waits_read_like_this() {
     let text = render(&policies(), &Options::default());
-    let from = text.find("Who gains").expect("policies were swept");
-    let told: String = text[from..].lines().take(20).map(|line| format!("{line}\n")).collect();
-    insta::assert_snapshot!(told, @"");
+    let from = text.find("Lock waiting").expect("two classes waited");
+    let to = text[from..].find("\nWritten").unwrap_or(text.len() - from);
+    insta::assert_snapshot!(&text[from..from + to], @r#"
+    Lock waiting by class
+      shop, alone:shop
+                      waits  queue time     excess  remainder   of time   preempted
+      lock_policy=standard, think=exp 20ms
+        high           0.63     3.00 ms     900 µs    2.10 ms      59 %         0 %
+        low            0.63     3.00 ms     900 µs    2.10 ms      56 %         0 %
+      lock_policy=standard, think=exp 5ms
+        high           0.63     3.00 ms     900 µs    2.10 ms      34 %         0 %
+        low            0.63     3.00 ms     900 µs    2.10 ms      32 %         0 %
+      lock_policy=nprio, think=exp 20ms
+        high           0.63      862 µs     850 µs    12.0 µs      43 %         0 %
+        low            0.63     3.45 ms     950 µs    2.50 ms      59 %         0 %
+      lock_policy=nprio, think=exp 5ms
+        high           0.63      862 µs     850 µs    12.0 µs      24 %         0 %
+        low            0.63     3.45 ms     950 µs    2.50 ms      32 %         0 %
+      lock_policy=pabort, think=exp 20ms
+        high           0.63      325 µs     320 µs    5.00 µs      32 %         0 %
+        low            0.63     5.20 ms    1.30 ms    3.90 ms      42 %        21 %
+      lock_policy=pabort, think=exp 5ms
+        high           0.63      325 µs     320 µs    5.00 µs      18 %         0 %
+        low            0.63     5.20 ms    1.30 ms    3.90 ms      24 %        21 %
+      lock_policy=cr(300ms), think=exp 20ms
+        high           0.63      708 µs     700 µs    8.00 µs      41 %         0 %
+        low            0.63     3.58 ms     980 µs    2.60 ms      57 %       0.6 %
+      lock_policy=cr(300ms), think=exp 5ms
+        high           0.63      708 µs     700 µs    8.00 µs      22 %         0 %
+        low            0.63     3.58 ms     980 µs    2.60 ms      32 %       0.6 %
+
+    Who gains, who pays: mean response times of shop in alone:shop against
+      lock_policy=standard, over 2 settings
+                                                times      95 % interval   preempted
+      nprio                   high    gains      2.53       2.47 to 2.59         0 %
+      nprio                   low     pays       1.11       1.08 to 1.14         0 %
+      pabort                  high    gains      5.03       4.91 to 5.15         0 %
+      pabort                  low     pays       2.29       2.23 to 2.34        21 %
+      cr(300ms)               high    gains      2.91       2.84 to 2.98         0 %
+      cr(300ms)               low     pays       1.18       1.15 to 1.21       0.6 %
+    "#);
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+}
+
+#[test]
+fn lock_waits_are_told_without_a_sweep_too() {
+    let mut results = policies();
+    results.points.retain(|point| point.setting["lock_policy"] == "pabort" && point.setting["think"] == "exp 5ms");
+    results.points.iter_mut().for_each(|point| point.setting.clear());
+    results.estimates.truncate(1);
+    results.estimates[0].setting.clear();
+    (results.experiment.sweep, results.policies) = (Vec::new(), Vec::new());
+    let text = render(&results, &Options::default());
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Lock waiting")).skip(3).take(2).collect();
+    assert!(rows[0].starts_with("    high ") && rows[1].starts_with("    low "), "{text}");
 }
 
 #[test]
