@@ -7,7 +7,7 @@ mod damage;
 mod faults;
 mod groups;
 mod history;
-mod storage;
+pub(crate) mod storage;
 
 use std::sync::Arc;
 
