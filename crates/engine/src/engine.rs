@@ -3,14 +3,14 @@
 mod durable;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_policy::{LOCK_SCHEDULERS, LockScheduler, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, LockScheduler, StarvationBound, lock_scheduler};
 
 use crate::catalog::Catalog;
 use crate::checkpoint::{Checkpointer, Numbers};
 use crate::clock::{Clock, MonotonicClock};
-use crate::lock::LockTable;
+use crate::cpu_priority::CpuPriority;
+use crate::lock::{LockOptions, LockStatistics, LockTable};
 use crate::log::{Log, LogError, LogStatistics};
 use crate::recovery::RecoveryReport;
 use crate::table::layout::TableSpec;
@@ -20,9 +20,16 @@ use crate::transaction::Connection;
 /// How an engine is to behave.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Orders the queues of locks.
+    /// Orders the queues of locks, and decides about holders in the way.
     pub lock_scheduler: Arc<dyn LockScheduler>,
-    /// How often [`Connection::transact`] runs a deadlock's victim again before it gives up.
+    /// Says what the threads that work for transactions get of the cores.
+    pub cpu_scheduler: &'static dyn CpuScheduler,
+    /// When work that was rolled back again and again goes before everybody.
+    pub starvation_bound: StarvationBound,
+    /// Under `sync`: whether a transaction gives up its locks when its changes have their place in the log, rather than
+    /// when they are durable. It is acknowledged only when they are, and so is whatever has read them.
+    pub early_lock_release: bool,
+    /// How often [`Connection::transact`] runs a victim again before it gives up.
     pub retry_max: u32,
     /// What waiting times are measured with.
     pub clock: Arc<dyn Clock>,
@@ -32,6 +39,9 @@ impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
             lock_scheduler: lock_scheduler(LOCK_SCHEDULERS[0].example).expect("it is in the list"),
+            cpu_scheduler: CPU_SCHEDULERS[0],
+            starvation_bound: StarvationBound::default(),
+            early_lock_release: false,
             retry_max: 100,
             clock: Arc::new(MonotonicClock::default()),
         }
@@ -46,8 +56,7 @@ pub struct Engine {
     checkpointer: Option<Checkpointer>,
     locks: Arc<LockTable>,
     catalog: Arc<Catalog>,
-    /// Counts transactions.
-    serial: AtomicU64,
+    early_lock_release: bool,
     retry_max: u32,
     log: Option<Arc<Log>>,
     recovery: Option<RecoveryReport>,
@@ -81,17 +90,22 @@ impl Engine {
     /// An engine of these parts.
     pub(crate) fn assemble(options: EngineOptions, parts: Parts) -> Result<Arc<Self>, LogError> {
         let Parts { catalog, log, numbers, recovery } = parts;
-        let locks = Arc::new(LockTable::new(options.lock_scheduler, Arc::clone(&options.clock)));
+        let locks = Arc::new(LockTable::new(LockOptions {
+            scheduler: Arc::clone(&options.lock_scheduler),
+            starvation_bound: options.starvation_bound,
+            clock: Arc::clone(&options.clock),
+            cpu: CpuPriority::new(options.cpu_scheduler),
+        }));
         let (catalog, log) = (Arc::new(catalog), log.map(Arc::new));
         let checkpointer = match (&log, numbers) {
             (Some(log), Some(numbers)) => {
                 let (log, locks, catalog) = (Arc::clone(log), Arc::clone(&locks), Arc::clone(&catalog));
-                Some(Checkpointer::start(log, locks, catalog, options.clock, numbers)?)
+                Some(Checkpointer::start(log, locks, catalog, Arc::clone(&options.clock), numbers)?)
             }
             _ => None,
         };
-        let (serial, retry_max) = (AtomicU64::new(0), options.retry_max);
-        Ok(Arc::new(Engine { checkpointer, locks, catalog, serial, retry_max, log, recovery }))
+        let EngineOptions { early_lock_release, retry_max, .. } = options;
+        Ok(Arc::new(Engine { checkpointer, locks, catalog, early_lock_release, retry_max, log, recovery }))
     }
 
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
@@ -153,9 +167,13 @@ impl Engine {
         &self.catalog
     }
 
-    pub(crate) fn next_serial(&self) -> u64 {
-        // Relaxed: only its growth matters, to tell the younger of two transactions.
-        self.serial.fetch_add(1, Ordering::Relaxed)
+    /// What the lock table has decided so far.
+    pub fn lock_statistics(&self) -> LockStatistics {
+        self.locks.statistics()
+    }
+
+    pub(crate) fn early_lock_release(&self) -> bool {
+        self.early_lock_release
     }
 
     pub(crate) fn retry_max(&self) -> u32 {

@@ -5,13 +5,14 @@
 //! It knows no benchmark and no experiment.
 //!
 //! In reading order: [`engine`] is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
-//! indexes, [`log`] what makes commits durable, [`checkpoint`] and [`recovery`] what brings them back; [`columns`] is the copy of the data that queries read, [`query`] what runs
-//! them, [`table_set`] keeps both copies of the tables of one schema.
+//! indexes, [`log`] what makes commits durable, [`checkpoint`] and [`recovery`] what brings them back; [`columns`] is the copy
+//! of the data that queries read, [`query`] what runs them, [`table_set`] keeps both copies of the tables of one schema.
 
 mod catalog;
 pub mod checkpoint;
 pub mod clock;
 pub mod columns;
+pub mod cpu_priority;
 pub mod engine;
 pub mod lock;
 pub mod log;
@@ -22,8 +23,9 @@ pub mod table_set;
 pub mod transaction;
 pub mod value;
 
-pub use engine::{Engine, EngineOptions};
 pub use checkpoint::{CheckpointError, CheckpointReport};
+pub use engine::{Engine, EngineOptions};
+pub use lock::{LockStatistics, LockWait};
 pub use log::{Durability, Log, LogError, LogOptions, LogStatistics};
 pub use recovery::{OpenError, RecoveryReport};
 pub use transaction::{Connection, TransactionError};

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use plimsoll_policy::Priority;
 pub use read::End;
+use redo::Debt;
 use undo::Undo;
 
 use crate::engine::Engine;
 use crate::lock::head::Answer;
-use crate::lock::{LockName, Member, Mode, RequestError};
+use crate::lock::{LockName, LockWait, Member, Mode, RequestError};
 use crate::log::LogError;
 use crate::log::record::Unit;
 use crate::table::RowTable;
@@ -32,6 +33,9 @@ pub enum TransactionError {
     /// Rolled back so that others in a deadlock can go on. Run it again.
     #[error("deadlock victim")]
     Deadlock,
+    /// Rolled back for the sake of a more important transaction. Run it again.
+    #[error("preempted by a more important transaction")]
+    Preempted,
     /// A row with that primary key exists.
     #[error("duplicate key in {table}")]
     Duplicate {
@@ -49,7 +53,8 @@ pub enum TransactionError {
         /// The column.
         column: String,
     },
-    /// The changes could not be logged. The transaction was rolled back.
+    /// The changes could not be logged. The transaction was rolled back; or, where locks are given up early, its changes are
+    /// there and not durable, and the log has failed for everybody.
     #[error(transparent)]
     Log(#[from] LogError),
     /// The transaction met an error before and was not rolled back yet.
@@ -60,7 +65,7 @@ pub enum TransactionError {
 impl TransactionError {
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, TransactionError::Deadlock)
+        matches!(self, TransactionError::Deadlock | TransactionError::Preempted)
     }
 }
 
@@ -68,6 +73,7 @@ impl From<RequestError> for TransactionError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Deadlock => TransactionError::Deadlock,
+            RequestError::Preempted => TransactionError::Preempted,
         }
     }
 }
@@ -75,12 +81,18 @@ impl From<RequestError> for TransactionError {
 /// What a connection has spent on waiting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time spent asleep, waiting for locks.
+    /// Time spent waiting for locks, until they were granted or refused.
     pub lock_wait: Duration,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
     /// Time spent asleep in commits, waiting for the log.
     pub log_wait: Duration,
+    /// Time spent on taking back changes.
+    pub rollback_time: Duration,
+    /// Attempts that ended as a deadlock's victim. A count.
+    pub deadlocks: u64,
+    /// Attempts that were preempted. A count.
+    pub preemptions: u64,
 }
 
 /// How a row is found: for what purpose, hence how it is locked.
@@ -135,9 +147,16 @@ struct Work {
     /// The unit of the log that was made last, kept for its memory.
     unit: Unit,
     usage: Usage,
+    /// Every wait for a lock that nobody has asked about yet.
+    lock_waits: Vec<LockWait>,
+    /// Gaps whose right to insert the operation at hand has waited for.
+    gaps: Vec<(LockName, Answer)>,
     /// Row numbers of a range, kept for its memory.
     range: Vec<RowId>,
 }
+
+/// As many waits are kept for whoever wants to know each of them; the rest is in [`Usage`] alone.
+const LOCK_WAITS_KEPT_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -157,50 +176,59 @@ impl Connection {
             undo: Undo::default(),
             unit: Unit::default(),
             usage: Usage::default(),
+            lock_waits: Vec::new(),
+            gaps: Vec::new(),
             range: Vec::new(),
         };
         Connection { state: State::Idle, tables: Vec::new(), work }
     }
 
-    /// Begins a transaction. `rollbacks` says how often the same work was rolled back before.
+    /// Begins a transaction, to be worked on by the calling thread. `rollbacks` says how often the same work was rolled back
+    /// before: from the engine's [starvation bound](plimsoll_policy::StarvationBound) on it goes before everybody.
     ///
     /// # Panics
     /// If a transaction is open.
     pub fn begin(&mut self, priority: Priority, rollbacks: u32) {
         assert_eq!(self.state, State::Idle, "one transaction at a time");
-        let serial = self.work.engine.next_serial();
-        self.work.member.begin(priority, rollbacks, serial);
+        self.work.engine.locks().begin(&self.work.member, priority, rollbacks);
         self.state = State::Active;
     }
 
     /// Makes the transaction's changes permanent and visible, and gives up its locks. A failed transaction is rolled back
-    /// instead, and says so; so is one whose changes cannot be logged.
+    /// instead, and says so; so is one that was preempted, and one whose changes cannot be logged.
     pub fn commit(&mut self) -> Result<(), TransactionError> {
         if self.state == State::Failed {
             self.rollback();
             return Err(TransactionError::Failed);
         }
         assert_eq!(self.state, State::Active, "commit without begin");
-        if self.work.engine.log().is_some()
-            && let Err(error) = self.work.log_changes(&self.tables)
-        {
-            self.rollback();
-            return Err(error);
+        match self.work.make_permanent(&self.tables) {
+            Ok(debt) => {
+                self.work.finish_deletions(&self.tables);
+                self.end();
+                debt.map_or(Ok(()), |debt| self.work.pay(debt))
+            }
+            Err(error) => {
+                self.fail(&error);
+                self.rollback();
+                Err(error)
+            }
         }
-        self.work.finish_deletions(&self.tables);
-        self.end();
-        Ok(())
     }
 
     /// Takes every change back and gives up the locks. Does nothing if no transaction is open.
     pub fn rollback(&mut self) {
         if self.state != State::Idle {
+            let began = self.work.engine.locks().clock().now();
+            self.work.engine.locks().roll_back(&self.work.member);
             self.work.take_back(&self.tables);
             self.end();
+            self.work.usage.rollback_time += self.work.engine.locks().clock().now().saturating_sub(began);
         }
     }
 
-    /// Runs `work` in a transaction and commits it; runs it again when it was a deadlock's victim, up to the engine's bound.
+    /// Runs `work` in a transaction and commits it; runs it again when it was a deadlock's victim or preempted, up to the
+    /// engine's bound.
     pub fn transact<T>(
         &mut self,
         priority: Priority,
@@ -227,6 +255,11 @@ impl Connection {
     /// What this connection has spent waiting so far.
     pub fn usage(&self) -> Usage {
         self.work.usage
+    }
+
+    /// Adds every lock wait that has ended since the last call. If nobody calls, the first 65536 are kept.
+    pub fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
+        waits.append(&mut self.work.lock_waits);
     }
 
     /// Whether a transaction is open, failed or not.
@@ -258,10 +291,19 @@ impl Connection {
         }
         let table = self.tables[at].get_or_insert_with(|| self.work.engine.row_table(table));
         let outcome = self.work.intend(table.number, mode).and_then(|()| operation(&mut self.work, table));
-        if outcome.is_err() {
-            self.state = State::Failed;
+        if let Err(error) = &outcome {
+            self.fail(error);
         }
         outcome
+    }
+
+    fn fail(&mut self, error: &TransactionError) {
+        self.state = State::Failed;
+        match error {
+            TransactionError::Deadlock => self.work.usage.deadlocks += 1,
+            TransactionError::Preempted => self.work.usage.preemptions += 1,
+            _ => {}
+        }
     }
 
     fn used_table(&self, table: u32) -> &RowTable {
@@ -295,37 +337,54 @@ impl Work {
 
     /// Asks for a lock and sleeps if need be; the caller sees to its release.
     fn request(&mut self, name: LockName, mode: Mode) -> Result<Answer, TransactionError> {
-        match self.engine.locks().request(&self.member, name, mode) {
-            Ok((answer, None)) => Ok(answer),
-            Ok((answer, Some(waited))) => {
-                self.note_wait(waited);
-                Ok(answer)
-            }
-            Err((error, waited)) => {
-                self.note_wait(waited);
-                Err(error.into())
-            }
+        match self.engine.locks().ask(&self.member, name, mode)? {
+            Answer::Wait => self.sleep(),
+            answer => Ok(answer),
         }
     }
 
-    fn note_wait(&mut self, waited: Duration) {
-        self.usage.lock_wait += waited;
+    #[cold]
+    fn sleep(&mut self) -> Result<Answer, TransactionError> {
+        let decision = self.engine.locks().wait(&self.member);
+        self.usage.lock_wait += decision.wait.queue_time;
         self.usage.lock_waits += 1;
+        if self.lock_waits.len() < LOCK_WAITS_KEPT_MAX {
+            self.lock_waits.push(decision.wait);
+        }
+        Ok(decision.outcome?)
+    }
+
+    /// The point from which on there is no way back, and the log. Says what is still owed when the locks are given up.
+    fn make_permanent(&mut self, tables: &Tables) -> Result<Option<Debt>, TransactionError> {
+        // First: once the log has the commit, nobody may roll the transaction back any more.
+        self.engine.locks().commit_point(&self.member)?;
+        if self.engine.log().is_some() { self.log_changes(tables) } else { Ok(None) }
     }
 
     fn release_locks(&mut self) {
+        // Of an operation that did not come to its end, as when its thread died.
+        let unfinished = self.gaps.drain(..).filter(|(_, answer)| *answer == Answer::Granted);
+        self.held.extend(unfinished.map(|(gap, _)| gap));
         let locks = self.engine.locks();
         for name in self.held.drain(..) {
             locks.release(&self.member, name);
         }
         locks.release_inherited(&self.member);
+        locks.end(&self.member);
         self.table_modes.fill(None);
     }
 }
 
 impl Drop for Connection {
+    /// Rolls back what is open, also when the client's thread dies: its locks go, whatever it was doing.
     fn drop(&mut self) {
+        if self.is_open() {
+            self.work.engine.locks().note_abandoned();
+        }
         self.rollback();
         self.work.engine.locks().leave(&self.work.member);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use plimsoll_engine::clock::MonotonicClock;
 use plimsoll_engine::lock::head::Answer;
-use plimsoll_engine::lock::{LockName, LockTable, Member, Mode};
+use plimsoll_engine::lock::{LockName, LockOptions, LockTable, Member, Mode};
 use plimsoll_policy::{LOCK_SCHEDULERS, LockScheduler, Priority, lock_scheduler};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -38,8 +38,9 @@ struct Simulation {
 
 impl Simulation {
     fn new(scheduler: Arc<dyn LockScheduler>) -> Self {
-        let locks = LockTable::new(Arc::clone(&scheduler), Arc::new(MonotonicClock::default()));
-        let members = (0..MEMBERS).map(|_| locks.join()).collect();
+        let locks = LockTable::new(LockOptions::new(Arc::clone(&scheduler), Arc::new(MonotonicClock::default())));
+        let members: Vec<_> = (0..MEMBERS).map(|_| locks.join()).collect();
+        members.iter().for_each(|member| locks.begin(member, Priority::LOW, 0));
         let (held, waits) = (BTreeMap::new(), BTreeMap::new());
         Simulation { locks, scheduler, members, held, waits, steps: 0, deadlocks: 0 }
     }
@@ -51,9 +52,8 @@ impl Simulation {
             return;
         }
         if random.random_bool(0.2) {
-            self.release_all(member);
             let priority = Priority::USUAL[random.random_range(0..2)];
-            self.members[member].begin(priority, 0, self.steps);
+            self.release_all(member, priority);
         } else {
             let name = LockName::row(0, random.random_range(0..NAMES));
             let mode = Mode::ALL[random.random_range(0..Mode::ALL.len())];
@@ -66,7 +66,10 @@ impl Simulation {
     fn ask(&mut self, member: usize, name: LockName, mode: Mode) {
         let before = self.held.get(&name).and_then(|holders| holders.get(&member)).copied();
         let wanted = before.map_or(mode, |before| before.supremum(mode));
-        match self.locks.ask(&self.members[member], name, mode) {
+        let Ok(answer) = self.locks.ask(&self.members[member], name, mode) else {
+            return self.release_all(member, Priority::LOW);
+        };
+        match answer {
             Answer::Wait => {
                 let wait = Wait { name, mode: wanted, is_conversion: before.is_some(), asked: self.steps };
                 self.waits.insert(member, wait);
@@ -104,12 +107,12 @@ impl Simulation {
             let too: BTreeSet<usize> = decided.iter().map(|(member, _)| *member).collect();
             for (member, outcome) in decided {
                 let wait = self.waits.remove(&member).expect("it waited");
-                if outcome.is_ok() {
+                if outcome.outcome.is_ok() {
                     self.check_order(&wait, &too);
                     self.grant(member, wait.name, wait.mode);
                 } else {
                     self.deadlocks += 1;
-                    self.release_all(member);
+                    self.release_all(member, Priority::LOW);
                 }
             }
         }
@@ -127,13 +130,16 @@ impl Simulation {
         }
     }
 
-    fn release_all(&mut self, member: usize) {
+    fn release_all(&mut self, member: usize, next: Priority) {
+        self.locks.roll_back(&self.members[member]);
         let names: Vec<_> =
             self.held.iter().filter(|(_, holders)| holders.contains_key(&member)).map(|(name, _)| *name).collect();
         for name in names {
             self.held.get_mut(&name).expect("listed").remove(&member);
             self.locks.release(&self.members[member], name);
         }
+        self.locks.end(&self.members[member]);
+        self.locks.begin(&self.members[member], next, 0);
     }
 
     /// The holders that keep a waiter from being granted.
@@ -178,12 +184,12 @@ fn every_step_of_every_schedule_is_sound() {
         // Whoever does not wait ends, until nobody is left: each wait must end by itself.
         for _ in 0..MEMBERS {
             for member in (0..MEMBERS).filter(|member| !simulation.waits.contains_key(member)).collect::<Vec<_>>() {
-                simulation.release_all(member);
+                simulation.release_all(member, Priority::LOW);
             }
             simulation.settle();
         }
         assert!(simulation.waits.is_empty(), "seed {seed}: somebody waits for nobody");
-        (0..MEMBERS).for_each(|member| simulation.release_all(member));
+        (0..MEMBERS).for_each(|member| simulation.release_all(member, Priority::LOW));
         assert_eq!(simulation.locks.name_count(), 0, "seed {seed}: locks are left");
         deadlocks += simulation.deadlocks;
     }

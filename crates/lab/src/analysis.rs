@@ -1,4 +1,4 @@
-//! What the runs of an experiment say together: estimates, noise, interference, knees, scalability, claims.
+//! What the runs of an experiment say together: estimates, noise, interference, knees, scalability, policies, claims.
 //!
 //! Everything here is a pure function of the points, their histograms and the plan, and can be computed again from a run
 //! directory. Runs are sorted into cells (`cells`): one setting, one arm, one workload. Invalid runs count for nothing
@@ -10,9 +10,11 @@ mod estimates;
 mod figures;
 mod interference;
 mod knees;
+mod lock_figures;
 #[cfg(test)]
 pub(crate) mod made_up;
 mod noise;
+mod policies;
 mod scalability;
 
 use crate::claim::Evaluation;
@@ -39,6 +41,7 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let noise_floor = noises.iter().map(|noise| (noise.workload().to_owned(), noise.floor())).collect();
     (results.estimates, results.interference, results.noise_floor) = (estimates, interference, noise_floor);
     (results.knees, results.scalability) = (knees, scalability);
+    results.policies = workloads.iter().flat_map(|name| policies::of(&cells, name, sweep)).collect();
     let rank = Rank::of(&results.experiment);
     results.estimates.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     results.interference.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));

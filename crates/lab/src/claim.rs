@@ -11,6 +11,7 @@ mod bind;
 mod evaluate;
 pub mod figures;
 mod formula;
+mod lock_figures;
 mod machine_figures;
 mod parse;
 mod select;
@@ -21,6 +22,7 @@ mod tests;
 pub use bind::Names;
 pub use evaluate::Evaluation;
 pub use figures::{Cell, Figures, Metric, Part, Percentile, TimePart};
+pub use lock_figures::{LockFigure, Times};
 pub use machine_figures::MachineFigure;
 pub use parse::parse;
 

@@ -170,6 +170,7 @@ pub fn document(
         interference: Vec::new(),
         knees: Vec::new(),
         scalability: Vec::new(),
+        policies: Vec::new(),
         claims: Vec::new(),
         advice: Vec::new(),
         checks: None,

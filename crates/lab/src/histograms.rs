@@ -1,7 +1,9 @@
-//! Latency histograms of runs: kept whole, so that percentiles over several runs are percentiles of all their requests.
+//! Histograms of runs, of latency and of time at locks: kept whole, so that percentiles over several runs are percentiles of
+//! all their requests.
 //!
 //! On disk they are `requests.hdr`, a log in the text format of HdrHistogram that its viewers open; its tags say which
-//! run, workload and part a line is of, as in `run=12;workload=oltp;transaction=new_order`.
+//! run, workload and part a line is of, as in `run=12;workload=oltp;transaction=new_order` or
+//! `run=12;workload=oltp;queue_time=high`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use plimsoll_workload::driver::WorkloadMeasurement;
+use plimsoll_workload::driver::{LockStatistics, WorkloadMeasurement};
 use serde::{Deserialize, Serialize};
 
 /// Latency, in microseconds, of one workload in one run.
@@ -24,6 +26,22 @@ pub struct WorkloadHistograms {
     pub transactions: BTreeMap<String, Latencies>,
     /// By priority class.
     pub classes: BTreeMap<String, Latencies>,
+    /// Of lock waits, by priority class.
+    #[serde(default)]
+    pub locks: LockHistograms,
+}
+
+/// Lengths of time, in microseconds, that requests spent at locks; of classes that had any.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockHistograms {
+    /// [`LockStatistics::queue_time_us`](crate::results::LockStatistics::queue_time_us) by class.
+    pub queue_time: BTreeMap<String, Latencies>,
+    /// [`LockStatistics::wait_excess_us`](crate::results::LockStatistics::wait_excess_us) by class.
+    pub wait_excess: BTreeMap<String, Latencies>,
+    /// [`LockStatistics::wait_remainder_us`](crate::results::LockStatistics::wait_remainder_us) by class.
+    pub wait_remainder: BTreeMap<String, Latencies>,
+    /// [`LockStatistics::work_lost_us`](crate::results::LockStatistics::work_lost_us) by class.
+    pub work_lost: BTreeMap<String, Latencies>,
 }
 
 /// A histogram of microseconds, packed: as it is it takes up to 200 KiB, and an experiment keeps tens of thousands.
@@ -50,6 +68,10 @@ impl WorkloadHistograms {
         let kept = |name: &str, histogram: &Histogram<u64>| {
             (!histogram.is_empty()).then(|| (name.to_owned(), Latencies::of(histogram)))
         };
+        let at_locks = |of: fn(&LockStatistics) -> &Histogram<u64>| {
+            let classes = measured.classes.iter();
+            classes.filter_map(|(class, part)| kept(&class.name(), of(part.locks.as_ref()?))).collect()
+        };
         WorkloadHistograms {
             workload: measured.name.clone(),
             transactions: measured
@@ -60,8 +82,14 @@ impl WorkloadHistograms {
             classes: measured
                 .classes
                 .iter()
-                .filter_map(|(class, part)| kept(&*class.name(), &part.latency_us))
+                .filter_map(|(class, part)| kept(&class.name(), &part.latency_us))
                 .collect(),
+            locks: LockHistograms {
+                queue_time: at_locks(|locks| &locks.queue_time_us),
+                wait_excess: at_locks(|locks| &locks.wait_excess_us),
+                wait_remainder: at_locks(|locks| &locks.wait_remainder_us),
+                work_lost: at_locks(|locks| &locks.work_lost_us),
+            },
         }
     }
 
@@ -120,7 +148,15 @@ pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()
     let mut log = builder.begin_log_with(into, &mut serializer)?;
     for (number, run) in runs.iter().enumerate() {
         for workload in run.workloads {
-            let parts = [("transaction", &workload.transactions), ("class", &workload.classes)];
+            let locks = &workload.locks;
+            let parts = [
+                ("transaction", &workload.transactions),
+                ("class", &workload.classes),
+                ("queue_time", &locks.queue_time),
+                ("wait_excess", &locks.wait_excess),
+                ("wait_remainder", &locks.wait_remainder),
+                ("work_lost", &locks.work_lost),
+            ];
             for (part, histograms) in parts {
                 for (name, latencies) in histograms {
                     let tag = tag(&format!("run={number};workload={};{part}={name}", workload.workload));
@@ -162,6 +198,10 @@ mod tests {
             workload: "ol tp,1".to_owned(),
             transactions: [("a".to_owned(), latencies(1..=99)), ("b".to_owned(), latencies([5_000]))].into(),
             classes: [("low".to_owned(), latencies((1..=99).chain([5_000])))].into(),
+            locks: LockHistograms {
+                queue_time: [("low".to_owned(), latencies([0, 7]))].into(),
+                ..LockHistograms::default()
+            },
         }
     }
 
@@ -182,6 +222,9 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
+        let before = "{\"workload\":\"x\",\"transactions\":{},\"classes\":{}}";
+        let before = serde_json::from_str::<WorkloadHistograms>(before).expect("journals without lock waits are read");
+        assert_eq!(before.locks, LockHistograms::default());
         let text = serde_json::to_string(&workload()).expect("plain data");
         assert_eq!(serde_json::from_str::<WorkloadHistograms>(&text).expect("as written"), workload());
         let broken = text.replace("HISTF", "????").replace("\"a\":\"", "\"a\":\"!");
@@ -202,7 +245,8 @@ mod tests {
         let histograms = histograms.collect::<Vec<_>>();
         let tags = histograms.iter().map(|h| h.tag().expect("tagged").as_str()).collect::<Vec<_>>();
         assert_eq!(tags[0], "run=0;workload=ol_tp_1;transaction=a");
-        assert_eq!((tags.len(), tags[5]), (6, "run=1;workload=ol_tp_1;class=low"));
+        assert_eq!((tags.len(), tags[6]), (8, "run=1;workload=ol_tp_1;class=low"));
+        assert_eq!(tags[7], "run=1;workload=ol_tp_1;queue_time=low");
         assert_eq!(histograms[0].duration(), Duration::from_secs(2));
         let bytes = STANDARD.decode(histograms[1].encoded_histogram()).expect("base64");
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");

@@ -87,7 +87,7 @@ pub enum Place {
     Option(String),
     /// A limit of the machine.
     Limit(String),
-    /// A field (`scale`, `clients`, `think`, `rate`, `priority`) or a parameter of the workload at this position.
+    /// A field (`scale`, `clients`, `think`, `round_trip`, `rate`, `priority`) or a parameter of the workload at this position.
     Workload(usize, String),
     /// Several of the above at once, which get the same value.
     All(Vec<Place>),
@@ -295,7 +295,7 @@ pub(crate) fn option_text(value: &Value) -> String {
 }
 
 /// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
-pub const WORKLOAD_FIELDS: [&str; 5] = ["scale", "clients", "think", "rate", "priority"];
+pub const WORKLOAD_FIELDS: [&str; 6] = ["scale", "clients", "think", "round_trip", "rate", "priority"];
 
 /// More clients than this are threads that no machine runs.
 const CLIENTS_MAX: u64 = 100_000;
@@ -317,6 +317,10 @@ impl PlannedWorkload {
             }
             "think" => {
                 self.clients.think = text("\"exp 10ms\"")?.parse::<Delay>().map_err(|error| error.to_string())?
+            }
+            "round_trip" => {
+                let round_trip = text("\"exp 1ms\"")?.parse::<Delay>();
+                self.clients.round_trip = round_trip.map_err(|error| error.to_string())?;
             }
             "rate" => {
                 let rate = number().filter(|rate| *rate > 0.0);

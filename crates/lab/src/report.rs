@@ -23,10 +23,12 @@ mod header;
 mod interference;
 mod latency;
 mod layout;
+mod lock_waiting;
 mod memory;
 mod noise;
 mod numbers;
 mod page;
+mod policies;
 mod runs;
 mod setup;
 mod several;
@@ -161,10 +163,12 @@ fn parts(page: &Page) -> Vec<Part> {
     let mut parts = vec![part("claims", "Claims", claims::section_of(page))];
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
+        part("policies", "Who gains, who pays", policies::section_of(page)),
         part("interference", "Interference", interference::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),
         part("time-share", "Where time goes", time_share::section_of(page)),
+        part("lock-waits", "Lock waiting by class", lock_waiting::section_of(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
         part("counters", "Counters", counts::counters(page)),
         part("top-down", "Top-down", counts::top_down(page)),

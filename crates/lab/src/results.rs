@@ -2,6 +2,7 @@
 //!
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
+mod locks;
 mod point;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use locks::{most_urgent_first, share_of};
+pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub use point::*;
 
 /// The version of this document. A program refuses documents with a higher one.
@@ -50,6 +53,9 @@ pub struct Results {
     pub knees: Vec<Knee>,
     /// How throughput scales with the number of clients, where that was swept.
     pub scalability: Vec<Scalability>,
+    /// What policies do to each class of a workload, where policies were swept: by workload, then by policy.
+    #[serde(default)]
+    pub policies: Vec<PolicyEffect>,
     /// Claims and whether they hold.
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
@@ -148,6 +154,9 @@ pub struct Estimate {
     pub transactions: BTreeMap<String, Part>,
     /// Mean time shares over repeats; a part is `None` if any repeat lacks it.
     pub time_share: Option<TimeShare>,
+    /// Mean of [`WorkloadResult::round_trip_share`] over repeats; `None` if any repeat lacks it.
+    #[serde(default)]
+    pub round_trip_share: Option<f64>,
 }
 
 /// The noise of one workload's throughput. All figures are relative, so that 0.05 is 5 %.
@@ -248,6 +257,41 @@ pub struct Scalability {
     pub fit: Vec<(f64, f64)>,
     /// Why it is not determined.
     pub why_not: Option<String>,
+}
+
+/// What a policy does to the response time of one class, against the first value of its sweep key (MW tab. 3.3).
+///
+/// Settings in which some policy has no valid run are left out for all policies, so that all are averaged over the same ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyEffect {
+    /// The sweep key whose values are policies: one that ends in `_policy`.
+    pub axis: String,
+    /// The policy.
+    pub value: serde_json::Value,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// The class.
+    pub class: String,
+    /// Mean latency under the first policy over mean latency under this one, averaged over the settings of what else was
+    /// swept: above 1 the class gains.
+    pub gain: Interval,
+    /// The inverse of that ratio, averaged in the same way: above 1 the class pays.
+    pub penalty: Interval,
+    /// Attempts of the class rolled back for a more important transaction, per request; `None` where the target cannot tell.
+    pub preemptions_per_request: Option<f64>,
+    /// How many settings that is over.
+    pub settings: usize,
+    /// How many settings were left out.
+    pub settings_left_out: usize,
+}
+
+impl PolicyEffect {
+    /// Whether both are of the same workload, arm and sweep key; such effects follow each other.
+    pub(crate) fn is_beside(&self, other: &PolicyEffect) -> bool {
+        (&self.axis, &self.workload, &self.arm) == (&other.axis, &other.workload, &other.arm)
+    }
 }
 
 /// One claim, judged.

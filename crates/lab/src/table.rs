@@ -8,6 +8,8 @@ use crate::units::{count, list, seconds};
 
 mod claims;
 pub mod comparison;
+mod lock_waiting;
+mod policies;
 pub mod reproduction;
 mod sweep;
 #[cfg(test)]
@@ -44,6 +46,8 @@ pub fn render(results: &Results, options: &Options) -> String {
             workload::section(&mut out, workload, style);
         }
     }
+    out.extend(lock_waiting::lines(results));
+    out.extend(policies::lines(results));
     if !results.claims.is_empty() {
         out.push(String::new());
         out.push(style.bold("Claims"));

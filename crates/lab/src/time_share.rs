@@ -97,7 +97,7 @@ mod tests {
 
     fn measured(is_analytical: bool, occupied_ms: u64, lock_wait_ms: Option<u64>) -> WorkloadMeasurement {
         let latency_us = Histogram::new(3).expect("three digits");
-        let all = PartMeasurement { completed: 0, work_done: 0.0, throughput_per_s: 0.0, latency_us };
+        let all = PartMeasurement { completed: 0, work_done: 0.0, throughput_per_s: 0.0, latency_us, locks: None };
         WorkloadMeasurement {
             name: "w".to_owned(),
             benchmark: "fake",
@@ -113,6 +113,7 @@ mod tests {
             lock_wait: lock_wait_ms.map(Duration::from_millis),
             lock_waits: 0,
             io_wait: None,
+            round_trip: Duration::ZERO,
             clamped: 0,
             samples: Vec::new(),
         }

@@ -97,6 +97,9 @@ pub struct BenchOptions {
     /// Pause of a client between requests: `none`, `const 5ms` or `exp 10ms`
     #[arg(long, default_value = "none", value_name = "DELAY")]
     pub think: Delay,
+    /// Interactive clients: round trip between statements, so that locks live longer, such as `exp 1ms`
+    #[arg(long, default_value = "none", value_name = "DELAY")]
+    pub round_trip: Delay,
     /// Requests per second of all clients together, whatever the database can take
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
@@ -106,7 +109,7 @@ pub struct BenchOptions {
     /// Seconds to run before measuring [default: a fifth of --seconds, at most 5]
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<f64>,
-    /// Priority of requests: `high`, `low`, or `high:0.1` for a tenth of them high
+    /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, or `level2:0.05, high:0.1`
     #[arg(long, default_value = "low", value_name = "RULE")]
     pub priority: PriorityRule,
     /// Check the data and the clients' input afterwards; exit 1 if something is wrong

@@ -74,12 +74,13 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         clients: options.clients,
         think: options.think,
         rate: options.rate,
-        priority: options.priority,
+        round_trip: options.round_trip,
+        priority: options.priority.clone(),
         seed: options.seed,
         ..ClientOptions::default()
     };
     // Looked at before anything is loaded.
-    if let Some(fault) = clients.fault() {
+    if let Some(fault) = clients.fault(&*benchmark) {
         return Err(Failure::Input(anyhow::anyhow!(fault)));
     }
     let name = benchmark.name().to_owned();

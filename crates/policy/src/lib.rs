@@ -4,16 +4,19 @@
 //! nobody, so the same object can decide inside the embedded engine, which sees every lock request, and inside a
 //! governor, which sees what a server tells it.
 //!
-//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`] breaks cycles, [`StarvationBound`] ends losing,
-//! [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a file beside `lock_scheduler/standard.rs` and a
-//! line in that list.
+//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`]
+//! breaks cycles, [`StarvationBound`] ends losing, [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a
+//! file beside `lock_scheduler/standard.rs` and a line in that list. [`CpuScheduler`] says what threads get of the
+//! cores, [`CPU_SCHEDULERS`] is its list.
 
 mod class;
+mod cpu_scheduler;
 mod deadlock_victim;
 mod lock_scheduler;
 mod starvation_bound;
 
 pub use class::{Class, ParsePriorityError, Priority};
+pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,

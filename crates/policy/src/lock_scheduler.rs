@@ -6,10 +6,10 @@
 //!    granted first, equal ranks in order of arrival. A conversion (a holder that asks for a stronger mode) is always
 //!    ahead of every rank, because the lock cannot become free for anybody else before it is served. When a waiter's
 //!    priority changes (it inherits), the host asks again.
-//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The host
-//!    asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the pair comes to
-//!    be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a priority
-//!    of the two has changed or the holder itself begins to wait.
+//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The
+//!    host asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the
+//!    pair comes to be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a
+//!    priority of the two has changed or the holder itself begins to wait.
 //!
 //! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for one.
 //!
@@ -29,8 +29,13 @@
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 2.7, 3.6, 3.8.
 
+mod conditional_restart;
 mod nprio;
+mod nprio_inherit;
+mod pabort;
+mod pow;
 mod standard;
+mod wdl;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -122,7 +127,8 @@ pub struct LockSchedulerKind {
 }
 
 /// Every scheduler there is, in the order of the table in the module documentation.
-pub static LOCK_SCHEDULERS: &[LockSchedulerKind] = &[standard::KIND, nprio::KIND];
+pub static LOCK_SCHEDULERS: &[LockSchedulerKind] =
+    &[standard::KIND, nprio::KIND, nprio_inherit::KIND, pabort::KIND, pow::KIND, conditional_restart::KIND, wdl::KIND];
 
 /// The scheduler of that name, if there is one.
 pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
@@ -133,14 +139,52 @@ pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
 mod tests {
     use super::*;
 
+    /// Pairs of every two of five levels, the promoted among them, the holder running and waiting.
+    pub(super) fn pairs() -> Vec<(Requester, Stance)> {
+        let levels = [0, 1, 2, 254].map(|level| Priority::of_level(level).expect("a level"));
+        let levels: Vec<_> = levels.into_iter().chain([Priority::PROMOTED]).collect();
+        let mut pairs = Vec::new();
+        for &priority in &levels {
+            for &blocked_by in &levels {
+                for (waiting, rollbacks) in [(false, 0), (true, 3)] {
+                    let holder = Stance { priority: blocked_by, waiting, rollbacks };
+                    pairs.push((Requester { priority, rollbacks: 1 }, holder));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Checks a scheduler that ranks by priority and has one verdict on whoever is below the requester.
+    pub(super) fn check_priority_scheduler(scheduler: &dyn LockScheduler, on_whoever_is_below: Verdict) {
+        for (requester, holder) in pairs() {
+            let expect = if holder.priority < requester.priority { on_whoever_is_below } else { Verdict::Wait };
+            assert_eq!(scheduler.verdict(&requester, &holder), expect, "{requester:?} {holder:?}");
+            let other = Requester { priority: holder.priority, rollbacks: 7 };
+            let order = scheduler.rank(&requester).cmp(&scheduler.rank(&other));
+            assert_eq!(order, holder.priority.cmp(&requester.priority), "{requester:?} {other:?}");
+        }
+    }
+
     #[test]
     fn every_scheduler_is_found_by_its_name_and_documented() {
         let documentation = include_str!("lock_scheduler.rs");
-        for kind in LOCK_SCHEDULERS {
+        let rows: Vec<&str> = documentation.lines().filter(|line| line.starts_with("//! | ")).skip(1).collect();
+        assert_eq!(rows.len(), LOCK_SCHEDULERS.len());
+        for (kind, row) in LOCK_SCHEDULERS.iter().zip(rows) {
             let found = lock_scheduler(kind.example).expect("listed");
             assert_eq!(found.name(), kind.example);
-            assert!(documentation.contains(&format!("//! | {} |", kind.name)));
+            assert!(row.starts_with(&format!("//! | {} |", kind.name)), "{row}");
         }
         assert!(lock_scheduler("fifo").is_none());
+    }
+
+    #[test]
+    fn who_leaves_holders_alone_waits_whoever_asks_and_the_others_do_not() {
+        for kind in LOCK_SCHEDULERS {
+            let scheduler = lock_scheduler(kind.example).expect("listed");
+            let waits = pairs().iter().all(|(requester, holder)| scheduler.verdict(requester, holder) == Verdict::Wait);
+            assert_eq!(waits, scheduler.leaves_holders_alone(), "{}", kind.name);
+        }
     }
 }

@@ -16,6 +16,7 @@ use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
+use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
@@ -151,7 +152,7 @@ impl Database for Embedded {
         let columns = |options: &EmbeddedOptions| (options.columns_in_files, options.column_folder.clone());
         // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
         // rows whose insertions it lacks.
-        if changed.engine.lock_scheduler.name() != options.engine.lock_scheduler.name()
+        if locking(&changed.engine) != locking(&options.engine)
             || columns(&changed) != columns(&options)
             || changed.log != options.log
         {
@@ -174,6 +175,12 @@ impl Database for Embedded {
         let folder = columns.or_else(|| self.engine.log().and_then(Log::folder).map(Path::to_owned));
         Footprint { processes: vec![std::process::id().cast_signed()], folder }
     }
+}
+
+/// What decides how transactions wait for each other, to be compared.
+fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool) {
+    let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, .. } = options;
+    (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release)
 }
 
 /// A benchmark's table as the engine declares it.

@@ -1,10 +1,11 @@
 //! From a target's URL and options to a database.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
-use plimsoll_policy::{LOCK_SCHEDULERS, lock_scheduler};
+use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
@@ -48,6 +49,16 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| if options.columns_in_files { "file" } else { "memory" }.into(),
     },
     TargetOption {
+        name: "cpu_policy",
+        about: "what share of the cores the thread of a transaction gets by its priority",
+        set: |options, value| {
+            let names = CPU_SCHEDULERS.iter().map(|scheduler| scheduler.name());
+            options.engine.cpu_scheduler = cpu_scheduler(value).ok_or_else(|| one_of(value, names))?;
+            Ok(())
+        },
+        get: |options| options.engine.cpu_scheduler.name().into(),
+    },
+    TargetOption {
         name: "dop",
         about: "degree of parallelism of a query, and worker threads for all of them",
         set: |options, value| {
@@ -69,6 +80,19 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.log.durability.name().into(),
     },
     TargetOption {
+        name: "early_lock_release",
+        about: "`on`: with a log, locks are released before the commit is on disk; `off`: held until then",
+        set: |options, value| {
+            options.engine.early_lock_release = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err("`on` or `off`".to_owned()),
+            };
+            Ok(())
+        },
+        get: |options| if options.engine.early_lock_release { "on" } else { "off" }.into(),
+    },
+    TargetOption {
         name: "log_folder",
         about: "where the log is while the database is open; a temporary folder on a disk if it is not said",
         set: |options, value| {
@@ -81,9 +105,9 @@ static OPTIONS: &[TargetOption] = &[
         name: "lock_policy",
         about: "who is served first when several wait for a lock",
         set: |options, value| {
-            let names = || LOCK_SCHEDULERS.iter().map(|kind| format!("`{}`", kind.name));
-            let scheduler = lock_scheduler(value).ok_or_else(|| names().collect::<Vec<_>>().join(" or "))?;
-            options.engine.lock_scheduler = scheduler;
+            // With a parameter put in, so that each of them can be typed as it stands.
+            let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
+            options.engine.lock_scheduler = lock_scheduler(value).ok_or_else(|| one_of(value, names))?;
             Ok(())
         },
         get: |options| options.engine.lock_scheduler.name().into(),
@@ -112,7 +136,36 @@ static OPTIONS: &[TargetOption] = &[
         },
         get: |options| options.queries.spill_folder.display().to_string().into(),
     },
+    TargetOption {
+        name: "starvation_bound",
+        about: "after how many rollbacks in a row a transaction goes before all others",
+        set: |options, value| {
+            options.engine.starvation_bound = match value {
+                "none" => StarvationBound::none(),
+                "0" => return Err(NO_BOUND.to_owned()),
+                _ => StarvationBound::after(value.parse::<NonZeroU32>().map_err(|_| BOUNDS.to_owned())?),
+            };
+            Ok(())
+        },
+        get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
+    },
 ];
+
+/// What a starvation bound can be.
+const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
+
+/// Why it cannot be 0.
+const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
+
+/// A list of words that an option can be, and the one that was meant, if one is near.
+fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
+    let list: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
+    // What is in parentheses is a number, which nobody gets wrong by a letter: the nearest is judged by the word.
+    let word = |name: &'static str| name.split('(').next().unwrap_or(name);
+    let typed = value.split('(').next().unwrap_or(value);
+    let meant = nearest(typed, names.clone().map(word)).and_then(|near| names.clone().find(|name| word(name) == near));
+    format!("{}{}", list.join(" or "), suggestion(&meant))
+}
 
 fn path(value: &str) -> Result<PathBuf, String> {
     if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
@@ -218,6 +271,17 @@ mod tests {
             (&settings["target.column_store"], &settings["target.memory_grant_mib"]),
             (&"memory".into(), &"unlimited".into())
         );
+        assert_eq!(
+            [&settings["target.cpu_policy"], &settings["target.early_lock_release"]],
+            [&Value::from("none"), &Value::from("off")]
+        );
+        assert_eq!(settings["target.starvation_bound"], 5);
+        let locks = ["lock_policy=cr(1s)", "cpu_policy=p-cpu", "starvation_bound=none", "early_lock_release=on"];
+        let settings = Target::parse("embedded:", locks).expect("good").settings();
+        for setting in locks {
+            let (name, value) = setting.split_once('=').expect("a pair");
+            assert_eq!(settings[&format!("target.{name}")], value);
+        }
         let target = Target::parse("embedded:", ["column_store=file", "column_folder=/data", "memory_grant_mib=64"])
             .expect("good");
         let settings = target.settings();
@@ -234,7 +298,14 @@ mod tests {
             ("postgres:", None, "`postgres:` is not available in this version; use `embedded:`"),
             ("embedded:", Some("dop"), "has no value; write KEY=VALUE"),
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
-            ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio`"),
+            ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio` or `nprio-inherit` or `pabort`"),
+            ("embedded:", Some("lock_policy=pwo"), "or `wdl` (did you mean `pow`?)"),
+            ("embedded:", Some("lock_policy=cr(300)"), "(did you mean `cr(300ms)`?)"),
+            ("embedded:", Some("lock_policy=crr(5ms)"), "(did you mean `cr(300ms)`?)"),
+            ("embedded:", Some("cpu_policy=cpu-pri"), "or `p-cpu` (did you mean `cpu-prio`?)"),
+            ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
+            ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
+            ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),

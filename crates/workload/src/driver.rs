@@ -21,8 +21,11 @@
 //! of every workload goes on working, uncounted: were the others to stop, the last query would finish in peace and its
 //! share inside the window would look too large.
 //!
-//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals and
-//! priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
+//! Clients can be interactive ([`ClientOptions::round_trip`]): a round trip lies between the statements of a transaction, in
+//! which it keeps its locks. What requests met at locks is kept by class ([`LockStatistics`]).
+//!
+//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals, round trips
+//! and priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
 //! replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
 //! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
 //!
@@ -35,12 +38,14 @@ mod coordinator;
 mod delay;
 #[cfg(test)]
 mod fakes;
+mod lock_statistics;
 mod measurement;
 mod options;
 mod pacing;
 mod panic_message;
 mod priority_rule;
 mod recorder;
+mod round_trip;
 mod samples;
 mod streams;
 #[cfg(test)]
@@ -52,6 +57,7 @@ use std::time::Duration;
 
 pub use delay::{Delay, ParseDelayError};
 pub use hdrhistogram::Histogram;
+pub use lock_statistics::{Lengths, LockStatistics};
 pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMeasurement};
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};

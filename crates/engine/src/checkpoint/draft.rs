@@ -8,6 +8,7 @@ use plimsoll_policy::Priority;
 use super::file::CheckpointWriter;
 use super::{CheckpointError, CheckpointReport};
 use crate::catalog::{Catalog, Contents};
+use crate::lock::head::Answer;
 use crate::lock::{LockName, LockTable, Member, Mode};
 use crate::log::Log;
 use crate::log::record::Unit;
@@ -44,8 +45,7 @@ impl<'a> Draft<'a> {
         let failed = |source| CheckpointError::Storage { file: FileName::Draft(number), source };
         let writer = CheckpointWriter::begin(log.storage(), log.database(), number, begin_lsn, contents.next_table);
         let writer = writer.map_err(failed)?;
-        let reader = Reader { locks, member: locks.join() };
-        reader.begin();
+        let reader = Reader::new(locks);
         let (unit, at_table, next_row, rows) = (Unit::default(), 0, 0, 0);
         Ok(Draft { log, reader, number, begin_lsn, writer, contents, at_table, next_row, unit, block_bytes, rows })
     }
@@ -59,9 +59,12 @@ impl<'a> Draft<'a> {
         }
         // Rows that come later are in the log.
         let end = table.heap.slot_count();
-        while self.next_row < end && self.unit.len() < self.block_bytes {
+        while self.next_row < end {
             self.read_row(&table, self.next_row);
             self.next_row += 1;
+            if self.unit.len() >= self.block_bytes {
+                break;
+            }
         }
         if self.next_row >= end {
             (self.at_table, self.next_row) = (self.at_table + 1, 0);
@@ -102,17 +105,14 @@ impl<'a> Draft<'a> {
         // What is free has been so since before the beginning, or the log says how it became so, or what comes there.
         while table.heap.state(row) != RowState::Free {
             let name = LockName::row(table.number, row);
-            let Reader { locks, member } = &self.reader;
-            if locks.request(member, name, Mode::S).is_ok() {
+            if self.reader.lock(name) {
                 if table.heap.state(row) == RowState::Live {
                     self.unit.insert(table, row);
                     self.rows += 1;
                 }
-                locks.release(member, name);
+                self.reader.locks.release(&self.reader.member, name);
                 return;
             }
-            // Chosen to give way, though it holds nothing that anybody could wait for.
-            self.reader.begin();
         }
     }
 }
@@ -121,17 +121,49 @@ impl<'a> Draft<'a> {
 struct Reader<'a> {
     locks: &'a LockTable,
     member: Arc<Member>,
+    /// How often in a row it was chosen to give way.
+    refusals: u32,
 }
 
-impl Reader<'_> {
-    /// Each row is read in a transaction of its own, of the lowest priority and younger than all others.
+impl<'a> Reader<'a> {
+    fn new(locks: &'a LockTable) -> Self {
+        let reader = Reader { locks, member: locks.join(), refusals: 0 };
+        reader.begin();
+        reader
+    }
+
+    /// It has the lowest priority, until it was made to give way too often.
     fn begin(&self) {
-        self.member.begin(Priority::LOW, 0, u64::MAX);
+        self.locks.begin(&self.member, Priority::LOW, self.refusals);
+    }
+
+    fn end(&self) {
+        self.locks.roll_back(&self.member);
+        self.locks.end(&self.member);
+    }
+
+    /// Waits for a row. False if it was chosen to give way to somebody, as schedulers do with whoever holds or awaits a lock;
+    /// it holds nothing then.
+    fn lock(&mut self, name: LockName) -> bool {
+        let is_granted = match self.locks.ask(&self.member, name, Mode::S) {
+            Ok(Answer::Wait) => self.locks.wait(&self.member).outcome.is_ok(),
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        if is_granted {
+            self.refusals = 0;
+        } else {
+            self.refusals = self.refusals.saturating_add(1);
+            self.end();
+            self.begin();
+        }
+        is_granted
     }
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
+        self.end();
         self.locks.leave(&self.member);
     }
 }

@@ -1,84 +1,183 @@
 //! The search for cycles among waiters.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use plimsoll_policy::{CycleMember, deadlock_victim};
 
-use super::head::Slot;
-use super::table::{LockTable, RequestError};
+use super::head::{Head, Slot};
+use super::member::{Member, RequestError, State};
+use super::mode::Mode;
+use super::statistics::Counters;
+use super::table::LockTable;
+use super::verdicts::Pair;
 
-/// One step of the walk: who, in which of its waits, and whom it waits for that has not been looked at.
-struct Step {
-    slot: Slot,
-    sequence: u64,
-    blockers: Vec<Slot>,
+/// What a search has seen, kept from search to search for its memory.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The number of this search.
+    number: u64,
+    /// By slot.
+    seen: Vec<Seen>,
+    /// Holders that have been seen and not yet looked at.
+    todo: Vec<Slot>,
+    /// The cycle that was found: its members with the numbers of their waits.
+    cycle: Vec<(Slot, u64)>,
 }
 
-impl LockTable {
-    /// Rolls back victims until no cycle goes through the waiter `start`.
-    ///
-    /// Called after every new edge "waits for" (invariant 4 of the [module](super)), by the thread that made it and
-    /// before that thread sleeps.
-    pub(super) fn break_cycles(&self, start: Slot) {
-        let _one_at_a_time = self.detector.lock();
-        while let Some(cycle) = self.find_cycle(start) {
-            let members: Vec<_> = cycle.iter().map(|&(slot, _)| self.member(slot)).collect();
-            // Edges were read one after another. They all hold at once if nobody in the cycle stopped waiting since: a
-            // waiter gives up neither its grants nor its place ahead of others. If somebody did, look again.
-            let same_wait = |at: usize| {
-                let waiting = members[at].waiting.lock();
-                waiting.name.is_some() && waiting.sequence == cycle[at].1
-            };
-            if !(0..cycle.len()).all(same_wait) {
-                continue;
-            }
-            let facts: Vec<_> = members
-                .iter()
-                .map(|member| CycleMember {
-                    priority: member.priority(),
-                    rollbacks: member.rollbacks.load(Ordering::Relaxed),
-                    locks: member.locks.load(Ordering::Relaxed),
-                    began: member.began.load(Ordering::Relaxed),
-                })
-                .collect();
-            let victim = &members[deadlock_victim(&facts)];
-            let name = victim.waiting.lock().name;
-            if let Some(name) = name {
-                self.refuse(victim, name, RequestError::Deadlock);
-            }
-        }
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// The search in which it was seen last.
+    search: u64,
+    /// Whether everybody that it waits for has been seen, too.
+    is_expanded: bool,
+    /// Who waits for it.
+    parent: Slot,
+    /// The number of its wait.
+    sequence: u64,
+}
+
+/// The first two waiters for each mode: one of them is not the holder of a given grant.
+type Wanted = [[Option<Slot>; 2]; Mode::ALL.len()];
+
+impl Search {
+    fn begin(&mut self, start: Slot) {
+        self.number += 1;
+        self.todo.clear();
+        self.see(start, start);
+        self.todo.push(start);
     }
 
-    /// A cycle through `start`, as its members with the serial numbers of their waits.
-    fn find_cycle(&self, start: Slot) -> Option<Vec<(Slot, u64)>> {
-        let mut visited = vec![start];
-        let mut path = vec![self.step(start)?];
-        while let Some(last) = path.last_mut() {
-            let Some(next) = last.blockers.pop() else {
-                path.pop();
-                continue;
-            };
-            if next == start {
-                return Some(path.iter().map(|step| (step.slot, step.sequence)).collect());
+    fn has_seen(&self, slot: Slot) -> bool {
+        self.seen.get(slot as usize).is_some_and(|seen| seen.search == self.number)
+    }
+
+    fn is_expanded(&self, slot: Slot) -> bool {
+        self.has_seen(slot) && self.seen[slot as usize].is_expanded
+    }
+
+    /// Takes note of somebody for whom `parent` waits; false if that had been done.
+    fn see(&mut self, slot: Slot, parent: Slot) -> bool {
+        if self.has_seen(slot) {
+            return false;
+        }
+        if slot as usize >= self.seen.len() {
+            self.seen.resize(slot as usize + 1, Seen::default());
+        }
+        self.seen[slot as usize] = Seen { search: self.number, is_expanded: false, parent, sequence: 0 };
+        true
+    }
+
+    /// Sees everybody for whom the waiter `slot` waits, and everybody for whom those wait that are ahead of it in the same
+    /// queue. Returns who waits for `start`, if any of them does.
+    ///
+    /// That takes one pass over the queue and one over the grants, for all of a queue together: where it meets a waiter
+    /// from which it has come this way before, the rest is known.
+    fn expand(&mut self, head: &Head, at: usize, start: Slot) -> Option<Slot> {
+        let slot = head.queue()[at].slot;
+        let mut wanted = Wanted::default();
+        for waiter in head.queue()[..=at].iter().rev() {
+            if waiter.slot != slot {
+                if waiter.slot == start {
+                    return Some(slot);
+                }
+                if self.is_expanded(waiter.slot) {
+                    break;
+                }
+                self.see(waiter.slot, slot);
             }
-            if visited.contains(&next) {
-                continue;
+            let seen = &mut self.seen[waiter.slot as usize];
+            (seen.is_expanded, seen.sequence) = (true, waiter.ticket.sequence);
+            let [first, second] = &mut wanted[waiter.mode as usize];
+            (if first.is_none() { first } else { second }).get_or_insert(waiter.slot);
+        }
+        for grant in head.grants() {
+            let conflicting = Mode::ALL.into_iter().filter(|mode| !grant.mode.is_compatible(*mode));
+            let mut waiters = conflicting.flat_map(|mode| wanted[mode as usize]).flatten();
+            let Some(from) = waiters.find(|waiter| *waiter != grant.slot) else { continue };
+            if grant.slot == start {
+                return Some(from);
             }
-            visited.push(next);
-            path.extend(self.step(next));
+            if self.see(grant.slot, from) {
+                self.todo.push(grant.slot);
+            }
         }
         None
     }
 
-    /// Whom a member waits for; `None` if it does not wait.
-    fn step(&self, slot: Slot) -> Option<Step> {
-        let member = self.member(slot);
-        let (name, sequence) = {
-            let waiting = member.waiting.lock();
-            (waiting.name?, waiting.sequence)
-        };
-        let mut blockers = Vec::new();
-        self.blockers(slot, name, |blocker| blockers.push(blocker));
-        Some(Step { slot, sequence, blockers })
+    /// The way by which `last` was reached is a cycle, for `last` waits for `start`.
+    fn close(&mut self, start: Slot, last: Slot) {
+        self.cycle.clear();
+        let mut slot = last;
+        loop {
+            let seen = self.seen[slot as usize];
+            assert!(seen.is_expanded, "invariant 7: everybody in a cycle waits");
+            self.cycle.push((slot, seen.sequence));
+            if slot == start {
+                return;
+            }
+            slot = seen.parent;
+        }
+    }
+}
+
+impl LockTable {
+    /// Makes victims until no cycle goes through the waiter `start`.
+    ///
+    /// Called after every new edge "waits for" (invariant 4 of the [manual](super)), by the thread that made it and
+    /// before that thread sleeps.
+    pub(super) fn break_cycles(&self, start: Slot, todo: &mut Vec<Pair>) {
+        let mut search = self.detector.lock();
+        while self.find_cycle(&mut search, start) {
+            let members: Vec<_> = search.cycle.iter().map(|&(slot, _)| self.member(slot)).collect();
+            // Edges were read one after another. They all hold at once if nobody in the cycle stopped waiting since or got
+            // a better place: a waiter gives up neither its grants nor its place ahead of others. If somebody did, look again.
+            let lives: Vec<_> = members.iter().map(|member| member.life()).collect();
+            let same_wait = |member: &Arc<Member>, sequence: u64| {
+                let waiting = member.waiting.lock();
+                waiting.name.is_some() && waiting.sequence == sequence
+            };
+            let still_holds = search.cycle.iter().zip(&members).all(|(&(_, number), member)| same_wait(member, number));
+            if !still_holds || lives.iter().any(|life| life.state != State::Waiting) {
+                // A victim that somebody is about to take out of its queue, for one.
+                std::thread::yield_now();
+                continue;
+            }
+            let facts: Vec<_> = members
+                .iter()
+                .zip(&lives)
+                .map(|(member, life)| CycleMember {
+                    priority: life.priority,
+                    rollbacks: member.rollbacks(),
+                    locks: member.locks(),
+                    began: life.serial,
+                })
+                .collect();
+            let victim = deadlock_victim(&facts);
+            let (member, serial) = (&members[victim], lives[victim].serial);
+            if member.doom(serial, &[State::Waiting], RequestError::Deadlock).is_some() {
+                Counters::count(&self.counters.deadlocks);
+                self.take_out(member, serial, RequestError::Deadlock, todo);
+            }
+        }
+    }
+
+    /// Looks for a cycle through `start` and leaves it in `search`.
+    fn find_cycle(&self, search: &mut Search, start: Slot) -> bool {
+        search.begin(start);
+        while let Some(slot) = search.todo.pop() {
+            if search.is_expanded(slot) {
+                continue;
+            }
+            let Some(name) = self.member(slot).waiting.lock().name else { continue };
+            let hash = name.hash();
+            let heads = self.partition(hash).lock();
+            let Some(head) = heads.get(name, hash) else { continue };
+            let last = head.position(slot).and_then(|at| search.expand(head, at, start));
+            if let Some(last) = last {
+                search.close(start, last);
+                return true;
+            }
+        }
+        false
     }
 }

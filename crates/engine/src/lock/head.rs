@@ -1,6 +1,8 @@
 //! One lock name: its grants and its queue. No threads, no clock; what happens depends on the calls alone.
 
-use plimsoll_policy::Rank;
+use std::time::Duration;
+
+use plimsoll_policy::{Priority, Rank, Requester};
 use smallvec::SmallVec;
 
 use super::mode::Mode;
@@ -26,8 +28,33 @@ pub struct Waiter {
     pub mode: Mode,
     /// Whether it holds a weaker mode already.
     pub conversion: bool,
+    /// What decides its place, and about those in its way.
+    pub ticket: Ticket,
+    /// Grows from request to request for this name.
+    arrival: u64,
+    /// When the name was first granted to another waiter while this one waited.
+    passed: Option<Duration>,
+}
+
+/// What is known of a waiter's transaction, so that a queue is judged without looking at each of its transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
     /// Its place among others, from the scheduler.
     pub rank: Rank,
+    /// What the scheduler may know of it.
+    pub requester: Requester,
+    /// Its CPU priority.
+    pub cpu: Priority,
+    /// The number of its wait, which changes also when it is given a better place: whoever has seen the same number
+    /// twice knows that it has waited for the same transactions, and perhaps more, all the time between.
+    pub sequence: u64,
+}
+
+impl Waiter {
+    /// When the name was first granted to another waiter while this one waited.
+    pub fn passed(&self) -> Option<Duration> {
+        self.passed
+    }
 }
 
 /// What became of a request.
@@ -50,11 +77,13 @@ pub struct Head {
     /// How many grants there are of each mode, so that a busy name is judged without looking at each grant.
     counts: [u32; 6],
     queue: Vec<Waiter>,
+    /// How many requests have had to wait so far.
+    arrivals: u64,
 }
 
 impl Head {
-    /// Asks for `mode`. `rank` is called only if the request has to wait.
-    pub fn request(&mut self, slot: Slot, mode: Mode, rank: impl FnOnce() -> Rank) -> Answer {
+    /// Asks for `mode`. `ticket` is called only if the request has to wait.
+    pub fn request(&mut self, slot: Slot, mode: Mode, ticket: impl FnOnce() -> Ticket) -> Answer {
         let own = self.grants.iter().position(|grant| grant.slot == slot);
         let held = own.map(|at| self.grants[at].mode);
         if held.is_some_and(|held| held.covers(mode)) {
@@ -73,15 +102,16 @@ impl Head {
                 }
             };
         }
-        let waiter = Waiter { slot, mode: wanted, conversion: held.is_some(), rank: rank() };
-        let at = self.place(&waiter);
-        self.queue.insert(at, waiter);
+        assert!(self.position(slot).is_none(), "invariant 2: one request of a transaction on a name");
+        self.arrivals += 1;
+        let (conversion, arrival) = (held.is_some(), self.arrivals);
+        let waiter = Waiter { slot, mode: wanted, conversion, ticket: ticket(), arrival, passed: None };
         // It may be the best of the queue and grantable at once, past waiters of a lower rank.
-        if at == 0 && self.is_free_for(wanted, held) {
-            self.queue.remove(0);
+        if self.place(&waiter) == 0 && self.is_free_for(wanted, held) {
             self.settle(&waiter);
-            return if waiter.conversion { Answer::Converted } else { Answer::Granted };
+            return if conversion { Answer::Converted } else { Answer::Granted };
         }
+        self.enqueue(waiter);
         Answer::Wait
     }
 
@@ -103,12 +133,33 @@ impl Head {
         }
     }
 
-    /// Takes a waiter out of the queue. Whoever can be granted now is granted and reported. False if it was not there.
-    pub fn cancel(&mut self, slot: Slot, granted: impl FnMut(Waiter)) -> bool {
-        let Some(at) = self.queue.iter().position(|waiter| waiter.slot == slot) else { return false };
-        self.queue.remove(at);
+    /// Takes a waiter out of the queue and returns it, if it was there. Whoever can be granted now is granted and
+    /// reported.
+    pub fn cancel(&mut self, slot: Slot, granted: impl FnMut(Waiter)) -> Option<Waiter> {
+        let waiter = self.queue.remove(self.position(slot)?);
         self.grant_waiters(granted);
-        true
+        Some(waiter)
+    }
+
+    /// Gives a waiter another ticket, and the place that goes with it: among equals it keeps that of its arrival. Whoever
+    /// can be granted now is granted and reported.
+    pub fn renew(&mut self, slot: Slot, ticket: Ticket, granted: impl FnMut(Waiter)) {
+        let Some(at) = self.position(slot) else { return };
+        let waiter = Waiter { ticket, ..self.queue[at] };
+        if waiter.ticket.rank == self.queue[at].ticket.rank {
+            self.queue[at] = waiter;
+        } else {
+            self.queue.remove(at);
+            self.enqueue(waiter);
+            self.grant_waiters(granted);
+        }
+    }
+
+    /// The name has just been granted to somebody who waited: those who still wait take note, once.
+    pub fn note_grant(&mut self, now: Duration) {
+        for waiter in &mut self.queue {
+            waiter.passed.get_or_insert(now);
+        }
     }
 
     /// Gives `slot` at least `mode` whatever others hold: only for gaps that merge (see the [module](super)). If it waits here,
@@ -122,11 +173,10 @@ impl Head {
             }
             None => {
                 self.grant(slot, mode);
-                if let Some(at) = self.queue.iter().position(|waiter| waiter.slot == slot) {
+                if let Some(at) = self.position(slot) {
                     // Left as it was, the request would wait for its own transaction's new grant for ever.
                     let waiter = self.queue.remove(at);
-                    let waiter = Waiter { mode: waiter.mode.supremum(mode), conversion: true, ..waiter };
-                    self.queue.insert(self.place(&waiter), waiter);
+                    self.enqueue(Waiter { mode: waiter.mode.supremum(mode), conversion: true, ..waiter });
                     self.grant_waiters(granted);
                 }
                 Answer::Granted
@@ -164,17 +214,41 @@ impl Head {
         self.grants.is_empty() && self.queue.is_empty()
     }
 
-    /// Calls `each` with every transaction that must do something before the waiter `slot` can be granted: holders whose mode
-    /// conflicts, and everybody ahead in the queue.
-    pub fn blockers(&self, slot: Slot, mut each: impl FnMut(Slot)) {
-        let Some(at) = self.queue.iter().position(|waiter| waiter.slot == slot) else { return };
-        let wanted = self.queue[at].mode;
-        for grant in &self.grants {
-            if grant.slot != slot && !grant.mode.is_compatible(wanted) {
-                each(grant.slot);
+    /// Where in the queue a transaction waits.
+    pub fn position(&self, slot: Slot) -> Option<usize> {
+        self.queue.iter().position(|waiter| waiter.slot == slot)
+    }
+
+    /// Calls `each` with every holder that stands in the way of the waiter `slot`: its grant conflicts with what the waiter
+    /// wants, or it waits ahead to convert its grant.
+    pub fn holders_in_the_way(&self, slot: Slot, mut each: impl FnMut(Slot)) {
+        let Some(at) = self.position(slot) else { return };
+        let others = self.grants.iter().filter(|grant| grant.slot != slot);
+        others.filter(|grant| self.is_in_the_way(grant, at)).for_each(|grant| each(grant.slot));
+    }
+
+    /// Calls `each` with every waiter in whose way the holder `slot` stands.
+    pub fn waiters_behind(&self, slot: Slot, mut each: impl FnMut(&Waiter)) {
+        let Some(grant) = self.grants.iter().find(|grant| grant.slot == slot) else { return };
+        for (at, waiter) in self.queue.iter().enumerate().filter(|(_, waiter)| waiter.slot != slot) {
+            if self.is_in_the_way(grant, at) {
+                each(waiter);
             }
         }
-        self.queue[..at].iter().for_each(|ahead| each(ahead.slot));
+    }
+
+    /// The waiter `waiter`, if the holder `holder` stands in its way.
+    pub fn blocked_by(&self, waiter: Slot, holder: Slot) -> Option<&Waiter> {
+        let at = self.position(waiter)?;
+        let grant = self.grants.iter().find(|grant| grant.slot == holder && holder != waiter)?;
+        self.is_in_the_way(grant, at).then(|| &self.queue[at])
+    }
+
+    /// Whether a holder stands in the way of another transaction, which waits at place `at`.
+    fn is_in_the_way(&self, grant: &Grant, at: usize) -> bool {
+        let converts_ahead =
+            || self.queue[..at].iter().take_while(|ahead| ahead.conversion).any(|ahead| ahead.slot == grant.slot);
+        !grant.mode.is_compatible(self.queue[at].mode) || converts_ahead()
     }
 
     /// Whether the counted grants, less one of mode `own`, all go with `wanted`.
@@ -185,12 +259,26 @@ impl Head {
         })
     }
 
-    fn place(&self, waiter: &Waiter) -> usize {
-        let order = |waiter: &Waiter| (!waiter.conversion, waiter.rank);
-        self.queue.partition_point(|other| order(other) <= order(waiter))
+    /// Invariant 3: conversions first, then by rank, then by arrival.
+    fn order(waiter: &Waiter) -> (bool, Rank, u64) {
+        (!waiter.conversion, waiter.ticket.rank, waiter.arrival)
     }
 
+    fn place(&self, waiter: &Waiter) -> usize {
+        self.queue.partition_point(|other| Self::order(other) <= Self::order(waiter))
+    }
+
+    fn enqueue(&mut self, waiter: Waiter) {
+        let at = self.place(&waiter);
+        self.queue.insert(at, waiter);
+        let neighbours = &self.queue[at.saturating_sub(1)..(at + 2).min(self.queue.len())];
+        assert!(neighbours.is_sorted_by_key(Self::order), "invariant 3: a queue out of order");
+    }
+
+    /// Adds a grant beside others with which it is compatible; only [`grant_unconditionally`](Self::grant_unconditionally)
+    /// may be an exception.
     fn grant(&mut self, slot: Slot, mode: Mode) {
+        debug_assert!(self.grants.iter().all(|grant| grant.slot != slot), "invariant 2: two grants of one transaction");
         self.grants.push(Grant { slot, mode });
         self.counts[mode as usize] += 1;
     }
@@ -201,7 +289,13 @@ impl Head {
         self.grants[at].mode = mode;
     }
 
+    /// Grants what a waiter waited for.
     fn settle(&mut self, waiter: &Waiter) {
+        let mut others = self.grants.iter().filter(|grant| grant.slot != waiter.slot);
+        assert!(
+            others.all(|grant| grant.mode.is_compatible(waiter.mode)),
+            "invariant 1: grants that do not go together"
+        );
         match self.grants.iter().position(|grant| grant.slot == waiter.slot) {
             Some(at) => self.regrant(at, waiter.mode),
             None => self.grant(waiter.slot, waiter.mode),

@@ -217,6 +217,19 @@ impl Queue {
         Ok(())
     }
 
+    /// Waits until everything appended so far is durable. Says how long it slept.
+    pub(super) fn wait_for_all(&self) -> Result<Duration, LogError> {
+        let mut state = self.state.lock();
+        let groups = state.group + u64::from(state.units > 0);
+        if state.durable_below >= groups {
+            return Ok(Duration::ZERO);
+        }
+        let began = self.clock.now();
+        self.wait_for_group(&mut state, groups - 1)?;
+        drop(state);
+        Ok(self.clock.now().saturating_sub(began))
+    }
+
     /// Waits until everything appended so far is durable, and the log is emptied if that was wished.
     pub(super) fn flush(&self) -> Result<(), LogError> {
         let mut state = self.state.lock();

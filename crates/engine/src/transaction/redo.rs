@@ -2,16 +2,44 @@
 
 use super::undo::{Change, Kind, used};
 use super::{Tables, TransactionError, Work};
+use crate::log::Ticket;
+
+/// What has to be durable before a transaction may be acknowledged that has given up its locks already.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Debt {
+    /// Its own unit.
+    Unit(Ticket),
+    /// All that others have appended: it has changed nothing, but may have read what is not durable.
+    Others,
+}
 
 impl Work {
-    /// Puts the changes into the log, and under `sync` waits until they are durable. With all locks still held.
-    pub(super) fn log_changes(&mut self, tables: &Tables) -> Result<(), TransactionError> {
+    /// Puts the changes into the log, with all locks still held. Under `sync` waits until they are durable, unless locks are
+    /// given up early: then the wait is still owed.
+    pub(super) fn log_changes(&mut self, tables: &Tables) -> Result<Option<Debt>, TransactionError> {
+        let is_early = self.engine.early_lock_release();
         if self.undo.changes().is_empty() {
-            return Ok(());
+            return Ok((is_early && self.engine.log().is_some()).then_some(Debt::Others));
         }
         self.describe_changes(tables);
-        let Some(log) = self.engine.log() else { return Ok(()) };
+        let Some(log) = self.engine.log() else { return Ok(None) };
+        if is_early {
+            let ticket = log.append(&self.unit)?;
+            self.usage.log_wait += ticket.waited;
+            return Ok(Some(Debt::Unit(ticket)));
+        }
         self.usage.log_wait += log.commit(&self.unit)?;
+        Ok(None)
+    }
+
+    /// Waits for what is owed. If the log fails now the changes stay: others may have read them. But it has failed for
+    /// everybody, so that nothing that depends on them will be acknowledged, and nothing is changed after them.
+    pub(super) fn pay(&mut self, debt: Debt) -> Result<(), TransactionError> {
+        let log = self.engine.log().expect("something is owed to it");
+        self.usage.log_wait += match debt {
+            Debt::Unit(ticket) => log.wait(ticket)?,
+            Debt::Others => log.wait_for_others()?,
+        };
         Ok(())
     }
 

@@ -64,19 +64,19 @@ impl Work {
         key: &Key,
         row: RowId,
     ) -> Result<(), TransactionError> {
-        // Gaps that had to be waited for: the right to insert is held until the key is in, lest others pass us again.
-        let mut gaps: Vec<(LockName, Answer)> = Vec::new();
+        // Of gaps that had to be waited for, the right to insert is held until the key is in, lest others pass us again.
         let outcome = loop {
             match self.try_insert_key(table, position, index, key, row) {
                 Attempt::Done => break Ok(()),
                 Attempt::GapIsRead(gap) => {
                     // A reader may have inherited a gap whose right is held here already. The right is given up and asked
                     // for again, behind the reader; to insist on it would be to try for ever.
-                    if let Some(at) = gaps.iter().position(|(held, _)| *held == gap) {
-                        self.give_up_gap(gaps.swap_remove(at));
+                    if let Some(at) = self.gaps.iter().position(|(held, _)| *held == gap) {
+                        let gap = self.gaps.swap_remove(at);
+                        self.give_up_gap(gap);
                     }
                     match self.request(gap, Mode::IX) {
-                        Ok(answer) => gaps.push((gap, answer)),
+                        Ok(answer) => self.gaps.push((gap, answer)),
                         Err(error) => break Err(error),
                     }
                 }
@@ -87,7 +87,9 @@ impl Work {
                 }
             }
         };
-        gaps.into_iter().for_each(|gap| self.give_up_gap(gap));
+        while let Some(gap) = self.gaps.pop() {
+            self.give_up_gap(gap);
+        }
         outcome
     }
 

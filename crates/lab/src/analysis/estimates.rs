@@ -6,9 +6,9 @@ use plimsoll_model::statistics::{self, Noise, Samples};
 
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
-use crate::histograms::{Latencies, WorkloadHistograms, merged};
+use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 use crate::latency;
-use crate::results::{Estimate, Part, TimeShare, WorkloadResult};
+use crate::results::{Estimate, Lengths, LockStatistics, Part, TimeShare, WorkloadResult};
 
 /// An estimate of each cell of a workload that has a valid run.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[WorkloadHistograms]]) -> Vec<Estimate> {
@@ -26,6 +26,10 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
         // Of a part of the runs, percentiles would pass for those of all.
         let parts = if parts.len() == cell.runs.len() { parts } else { Vec::new() };
         let all = merged(parts.iter().flat_map(|part| part.transactions.values()));
+        let mut classes = merged_parts(&results, &parts, |result| &result.classes, |part| &part.classes);
+        for (class, part) in &mut classes {
+            part.locks = merged_locks(&results, &parts, class);
+        }
         let is_outlier = |run: &&usize| outliers.contains(&(row, cells.block(**run)));
         Some(Estimate {
             setting: cell.setting.clone(),
@@ -38,9 +42,10 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
             mean_latency_us: statistics::estimate(&latencies, row, latency_noise.as_ref()).map(Into::into),
             latency_us: all.as_ref().and_then(latency::figures),
             latency_distribution: all.as_ref().map(latency::distribution).unwrap_or_default(),
-            classes: merged_parts(&results, &parts, |result| &result.classes, |part| &part.classes),
+            classes,
             transactions: merged_parts(&results, &parts, |result| &result.transactions, |part| &part.transactions),
             time_share: time_share(&results),
+            round_trip_share: round_trip_share(&results),
         })
     });
     estimates.collect()
@@ -75,9 +80,39 @@ fn merged_parts<'a>(
             // A run without any such request had a throughput of 0.
             throughput_per_s: of_runs.iter().map(|part| part.throughput_per_s).sum::<f64>() / results.len() as f64,
             latency_us: all.as_ref().and_then(latency::figures),
+            locks: None,
         }
     };
     names.into_iter().map(|name| (name.clone(), part(name))).collect()
+}
+
+/// The lock statistics of a class over all runs; `None` if a run that had requests of the class lacks them.
+fn merged_locks(
+    results: &[&WorkloadResult],
+    histograms: &[&WorkloadHistograms],
+    class: &str,
+) -> Option<LockStatistics> {
+    let of_runs = results.iter().filter_map(|result| result.classes.get(class));
+    let of_runs: Vec<&LockStatistics> = of_runs.map(|part| part.locks.as_ref()).collect::<Option<_>>()?;
+    let mut all = LockStatistics::merged(&of_runs);
+    let known: [(&mut Lengths, fn(&LockHistograms) -> &BTreeMap<String, Latencies>); 4] = [
+        (&mut all.queue_time_us, |locks| &locks.queue_time),
+        (&mut all.wait_excess_us, |locks| &locks.wait_excess),
+        (&mut all.wait_remainder_us, |locks| &locks.wait_remainder),
+        (&mut all.work_lost_us, |locks| &locks.work_lost),
+    ];
+    for (lengths, histogram) in known {
+        let histogram = merged(histograms.iter().filter_map(|one| histogram(&one.locks).get(class)));
+        // Histograms of a part of the runs would tell percentiles of that part only.
+        *lengths = lengths.with_percentiles(histogram.filter(|all| all.len() == lengths.count).as_ref());
+    }
+    Some(all)
+}
+
+/// The mean over runs; `None` where a run lacks it.
+fn round_trip_share(results: &[&WorkloadResult]) -> Option<f64> {
+    let shares: Vec<f64> = results.iter().map(|result| result.round_trip_share).collect::<Option<_>>()?;
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
 }
 
 /// The mean of each part over runs; `None` where a run lacks it, which is then within `other`.

@@ -7,12 +7,13 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::cells::key;
-use crate::claim::{Cell, Figures, MachineFigure, Metric, Part, Percentile, TimePart};
+use super::lock_figures;
+use crate::claim::{Cell, Figures, LockFigure, MachineFigure, Metric, Part, Percentile, TimePart};
 use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, Results, WorkloadResult};
+use crate::results::{self, LockStatistics, Results, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
 /// Figures of an experiment's runs.
@@ -126,6 +127,7 @@ impl<'a> RunFigures<'a> {
         let of_run = |result: &&WorkloadResult| {
             let share = result.time_share?;
             match part {
+                TimePart::RoundTrip => result.round_trip_share,
                 TimePart::CpuRun => share.cpu_run,
                 TimePart::CpuWait => share.cpu_wait,
                 TimePart::Io => share.io,
@@ -183,6 +185,24 @@ impl<'a> RunFigures<'a> {
         Ok(values.iter().sum::<f64>() / values.len() as f64)
     }
 
+    /// Of all runs together, so that a run counts by what happened in it.
+    fn at_locks(&self, cell: &Cell, figure: LockFigure) -> Result<f64, String> {
+        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
+        let is_meant = |class: &str| match &cell.part {
+            Part::Class(priority) => priority.name() == class,
+            _ => true,
+        };
+        let classes = results.iter().flat_map(|result| &result.classes).filter(|(class, _)| is_meant(class));
+        let known: Option<Vec<&LockStatistics>> = classes.map(|(_, part)| part.locks.as_ref()).collect();
+        let name = self.workload(cell.workload);
+        let known = known.ok_or_else(|| format!("this target cannot tell the lock waits of {name} apart"))?;
+        let all = LockStatistics::merged(&known);
+        if all.requests == 0 {
+            return Err(self.nothing_completed(cell));
+        }
+        lock_figures::figure(&all, figure)
+    }
+
     fn nothing_completed(&self, cell: &Cell) -> String {
         let (workload, arm) = (self.workload(cell.workload), &self.plan.arms[cell.arm].name);
         format!("no request of {workload} completed in {arm} ({})", cell.part)
@@ -196,8 +216,10 @@ fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
             completed: result.completed,
             throughput_per_s: result.throughput_per_s,
             latency_us: result.latency_us,
+            locks: None,
         }),
-        Part::Class(class) => result.classes.get(&*class.name()).cloned(),
+        // Lock statistics are looked at where they lie; they are too large to be copied for every figure.
+        Part::Class(class) => result.classes.get(&*class.name()).map(|part| results::Part { locks: None, ..*part }),
         Part::Transaction(name) => result.transactions.get(name).cloned(),
     }
 }
@@ -211,6 +233,7 @@ impl Figures for RunFigures<'_> {
             Metric::TimeShare(part) => self.time_share(cell, part),
             Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
             Metric::Machine(figure) => self.machine(cell, figure),
+            Metric::Lock(figure) => self.at_locks(cell, figure),
         }
     }
 

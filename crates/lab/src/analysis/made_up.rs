@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::document::{Provenance, document, settings};
 use crate::experiment::{Terms, parse, resolve};
-use crate::histograms::{Latencies, WorkloadHistograms, merged};
+use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 use crate::latency;
 use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
@@ -27,7 +27,7 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "memory", "policy"]
+        vec!["dop", "memory", "policy", "lock_policy"]
     }
 
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
@@ -113,12 +113,13 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         histogram.saturating_record(latency as u64);
     }
     let completed = (throughput * WINDOW_S).round() as u64;
-    let part = Part { completed, throughput_per_s: throughput, latency_us: latency::figures(&histogram) };
+    let part = Part { completed, throughput_per_s: throughput, latency_us: latency::figures(&histogram), locks: None };
     let kind = if workload.kind == "tpch" { "q6" } else { "new_order" };
     let histograms = WorkloadHistograms {
         workload: workload.name.clone(),
         transactions: [(kind.to_owned(), Latencies::of(&histogram))].into(),
         classes: [("low".to_owned(), Latencies::of(&histogram))].into(),
+        locks: LockHistograms::default(),
     };
     let result = WorkloadResult {
         name: workload.name.clone(),
@@ -133,6 +134,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         classes: [("low".to_owned(), part.clone())].into(),
         transactions: [(kind.to_owned(), part)].into(),
         time_share: None,
+        round_trip_share: None,
         locks: None,
         counters: None,
         top_down: None,

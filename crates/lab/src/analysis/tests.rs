@@ -2,6 +2,7 @@
 
 mod claims;
 mod curves;
+mod locks;
 
 use serde_json::json;
 

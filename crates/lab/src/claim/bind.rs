@@ -5,9 +5,10 @@ use plimsoll_model::knee::SHARES;
 use super::ClaimError;
 use super::figures::{Metric, Part, TimePart};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
+use super::lock_figures::{LockFigure, Times};
 use super::machine_figures::MachineFigure;
 use super::select::Selection;
-use super::syntax::{Calculation, Call, Expression, ForAll, Form, Function, Operator, Span, Word};
+use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Over, Span, Word};
 use crate::plan::Plan;
 use crate::wording::{choices, did_you_mean};
 
@@ -20,7 +21,7 @@ pub struct Names<'a> {
     pub transactions: &'a [&'static [&'static str]],
 }
 
-/// A variable of a `for all`, and the axis that it runs over. Its depth is its position in a list of these.
+/// A variable of a `for all` or an average, and the axis that it runs over. Its depth is its position in a list of these.
 pub(super) type Variable = (String, usize);
 
 /// Binds a claim.
@@ -59,9 +60,19 @@ impl Binder<'_> {
         }
     }
 
-    fn for_all(&mut self, all: &ForAll) -> Result<Condition, ClaimError> {
-        let axis = Selection::axis(self.names, &all.axis)?;
-        let ForAll { variable, .. } = all;
+    fn for_all(&mut self, all: &Over) -> Result<Condition, ClaimError> {
+        let (axis, condition, body) = self.over(all, Self::condition)?;
+        Ok(Condition::ForAll { axis, condition, body: Box::new(body) })
+    }
+
+    /// The axis, the condition, and what `bind` makes of the body, in which the variable has a meaning.
+    fn over<T>(
+        &mut self,
+        over: &Over,
+        bind: fn(&mut Self, &Expression) -> Result<T, ClaimError>,
+    ) -> Result<(usize, Option<Box<Condition>>, T), ClaimError> {
+        let axis = Selection::axis(self.names, &over.axis)?;
+        let Over { variable, .. } = over;
         if self.variables.iter().any(|(name, _)| *name == variable.text) {
             return error(&variable.span, format!("`{}` stands for two values; choose another name", variable.text));
         }
@@ -72,10 +83,10 @@ impl Binder<'_> {
             );
         }
         self.variables.push((variable.text.clone(), axis));
-        let condition = all.condition.as_ref().map(|condition| self.condition(condition)).transpose();
-        let body = self.condition(&all.body);
+        let condition = over.condition.as_ref().map(|condition| self.condition(condition)).transpose();
+        let body = bind(self, &over.body);
         self.variables.pop();
-        Ok(Condition::ForAll { axis, condition: condition?.map(Box::new), body: Box::new(body?) })
+        Ok((axis, condition?.map(Box::new), body?))
     }
 
     fn number(&mut self, expression: &Expression) -> Result<Formula, ClaimError> {
@@ -98,6 +109,10 @@ impl Binder<'_> {
                 }
             }
             Form::Figure(call) => Ok(Formula::Measured(Box::new(self.measured(call, &expression.span)?))),
+            Form::Average(over) => {
+                let (axis, condition, body) = self.over(over, Self::number)?;
+                Ok(Formula::Average { axis, condition, body: Box::new(body) })
+            }
             Form::Not(_) | Form::Binary(..) | Form::ForAll(_) => {
                 error(&expression.span, format!("`{expression}` is true or false, where a number is needed"))
             }
@@ -171,6 +186,15 @@ impl Binder<'_> {
                 whole("a knee")?;
                 self.knee(subject(), call.level.expect("the parser asks for one"), selection, span)?
             }
+            of_locks => {
+                if let Part::Transaction(kind) = selection.part() {
+                    let name = of_locks.entry().name;
+                    let message = format!("{name} is known of workloads and classes, not of {kind}; leave that out");
+                    return error(span, message);
+                }
+                let times = if of_locks.takes_subject() { Some(times(of_locks, subject())?) } else { None };
+                Figure::Metric(Metric::Lock(LockFigure::of(of_locks, times).expect("all others are above")))
+            }
         })
     }
 
@@ -203,6 +227,18 @@ fn machine_figure(function: Function, word: &Word) -> Result<MachineFigure, Clai
         },
         Ok,
     )
+}
+
+fn times(function: Function, word: &Word) -> Result<Times, ClaimError> {
+    let Some(times) = Times::of(&word.text) else {
+        let message = format!("`{}` is no number of times; write 0, 1, 2, … or, for at least so many, 1+, 2+, …", word.text);
+        return error(&word.span, message);
+    };
+    if function == Function::MeanWaited && !times.has_latency() {
+        let known = choices(["0", "1", "2", "3+", "1+", "2+"]);
+        return error(&word.span, format!("latency is kept of requests that waited {known} times, not {times}"));
+    }
+    Ok(times)
 }
 
 fn time_part(word: &Word) -> Result<TimePart, ClaimError> {

@@ -50,7 +50,7 @@ type Measurement<T> = Result<T, String>;
 struct Evaluator<'a> {
     plan: &'a Plan,
     figures: &'a dyn Figures,
-    /// The value at hand of each `for all` around, outermost first: axis and position.
+    /// The value at hand of each `for all` and average around, outermost first: axis and position.
     at: Vec<(usize, usize)>,
 }
 
@@ -94,11 +94,11 @@ impl Evaluator<'_> {
             (Some(worst), _) if !worst.holds => Ok(worst),
             (_, Some(why)) => Err(why),
             (Some(worst), None) => Ok(worst),
-            (None, None) => Err(format!("no value of `{key}` meets the condition behind `where`")),
+            (None, None) => Err(none_meets(key)),
         }
     }
 
-    fn number(&self, formula: &Formula) -> Measurement<f64> {
+    fn number(&mut self, formula: &Formula) -> Measurement<f64> {
         let number = match formula {
             Formula::Number(number) => *number,
             Formula::Variable(depth) => {
@@ -119,12 +119,31 @@ impl Evaluator<'_> {
             Formula::Minimum(parts) => self.fold(parts, f64::min)?,
             Formula::Maximum(parts) => self.fold(parts, f64::max)?,
             Formula::Absolute(inner) => self.number(inner)?.abs(),
+            Formula::Average { axis, condition, body } => self.average(*axis, condition.as_deref(), body)?,
             Formula::Measured(measured) => self.measured(measured)?,
         };
         if number.is_finite() { Ok(number) } else { Err(format!("a part of it is no finite number but {number}")) }
     }
 
-    fn fold(&self, parts: &[Formula], join: fn(f64, f64) -> f64) -> Measurement<f64> {
+    /// Not measured if any of the values that count is not: the mean of the others would pass for that of all.
+    fn average(&mut self, axis: usize, condition: Option<&Condition>, body: &Formula) -> Measurement<f64> {
+        let plan = self.plan;
+        let Axis { key, values, .. } = &plan.axes[axis];
+        let (mut sum, mut count) = (0.0, 0);
+        for position in 0..values.len() {
+            self.at.push((axis, position));
+            let counts = condition.map_or(Ok(true), |condition| Ok(self.judge(condition)?.holds));
+            let number = counts.and_then(|counts| counts.then(|| self.number(body)).transpose());
+            self.at.pop();
+            if let Some(number) = number? {
+                sum += number;
+                count += 1;
+            }
+        }
+        if count > 0 { Ok(sum / f64::from(count)) } else { Err(none_meets(key)) }
+    }
+
+    fn fold(&mut self, parts: &[Formula], join: fn(f64, f64) -> f64) -> Measurement<f64> {
         let numbers = parts.iter().map(|part| self.number(part)).collect::<Result<Vec<_>, _>>()?;
         Ok(numbers.into_iter().reduce(join).expect("the parser asks for one at least"))
     }
@@ -207,6 +226,10 @@ impl Evaluator<'_> {
         let place = if swept.is_empty() { String::new() } else { format!(" at {}", swept.join(", ")) };
         format!("{} of `{workload}` in `{arm}`{place}: {why}", cell.part)
     }
+}
+
+fn none_meets(key: &str) -> String {
+    format!("no value of `{key}` meets the condition behind `where`")
 }
 
 impl Judgement {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use plimsoll_policy::Priority;
 
+use super::lock_figures::LockFigure;
 use super::machine_figures::MachineFigure;
 
 /// Where figures come from. An error is why a figure was not measured; what asked for it is then not judged.
@@ -58,6 +59,8 @@ pub enum Metric {
     ThroughputRelativeToAlone,
     /// A figure of the machine. Only of [`Part::All`].
     Machine(MachineFigure),
+    /// A figure of lock waiting. Of [`Part::All`] and of classes.
+    Lock(LockFigure),
 }
 
 /// A percentile of latency.
@@ -105,13 +108,22 @@ pub enum TimePart {
     Lock,
     /// Everything else.
     Other,
+    /// Of everything else, round trips between a client's statements.
+    RoundTrip,
 }
 
 impl TimePart {
     /// Every part, in the order of [`TimeShare`](crate::results::TimeShare).
-    pub const ALL: [TimePart; 5] = [TimePart::CpuRun, TimePart::CpuWait, TimePart::Io, TimePart::Lock, TimePart::Other];
+    pub const ALL: [TimePart; 6] = [
+        TimePart::CpuRun,
+        TimePart::CpuWait,
+        TimePart::Io,
+        TimePart::Lock,
+        TimePart::Other,
+        TimePart::RoundTrip,
+    ];
 
-    /// The word for it in claims, also its key in `results.json`.
+    /// The word for it in claims.
     pub fn name(self) -> &'static str {
         match self {
             TimePart::CpuRun => "cpu_run",
@@ -119,6 +131,7 @@ impl TimePart {
             TimePart::Io => "io",
             TimePart::Lock => "lock",
             TimePart::Other => "other",
+            TimePart::RoundTrip => "round_trip",
         }
     }
 }

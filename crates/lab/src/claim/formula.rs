@@ -30,7 +30,7 @@ pub(super) enum Condition {
 pub(super) enum Formula {
     /// A constant.
     Number(f64),
-    /// The value at hand of the `for all` at this depth, the outermost being 0. All values of its axis are numbers.
+    /// The value at hand of the `for all` or average at this depth, the outermost being 0. All values of its axis are numbers.
     Variable(usize),
     /// With the other sign.
     Negative(Box<Formula>),
@@ -42,6 +42,15 @@ pub(super) enum Formula {
     Maximum(Vec<Formula>),
     /// Without sign.
     Absolute(Box<Formula>),
+    /// The arithmetic mean over every value of an axis that meets a condition.
+    Average {
+        /// Position of the axis in the plan.
+        axis: usize,
+        /// Which values count.
+        condition: Option<Box<Condition>>,
+        /// What is averaged.
+        body: Box<Formula>,
+    },
     /// Measured.
     Measured(Box<Measured>),
 }
@@ -81,6 +90,6 @@ pub(super) enum Pin {
     Each,
     /// The one at this position.
     At(usize),
-    /// The value at hand of the `for all` at this depth.
+    /// The value at hand of the `for all` or average at this depth.
     Variable(usize),
 }

@@ -1,11 +1,11 @@
 //! Reads a claim's expression into its syntax tree.
 //!
 //! ```text
-//! claim      = "for all" NAME "in" WORD ["where" or] ":" claim | or
+//! claim      = "for all" over | or                over       = NAME "in" WORD ["where" or] ":" claim
 //! or         = and { "or" and }                and        = not { "and" not }
 //! not        = "not" not | comparison          comparison = sum { ("<" | "<=" | ">" | ">=" | "==" | "!=") sum }
 //! sum        = product { ("+" | "-") product } product    = sign { ("*" | "/") sign }
-//! sign       = "-" sign | NUMBER [UNIT] | NAME | FUNCTION "(" … ")" | "(" claim ")"
+//! sign       = "-" sign | NUMBER [UNIT] | NAME | FUNCTION "(" … ")" | "average" "(" over ")" | "(" claim ")"
 //! selector   = [WORD "="] WORD
 //! ```
 //! A NAME is made of letters, digits and `_`; a WORD also of `.`, `:`, `+` and `-`, so that sweep keys, arms and most values
@@ -13,7 +13,7 @@
 
 use super::ClaimError;
 use super::syntax::{
-    CALCULATIONS, Call, Expression, FUNCTIONS, ForAll, Form, Function, Operator, Selector, Span, Word,
+    AVERAGE, CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, Operator, Over, Selector, Span, Word,
 };
 use crate::wording::{choices, did_you_mean};
 
@@ -163,15 +163,20 @@ impl<'a> Parser<'a> {
             return self.or();
         }
         self.take_keyword("all")?;
-        let variable = self.name("a name for the value, as in `for all x in dop: …`")?;
+        let over = self.over("for all x in dop: …")?;
+        Ok(self.expression(begin, Form::ForAll(Box::new(over))))
+    }
+
+    /// `x in dop where x > 1: …`
+    fn over(&mut self, example: &str) -> Parsed<Over> {
+        let variable = self.name(&format!("a name for the value, as in `{example}`"))?;
         self.take_keyword("in")?;
         // The colon that ends the head is no part of the axis's name.
-        let axis = self.word("a sweep key, as in `for all x in dop: …`", |c| is_wide(c) && c != ':')?;
+        let axis = self.word(&format!("a sweep key, as in `{example}`"), |c| is_wide(c) && c != ':')?;
         let condition = if self.takes_keyword("where") { Some(self.or()?) } else { None };
         self.take(":")?;
         let body = self.nested(Self::claim)?;
-        let all = ForAll { variable, axis, condition, body };
-        Ok(self.expression(begin, Form::ForAll(Box::new(all))))
+        Ok(Over { variable, axis, condition, body })
     }
 
     fn expression(&self, begin: usize, form: Form) -> Expression {
@@ -340,6 +345,9 @@ impl<'a> Parser<'a> {
             }
             return Ok(Form::Calculation(*calculation, arguments));
         }
+        if name.text == AVERAGE {
+            return Ok(Form::Average(Box::new(self.over("average(x in dop: …)")?)));
+        }
         let Some(entry) = FUNCTIONS.iter().find(|entry| entry.name == name.text) else {
             return Err(unknown_function(name));
         };
@@ -372,9 +380,23 @@ impl<'a> Parser<'a> {
         let what = "a selector: a swept value, KEY=VALUE, an arm, a workload, a class or a transaction";
         let word = self.word(what, is_wide)?;
         if !self.takes("=") {
+            self.refuse_parenthesis(&word)?;
             return Ok(Selector { key: None, value: word });
         }
-        Ok(Selector { value: self.word(&format!("a value of `{}`", word.text), is_wide)?, key: Some(word) })
+        let value = self.word(&format!("a value of `{}`", word.text), is_wide)?;
+        self.refuse_parenthesis(&value)?;
+        Ok(Selector { value, key: Some(word) })
+    }
+
+    /// A value such as cr(300ms) would otherwise be told to lack a comma.
+    fn refuse_parenthesis(&mut self, word: &Word) -> Parsed<()> {
+        self.skip_space();
+        if word.is_quoted || !self.rest().starts_with('(') {
+            return Ok(());
+        }
+        let length = self.rest().find(')').map_or(1, |end| end + 1);
+        let value = format!("{}{}", word.text, &self.rest()[..length]);
+        Err(self.error(format!("a value with parentheses stands in quotes, as \"{value}\"")))
     }
 }
 
@@ -384,7 +406,8 @@ fn binary(operator: Operator, left: Expression, right: Expression) -> Expression
 }
 
 fn unknown_function(name: &Word) -> ClaimError {
-    let known = || FUNCTIONS.iter().map(|entry| entry.name).chain(CALCULATIONS.iter().map(|(name, _)| *name));
+    let of_numbers = || CALCULATIONS.iter().map(|(name, _)| *name).chain([AVERAGE]);
+    let known = || FUNCTIONS.iter().map(|entry| entry.name).chain(of_numbers());
     let (meant, list) = (did_you_mean(&name.text, known()), choices(known()));
     ClaimError {
         span: name.span.clone(),

@@ -245,21 +245,14 @@ impl<'a> Selection<'a> {
     /// Whether a workload can have requests of a class at any setting.
     fn has_class(&self, workload: usize, class: Priority) -> bool {
         let plan = self.names.plan;
-        let gives = |rule: PriorityRule| match rule {
-            PriorityRule::Always(priority) => priority == class,
-            PriorityRule::HighShare(share) => {
-                if class == Priority::HIGH {
-                    share > 0.0
-                } else {
-                    share < 1.0
-                }
-            }
-        };
         let priority = Place::Workload(workload, "priority".to_owned());
         let swept = plan.axes.iter().find(|axis| axis.place.parts().contains(&priority));
         match swept {
-            None => gives(plan.base.workloads[workload].clients.priority),
-            Some(axis) => axis.values.iter().filter_map(|value| value.as_str()?.parse().ok()).any(gives),
+            None => plan.base.workloads[workload].clients.priority.gives(class),
+            Some(axis) => {
+                let mut rules = axis.values.iter().filter_map(|value| value.as_str()?.parse::<PriorityRule>().ok());
+                rules.any(|rule| rule.gives(class))
+            }
         }
     }
 }

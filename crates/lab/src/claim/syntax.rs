@@ -22,7 +22,7 @@ pub struct Expression {
 pub enum Form {
     /// A number, its unit multiplied in: 5ms is 5000, 95% is 0.95.
     Number(f64),
-    /// What a `for all` runs over.
+    /// What a `for all` or an `average` runs over.
     Variable(String),
     /// `-a`
     Negative(Box<Expression>),
@@ -35,19 +35,21 @@ pub enum Form {
     /// `p95(together, new_order)`
     Figure(Call),
     /// `for all x in dop where x > 1: …`
-    ForAll(Box<ForAll>),
+    ForAll(Box<Over>),
+    /// `average(x in dop where x > 1: …)`
+    Average(Box<Over>),
 }
 
-/// `for all x in dop where x > 1: …`
+/// `x in dop where x > 1: …`
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForAll {
+pub struct Over {
     /// What stands for the value at hand.
     pub variable: Word,
     /// The sweep key.
     pub axis: Word,
     /// Which values count; all, if there is none.
     pub condition: Option<Expression>,
-    /// What must hold.
+    /// What must hold, or what is averaged.
     pub body: Expression,
 }
 
@@ -57,7 +59,7 @@ pub struct Call {
     /// The function.
     pub function: Function,
     /// What a function that [takes one](Function::takes_subject) is asked for: the part of response time of `share`, the sweep
-    /// key of `knee`; for all other functions none.
+    /// key of `knee`, the number of times of `waited`; for all other functions none.
     pub subject: Option<Word>,
     /// The share of `knee`; for all other functions none.
     pub level: Option<f64>,
@@ -143,6 +145,30 @@ pub enum Function {
     Device,
     /// What was reached of a limit of the machine.
     Achieved,
+    /// Mean QueueTime of a lock wait, microseconds (MW 3.7, as all that follows).
+    QueueTime,
+    /// Mean WaitExcess of a lock wait, microseconds.
+    WaitExcess,
+    /// Mean WaitRemainder of a lock wait, microseconds.
+    WaitRemainder,
+    /// Lock waits per request.
+    Waits,
+    /// Share of response time in lock queues, 0 to 1.
+    QueueShare,
+    /// Share of requests that waited so many times, 0 to 1.
+    Waited,
+    /// Mean latency of requests that waited so many times, microseconds.
+    MeanWaited,
+    /// Attempts rolled back for another transaction, per request.
+    Preemptions,
+    /// Share of requests that were preempted so many times, 0 to 1.
+    Preempted,
+    /// Attempts rolled back for another transaction or as a deadlock's victim, per request.
+    Rollbacks,
+    /// Mean time that such a rollback took, microseconds.
+    RollbackTime,
+    /// Mean age of an attempt when it was preempted, over the mean length of attempts that got through.
+    WorkLost,
 }
 
 /// A function as people write it.
@@ -157,7 +183,7 @@ pub struct FunctionEntry {
 }
 
 /// Every function of measurements.
-pub static FUNCTIONS: [FunctionEntry; 17] = [
+pub static FUNCTIONS: [FunctionEntry; 29] = [
     FunctionEntry { function: Function::Throughput, name: "throughput", usage: "throughput(SELECTOR, …)" },
     FunctionEntry { function: Function::Mean, name: "mean", usage: "mean(SELECTOR, …)" },
     FunctionEntry { function: Function::Percentile(Percentile::P50), name: "p50", usage: "p50(SELECTOR, …)" },
@@ -175,7 +201,22 @@ pub static FUNCTIONS: [FunctionEntry; 17] = [
     FunctionEntry { function: Function::CacheMisses, name: "cache_misses", usage: "cache_misses(PART, SELECTOR, …)" },
     FunctionEntry { function: Function::Device, name: "device", usage: "device(FIGURE, SELECTOR, …)" },
     FunctionEntry { function: Function::Achieved, name: "achieved", usage: "achieved(LIMIT, SELECTOR, …)" },
+    FunctionEntry { function: Function::QueueTime, name: "queue_time", usage: "queue_time(SELECTOR, …)" },
+    FunctionEntry { function: Function::WaitExcess, name: "wait_excess", usage: "wait_excess(SELECTOR, …)" },
+    FunctionEntry { function: Function::WaitRemainder, name: "wait_remainder", usage: "wait_remainder(SELECTOR, …)" },
+    FunctionEntry { function: Function::Waits, name: "waits", usage: "waits(SELECTOR, …)" },
+    FunctionEntry { function: Function::QueueShare, name: "queue_share", usage: "queue_share(SELECTOR, …)" },
+    FunctionEntry { function: Function::Waited, name: "waited", usage: "waited(TIMES, SELECTOR, …)" },
+    FunctionEntry { function: Function::MeanWaited, name: "mean_waited", usage: "mean_waited(TIMES, SELECTOR, …)" },
+    FunctionEntry { function: Function::Preemptions, name: "preemptions", usage: "preemptions(SELECTOR, …)" },
+    FunctionEntry { function: Function::Preempted, name: "preempted", usage: "preempted(TIMES, SELECTOR, …)" },
+    FunctionEntry { function: Function::Rollbacks, name: "rollbacks", usage: "rollbacks(SELECTOR, …)" },
+    FunctionEntry { function: Function::RollbackTime, name: "rollback_time", usage: "rollback_time(SELECTOR, …)" },
+    FunctionEntry { function: Function::WorkLost, name: "work_lost", usage: "work_lost(SELECTOR, …)" },
 ];
+
+/// The name of the function of a number for each value of a sweep key.
+pub const AVERAGE: &str = "average";
 
 /// Every function of numbers, by name.
 pub static CALCULATIONS: [(&str, Calculation); 3] =
@@ -193,6 +234,9 @@ impl Function {
                 | Function::CacheMisses
                 | Function::Device
                 | Function::Achieved
+                | Function::Waited
+                | Function::MeanWaited
+                | Function::Preempted
         )
     }
 
@@ -291,15 +335,20 @@ impl fmt::Display for Expression {
                 write!(f, "{name}({})", joined(arguments))
             }
             Form::Figure(call) => call.fmt(f),
-            Form::ForAll(all) => {
-                write!(f, "for all {} in {}", all.variable, all.axis)?;
-                if let Some(condition) = &all.condition {
-                    f.write_str(" where ")?;
-                    condition.print(1, f)?;
-                }
-                write!(f, ": {}", all.body)
-            }
+            Form::ForAll(over) => write!(f, "for all {over}"),
+            Form::Average(over) => write!(f, "{AVERAGE}({over})"),
         }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.variable, self.axis)?;
+        if let Some(condition) = &self.condition {
+            f.write_str(" where ")?;
+            condition.print(1, f)?;
+        }
+        write!(f, ": {}", self.body)
     }
 }
 

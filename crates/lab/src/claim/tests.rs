@@ -7,7 +7,7 @@ use plimsoll_workload::driver::ClientOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, ForAll, Form, Function, Operator, Selector, Word};
+use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, Operator, Over, Selector, Word};
 use super::*;
 use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
 use plimsoll_workload::driver::WarmUp;
@@ -64,7 +64,8 @@ struct MadeUp(Plan);
 
 impl Figures for MadeUp {
     /// Throughput is 100 x DOP, a tenth of it in the class high; `pow` at think time `exp 5ms` has no valid run. Mean latency
-    /// is 1000 µs and, of high, 1000, 250, 200 by policy, twice that at think time `exp 5ms`.
+    /// is 1000 µs and, of high, 1000, 250, 200, 500 by policy, twice that at think time `exp 5ms`. Locks are waited for 10 µs, 8 µs
+    /// of it for holders; `pow` preempts nobody.
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
         let setting = self.0.setting(cell.setting);
         let policy = setting.swept["lock_policy"].as_str().expect("text");
@@ -75,12 +76,17 @@ impl Figures for MadeUp {
             Metric::Throughput if policy == "pow" && busy => Err("no run is valid".to_owned()),
             Metric::Throughput => Ok(100.0 * dop * if is_high { 0.1 } else { 1.0 }),
             Metric::MeanLatency => {
-                let high = BTreeMap::from([("standard", 1000.0), ("pabort", 250.0), ("pow", 200.0)]);
+                let high = BTreeMap::from([("standard", 1000.0), ("pabort", 250.0), ("pow", 200.0), ("cr(300ms)", 500.0)]);
                 Ok(if is_high { high[policy] } else { 1000.0 } * if busy { 2.0 } else { 1.0 })
             }
             Metric::Latency(percentile) => Ok([1e3, 2e3, 3e3, 4e3, 5e3][percentile as usize]),
             Metric::TimeShare(TimePart::Lock) => Ok(0.25),
             Metric::TimeShare(part) => Err(format!("{} was not measured", part.name())),
+            Metric::Lock(LockFigure::QueueTime) => Ok(10.0),
+            Metric::Lock(LockFigure::WaitExcess) => Ok(8.0),
+            Metric::Lock(LockFigure::Waited(Times { from, to })) => Ok(if to.is_some() { 0.1 } else { 0.2 } * from as f64),
+            Metric::Lock(LockFigure::Preemptions) => Ok(if policy == "pow" { 0.0 } else { 0.2 }),
+            Metric::Lock(figure) => Err(format!("{figure:?} was not measured")),
             Metric::Machine(figure) => Err(format!("{} was not measured", figure.key())),
             // 0.25 and 1 by think time: their geometric mean is 0.5.
             Metric::ThroughputRelativeToAlone => Ok(if busy { 0.25 } else { 1.0 }),
@@ -169,6 +175,57 @@ fn gain_compares_with_the_first_value() {
     // The first swept value is the one that is compared, the second restricts.
     check("gain('exp 5ms', pow, high, together) == 0.5", true, "0.5 == 0.5");
     check("gain(pow, 'exp 5ms', high, together) == 5", true, "5 == 5");
+    // All other keys are equal on both sides, selected, at hand, or open.
+    check("gain(pow, dop=4, think='exp 5ms', high, together) == 5", true, "5 == 5");
+    check("for all t in think: gain(pow, high, together, think=t) == 5", true, "5 == 5 at oltp.think=exp 20ms");
+}
+
+#[test]
+fn values_with_parentheses_stand_in_quotes() {
+    let mut plan = plan();
+    plan.axes[0].values.push(json!("cr(300ms)"));
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let new = |expression: &str| Claim::new("t", expression, None, &names);
+    for quoted in ["gain(\"cr(300ms)\", high, together) > 1", "gain(lock_policy='cr(300ms)', high, together) > 1"] {
+        let claim = new(quoted).unwrap_or_else(|error| panic!("{quoted}: {error}"));
+        assert_eq!(claim.evaluate(&plan, &MadeUp(plan.clone())).holds, Some(true), "{quoted}");
+    }
+    for (bare, at) in [("gain(cr(300ms), high) > 1", 7), ("gain(lock_policy=cr(300ms), high) > 1", 19)] {
+        let error = new(bare).expect_err(bare);
+        assert_eq!(error.message, "a value with parentheses stands in quotes, as \"cr(300ms)\"");
+        assert_eq!(error.span, at..at + 1, "{bare}");
+    }
+}
+
+#[test]
+fn averages_are_arithmetic_means_over_values() {
+    check("average(x in dop: x) == 7 / 3", true, "2.33 == 2.33");
+    check("average(x in dop where x > 1: 1 / x) == 0.375", true, "0.375 == 0.375");
+    check("average(t in think: mean(high, pow, together, t)) == 300", true, "300 == 300");
+    // The mean of ratios, not the ratio of means nor the geometric mean that `gain` makes of what it is left.
+    check("average(t in think: mean(high, together, standard, t) / 1ms) == 1.5", true, "1.5 == 1.5");
+    check("average(p in lock_policy: gain(p, high, together)) == (1 + 4 + 5) / 3", true, "3.33 == 3.33");
+    check(
+        "average(t in oltp.think: gain(pow, high, together, t)) >= 0.95 * average(t in think: gain(pabort, high, together, t))",
+        true,
+        "5 >= 3.8",
+    );
+    check("average(x in dop: average(t in think: x)) == average(x in dop: x)", true, "2.33 == 2.33");
+    check("for all x in dop: average(t in think: x * 2) >= 2", true, "2 >= 2 at dop=1");
+    check("average(x in dop: x) * 3 + abs(-average(x in dop: 1)) == 8", true, "8 == 8");
+    check_undecided("average(x in dop where x > 9: x) > 1", "no value of `dop` meets the condition behind `where`");
+    let why = "all requests of `olap` in `alone:olap` at lock_policy=pow, dop=1, oltp.think=exp 5ms: no run is valid";
+    check_undecided("average(p in lock_policy: throughput(alone:olap, p)) > 1", why);
+}
+
+#[test]
+fn lock_waiting_is_told_of_workloads_and_classes() {
+    check("0.75 < wait_excess(high, together) / queue_time(high, together) <= 0.8", true, "0.75 < 0.8 and 0.8 <= 0.8");
+    check("queue_time(together, oltp) == 10us", true, "10 == 10");
+    check("waited(3+, together, oltp, low) == 60% and waited(2, together, high) == 20%", true, "0.6 == 0.6 and 0.2 == 0.2");
+    check("preemptions(pow, alone:oltp) <= preemptions(pabort, alone:oltp) / 5", true, "0 <= 0.04");
+    let found = judge("work_lost(pow, high, together) > 0.7").why_not.expect("a reason");
+    assert!(found.ends_with("WorkLost was not measured"), "{found}");
 }
 
 #[test]
@@ -233,6 +290,11 @@ fn what_is_no_expression_is_refused_at_its_place() {
     check_refused("for all x in dop x > 3", "x", "where `:` should");
     check_refused("knee(dop) > 3", ")", "where `,` should");
     check_refused("throughput(dop=) > 3", ")", "a value of `dop`");
+    check_refused("average(dop) > 3", ")", "where `in` should");
+    check_refused("average(3 in dop: 1) > 3", "3", "a name for the value, as in `average(x in dop: …)`");
+    check_refused("average(x in dop) > 3", ")", "where `:` should");
+    check_refused("average(x in dop: x > 3", "", "where `)` should");
+    check_refused("avarage(x in dop: x) > 3", "avarage", "did you mean `average`?");
     let deep = "(".repeat(60) + "1";
     check_refused(&deep, "(", "levels of nesting");
     check_refused(&format!("1 < {}1", "-".repeat(60)), "-", "levels of nesting");
@@ -254,6 +316,15 @@ fn names_that_mean_nothing_are_refused_at_their_place() {
     check_refused("throughput(dop=3, together) > 1", "3", "its values are `1`, `2` and `4`");
     check_refused("throughput(dpo=2, together) > 1", "dpo", "`dpo` is not swept here (did you mean `dop`?)");
     check_refused("for all x in dpo: x > 1", "dpo", "did you mean `dop`?");
+    check_refused("average(x in dpo: x) > 1", "dpo", "did you mean `dop`?");
+    check_refused("average(x in dop: y) > 1", "y", "`y` stands for nothing");
+    check_refused("average(x in dop: x) + x > 1", "x", "`x` stands for nothing");
+    check_refused("average(high in dop: 1) > 1", "high", "`high` is a class here");
+    check_refused("for all x in dop: average(x in dop: x) > 1", "x", "stands for two values");
+    check_refused("average(x in lock_policy: x) > 1", "x", "whose values are no numbers");
+    check_refused("waited(many, together, oltp) > 1", "many", "`many` is no number of times; write 0, 1, 2");
+    check_refused("waited(100, together, oltp) > 1", "100", "`100` is no number of times");
+    check_refused("mean_waited(4+, together, oltp) > 1", "4+", "that waited `0`, `1`, `2`, `3+`, `1+` and `2+` times, not 4+");
     check_refused("for all x in dop: y > 1", "y", "`y` stands for nothing");
     check_refused("dop > 1", "dop", "`dop` is a sweep key, not a number");
     check_refused("for all x in lock_policy: x > 1", "x", "whose values are no numbers");
@@ -294,10 +365,17 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
     check_refused("p95(dop=1, dop=2) > 1", "2", "two values of one sweep key");
     check_refused("p95(together, high, new_order) > 1", "new_order", "by class or by transaction");
     check_refused("share(lock, together, high) > 1", "share(lock, together, high)", "of workloads, not of parts");
+    check_refused(
+        "waits(together, new_order) > 1",
+        "waits(together, new_order)",
+        "waits is known of workloads and classes, not of new_order",
+    );
     check_refused("ratio(alone:oltp) > 1", "ratio(alone:oltp)", "nothing runs beside it");
     check_refused("gain(high, together) > 1", "gain(high, together)", "compares a swept value");
     check_refused("throughput(alone:oltp)", "throughput(alone:oltp)", "is a number, where something must hold");
     check_refused("(1 < 2) + 3 > 1", "(1 < 2)", "is true or false, where a number is needed");
+    check_refused("average(t in dop: t > 1) > 1", "t > 1", "is true or false, where a number is needed");
+    check_refused("average(t in dop: t)", "average(t in dop: t)", "is a number, where something must hold");
     check_refused("abs(1, 2) > 1", "abs(1, 2)", "abs takes one number");
     let mut plan = plan();
     plan.axes[0].values.push(json!(2));
@@ -363,6 +441,7 @@ fn expression() -> impl Strategy<Value = Expression> {
     leaf.prop_recursive(4, 24, 3, move |inner| {
         let boxed = inner.clone().prop_map(Box::new);
         let all = (name(), word(), proptest::option::of(inner.clone()), inner.clone());
+        let average = all.clone();
         prop_oneof![
             (0..OPERATORS.len(), boxed.clone(), boxed.clone()).prop_map(|(at, l, r)| Form::Binary(OPERATORS[at], l, r)),
             boxed.clone().prop_map(Form::Not),
@@ -371,7 +450,11 @@ fn expression() -> impl Strategy<Value = Expression> {
                 .prop_map(|(at, arguments)| Form::Calculation(CALCULATIONS[at].1, arguments)),
             all.prop_map(|(text, axis, condition, body)| {
                 let variable = Word { span: 0..0, text, is_quoted: false };
-                Form::ForAll(Box::new(ForAll { variable, axis, condition, body }))
+                Form::ForAll(Box::new(Over { variable, axis, condition, body }))
+            }),
+            average.prop_map(|(text, axis, condition, body)| {
+                let variable = Word { span: 0..0, text, is_quoted: false };
+                Form::Average(Box::new(Over { variable, axis, condition, body }))
             }),
         ]
         .prop_map(at)
@@ -397,7 +480,7 @@ proptest! {
             prop_oneof![
                 "[a-z0-9é.]{1,3}",
                 proptest::sample::select(vec![
-                    "(", ")", ",", "=", "<", ">=", "+", "-", "*", "/", "and", "not", "for all x in dop:", "where", "\"", "throughput(",
+                    "(", ")", ",", "=", "<", ">=", "+", "-", "*", "/", "and", "not", "for all x in dop:", "average(x in dop:", "waited(", "where", "\"", "throughput(",
                     "gain(", "knee(dop, 0.9, ", "share(", "pow", "together", "high", "oltp", "dop", "x", "5 ms", "%", "1",
                 ])
                 .prop_map(str::to_owned)

@@ -10,7 +10,7 @@ use super::schema::schema;
 use crate::wording::choices;
 
 /// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
-const NOT_YET: [&str; 2] = ["round_trip", "mpl"];
+const NOT_YET: [&str; 1] = ["mpl"];
 
 /// Every unknown or misplaced key of a file; an error if the file is no TOML.
 pub(super) fn wrong_keys(text: &str) -> Result<Vec<Problem>, Problem> {

@@ -6,7 +6,7 @@ use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS};
 use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
-const MECHANISMS: [&str; 5] = ["dop", "mpl", "parallelism", "cache_classes", "round_trip"];
+const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];
 
 /// What can be swept in an experiment.
 #[derive(Debug)]

@@ -85,6 +85,7 @@ kind     = "tpcc"
 scale    = 2
 clients  = 100
 think    = "exp 20ms"
+round_trip = "exp 1ms"
 priority = "high:0.1"
 
 [sweep]
@@ -110,9 +111,10 @@ fn an_experiment_becomes_a_plan() {
     assert_eq!(plan.text.as_deref(), Some(MW));
     let oltp = &plan.base.workloads[0];
     assert_eq!((oltp.name.as_str(), oltp.kind.as_str(), oltp.scale), ("oltp", "tpcc", 2.0));
-    assert_eq!((oltp.clients.clients, oltp.clients.seed, oltp.clients.retry_max), (100, 11, 20));
+    assert_eq!((oltp.clients.clients, oltp.clients.seed, oltp.clients.retry_max), (100, 11, 1000));
     assert_eq!(oltp.clients.think, Delay::Exponential(Duration::from_millis(20)));
-    assert_eq!(oltp.clients.priority, PriorityRule::HighShare(0.1));
+    assert_eq!(oltp.clients.round_trip, Delay::Exponential(Duration::from_millis(1)));
+    assert_eq!(oltp.clients.priority, PriorityRule::Shares(vec![(Priority::HIGH, 0.1)]));
     assert_eq!(plan.base.options["dop"], "2");
     let arms: Vec<_> = plan.arms.iter().map(|arm| (arm.name.as_str(), &arm.members[..])).collect();
     assert_eq!(arms, [("alone:oltp", &[0][..])]);

@@ -93,10 +93,15 @@ pub struct TypedWorkload {
     /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
     #[schemars(with = "Option<String>")]
     pub think: Option<At<TypedValue>>,
+    /// How long it takes from the answer to a statement of a transaction until the next one, or the commit, arrives: `none`,
+    /// `const 1ms`, `exp 1ms`; `none` without it.
+    #[schemars(with = "Option<String>")]
+    pub round_trip: Option<At<TypedValue>>,
     /// Requests per second of all clients together, whatever the database can take; without it, as fast as it answers.
     #[schemars(with = "Option<f64>")]
     pub rate: Option<At<TypedValue>>,
-    /// The priority of requests: `high`, `low`, or `high:0.1` for a tenth of them high; `low` without it.
+    /// The priority of requests: `high`, `low`, `level2` to `level254` above high, `high:0.1` for a tenth of them high, or
+    /// several shares as in `level2:0.05, high:0.1`; `low` without it, and for the rest.
     #[schemars(with = "Option<String>")]
     pub priority: Option<At<TypedValue>>,
     /// Parameters of the benchmark beyond its scale.
@@ -232,6 +237,7 @@ impl TypedWorkload {
             "scale" => self.scale.as_ref(),
             "clients" => self.clients.as_ref(),
             "think" => self.think.as_ref(),
+            "round_trip" => self.round_trip.as_ref(),
             "rate" => self.rate.as_ref(),
             "priority" => self.priority.as_ref(),
             parameter => self.parameters.iter().find(|(key, _)| key.value() == parameter).map(|(_, value)| value),

@@ -66,8 +66,15 @@ fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedValue>, probl
 
 /// The fields that are given, by their names in [`crate::plan::WORKLOAD_FIELDS`].
 fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<TypedValue>)> {
-    let TypedWorkload { scale, clients, think, rate, priority, .. } = typed;
-    let fields = [("scale", scale), ("clients", clients), ("think", think), ("rate", rate), ("priority", priority)];
+    let TypedWorkload { scale, clients, think, round_trip, rate, priority, .. } = typed;
+    let fields = [
+        ("scale", scale),
+        ("clients", clients),
+        ("think", think),
+        ("round_trip", round_trip),
+        ("rate", rate),
+        ("priority", priority),
+    ];
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
 }
 
@@ -88,7 +95,8 @@ fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
     format!("`{kind}` has no parameter `{name}`{meant}; it has {}", choices(known))
 }
 
-/// Refuses a workload that at some setting would have both a rate and a think time.
+/// Refuses a workload that at some setting would have both a rate and a think time, or round trips between statements
+/// that it does not have.
 pub(super) fn check_pacing(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
@@ -100,8 +108,19 @@ pub(super) fn check_pacing(
             let place = Place::Workload(position, field.to_owned());
             axes.iter().find(|axis| axis.place.parts().contains(&place))
         };
-        let thinks = swept("think")
-            .map_or(workload.clients.think != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"));
+        let is_somewhere = |field: &str, base: Delay| {
+            swept(field).map_or(base != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"))
+        };
+        if is_somewhere("round_trip", workload.clients.round_trip) && is_analytical(workload) {
+            let place = swept("round_trip")
+                .map_or_else(|| typed[position].value().place_of("round_trip"), |axis| axis.span.clone());
+            let message = format!(
+                "`{}` has a round trip between statements, but each of its requests is one query; leave it out",
+                workload.name
+            );
+            problems.add(place, message);
+        }
+        let thinks = is_somewhere("think", workload.clients.think);
         if thinks && (swept("rate").is_some() || workload.clients.rate.is_some()) {
             let place = swept("rate")
                 .or(swept("think"))
@@ -113,4 +132,10 @@ pub(super) fn check_pacing(
             problems.add(place, message);
         }
     }
+}
+
+/// Whether the requests of a workload are queries; false of what cannot be made, which is told elsewhere.
+fn is_analytical(workload: &PlannedWorkload) -> bool {
+    let made = make(&workload.kind, Some(workload.scale), &workload.parameters, workload.clients.seed);
+    made.is_ok_and(|(benchmark, _)| benchmark.is_analytical())
 }

@@ -17,6 +17,7 @@ use crate::summary::Summary;
 pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
+pub(crate) mod policies;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +102,7 @@ pub(crate) fn poor_study() -> Results {
     idle.latency_us = None;
     idle.latency_distribution.clear();
     idle.classes.clear();
-    idle.transactions = [("q1".to_string(), Part { completed: 0, throughput_per_s: 0.0, latency_us: None })].into();
+    idle.transactions = [("q1".to_string(), Part { completed: 0, throughput_per_s: 0.0, latency_us: None, locks: None })].into();
     idle.locks = None;
     idle.time_share = None;
     idle.counters = None;
@@ -148,6 +149,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         format: FORMAT,
         machine_fingerprint: "41c64a8e".to_string(),
         scalability: Vec::new(),
+        policies: Vec::new(),
         plimsoll: "0.1.0".to_string(),
         commit: Some("d125bf3a90c1".to_string()),
         started: "2026-03-14T09:26:53Z".to_string(),
@@ -310,6 +312,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         completed: (completed as f64 * share) as u64,
         throughput_per_s: did.throughput_per_s * share,
         latency_us: latency((completed as f64 * share) as u64, (did.p50 as f64 * stretch) as u64, did.tail),
+        locks: None,
     };
     let named = |parts: &[(&str, f64, f64)]| {
         parts.iter().map(|&(name, share, stretch)| (name.to_string(), part(share, stretch))).collect()
@@ -338,6 +341,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             _ => named(&[("q1", 0.4, 1.2), ("q6", 0.3, 0.4), ("q18", 0.3, 2.2)]),
         },
         time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other }),
+        round_trip_share: (kind == "tpcc").then_some(0.0),
         locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
             cycles: Some(cycles as u64),

@@ -7,6 +7,7 @@ use roxmltree::{Document, Node};
 use serde_json::Value;
 
 use super::fixture::experiments::{clients, cores, matrix, thousand};
+use super::fixture::policies::policies;
 use super::fixture::{poor_study, study};
 use super::*;
 
@@ -65,7 +66,7 @@ fn empty() -> Results {
 }
 
 fn documents() -> Vec<Results> {
-    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4)]
+    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies()]
 }
 
 /// Every page on its own, and all of them on one.
@@ -227,7 +228,7 @@ fn only_our_script_may_run() {
 
 #[test]
 fn every_chart_has_words_and_numbers_beside_it() {
-    for results in [study(), cores(), clients(), matrix(4)] {
+    for results in [study(), cores(), clients(), matrix(4), policies()] {
         let xml = as_xml(&render(&results));
         let page = parse(&xml);
         assert!(!charts(&page).is_empty());
@@ -328,11 +329,53 @@ fn what_was_achieved_stands_beside_what_was_wanted() {
     assert!(text(by_id(&page, "run-0")).contains("cores 0.988 of 1, nice 5 of 5"), "{}", text(by_id(&page, "run-0")));
 }
 
+#[test]
+fn lock_waiting_is_told_by_class() {
+    let xml = as_xml(&render(&policies()));
+    let page = parse(&xml);
+    let waiting = by_id(&page, "lock-waits");
+    let rows: Vec<String> = named(waiting, &["tr"]).into_iter().map(text).collect();
+    let of = |class: &str, policy: &str| {
+        let row = |row: &&String| row.contains(policy) && row.contains(class) && row.contains("exp 5ms");
+        rows.iter().filter(row).collect::<Vec<_>>()
+    };
+    let [often, long, lost] = of("low", "pabort")[..] else { panic!("{rows:?}") };
+    for (row, figures) in [
+        (often, &["0.63", "39 %", "60 %", "0 %", "1.0 %"][..]),
+        (long, &["5.20 ms", "1.30 ms", "3.90 ms"]),
+        (lost, &["21.00", "79 %", "80 %"]),
+    ] {
+        assert!(figures.iter().all(|figure| row.contains(figure)), "{figures:?} in {row}");
+    }
+    assert!(of("high", "nprio")[1].contains("862 µs"), "high comes first: {rows:?}");
+    let unknown = as_xml(&render(&study()));
+    assert!(parse(&unknown).descendants().all(|node| node.attribute("id") != Some("lock-waits")));
+    assert!(text(by_id(&page, "time-share")).contains("of it round trips"));
+}
+
+#[test]
+fn policies_are_put_against_the_first() {
+    let xml = as_xml(&render(&policies()));
+    let page = parse(&xml);
+    let told = text(by_id(&page, "policies"));
+    assert!(told.contains("against") || told.contains("Against"), "{told}");
+    let rows: Vec<String> = named(by_id(&page, "policies"), &["tr"]).into_iter().map(text).collect();
+    let of = |policy: &str, class: &str| {
+        rows.iter().find(|row| row.contains(policy) && row.contains(class)).unwrap_or_else(|| panic!("{rows:?}"))
+    };
+    assert!(of("lock_policy pabort", "high").contains("5.0"), "{rows:?}");
+    assert!(of("lock_policy cr(300ms)", "low").contains("over 2 settings"), "{rows:?}");
+    let panels = charts(&page).into_iter().find(|chart| chart["label"].as_str().is_some_and(|l| l.contains("classes")));
+    let titles: Vec<Value> =
+        panels.expect("it is drawn")["panels"].as_array().expect("panels").iter().map(|p| p["title"].clone()).collect();
+    assert_eq!(titles, ["high gains", "low pays"]);
+}
+
 /// Pages for people who change them to look at: written into the folder that `PLIMSOLL_PAGES` names.
 #[test]
 fn pages_to_look_at() {
     let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };
-    for (name, results) in [("study", study()), ("poor", poor_study()), ("cores", cores())] {
+    for (name, results) in [("study", study()), ("poor", poor_study()), ("cores", cores()), ("policies", policies())] {
         let file = Path::new(&folder).join(format!("{name}.html"));
         std::fs::write(&file, render(&results)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }

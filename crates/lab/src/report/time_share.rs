@@ -15,7 +15,10 @@ const PARTS: [(&str, &str); 5] = [
     ("waiting for a core", "could run, but every core was taken"),
     ("device", "waiting for a disk"),
     ("database lock", "waiting for a lock that another transaction holds"),
-    ("other", "everything else, and whatever could not be measured; for queries mostly workers with nothing to do"),
+    (
+        "other",
+        "everything else, and whatever could not be measured; for queries mostly workers with nothing to do, for interactive clients round trips",
+    ),
 ];
 
 /// Bars that are drawn.
@@ -63,7 +66,10 @@ fn bar(page: &Page, estimate: &Estimate, share: &TimeShare) -> ShareBar {
 }
 
 fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
-    let columns = keyed(page, &PARTS.map(|(name, _)| name));
+    let has_round_trips = shares.iter().any(|(estimate, _)| estimate.round_trip_share.is_some_and(|share| share > 0.0));
+    let mut names = PARTS.map(|(name, _)| name).to_vec();
+    names.extend(has_round_trips.then_some("of it round trips"));
+    let columns = keyed(page, &names);
     table(
         "Parts of response time, mean over repeats",
         &columns,
@@ -72,6 +78,7 @@ fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
                 tr {
                     (key_cells(page, estimate))
                     @for part in parts(share) { (figure_cell(part.map(percent))) }
+                    @if has_round_trips { (figure_cell(estimate.round_trip_share.map(percent))) }
                     (page.run_links(estimate))
                 }
             }

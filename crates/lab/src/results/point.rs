@@ -6,6 +6,8 @@ use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 use serde::{Deserialize, Serialize};
 
+use super::LockStatistics;
+
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Point {
@@ -72,6 +74,10 @@ pub struct WorkloadResult {
     pub transactions: BTreeMap<String, Part>,
     /// Where response time went.
     pub time_share: Option<TimeShare>,
+    /// Share of response time that clients spent on round trips between their statements, as the experiment has them; it is
+    /// within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
+    #[serde(default)]
+    pub round_trip_share: Option<f64>,
     /// What the lock manager saw.
     pub locks: Option<Locks>,
     /// Hardware counters of this workload's threads alone.
@@ -93,6 +99,10 @@ pub struct Part {
     pub throughput_per_s: f64,
     /// Their latency. `None` if none completed.
     pub latency_us: Option<Latency>,
+    /// What the requests of a class met at locks; `None` of a kind of transaction, of which it is not kept, and where the
+    /// target cannot tell lock waits apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locks: Option<LockStatistics>,
 }
 
 /// Attempts that came to nothing within the window. Counts.
@@ -138,7 +148,7 @@ pub struct TimeShare {
     pub io: Option<f64>,
     /// Waiting for a database lock.
     pub lock: Option<f64>,
-    /// Everything else: for queries, mostly workers with nothing to do.
+    /// Everything else: for queries, mostly workers with nothing to do; for clients that work step by step, round trips.
     pub other: f64,
 }
 

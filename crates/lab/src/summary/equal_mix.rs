@@ -69,6 +69,7 @@ mod tests {
                 completed: *completed,
                 throughput_per_s: (*completed).max(1) as f64,
                 latency_us: (*completed > 0).then_some(latency),
+                locks: None,
             };
             ((*kind).to_owned(), part)
         };
@@ -85,6 +86,7 @@ mod tests {
             classes: BTreeMap::new(),
             transactions: kinds.iter().map(part).collect(),
             time_share: None,
+            round_trip_share: None,
             locks: None,
             counters: None,
             top_down: None,

@@ -45,7 +45,7 @@ fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
 
 /// A line of what it is and its figures; two lines where the name is longer than its column, for a name that is cut could be
 /// that of another line.
-fn named(what: &str, width: usize, figures: &str) -> Vec<String> {
+pub(super) fn named(what: &str, width: usize, figures: &str) -> Vec<String> {
     if what.chars().count() <= width {
         return vec![format!("  {what:<width$}{figures}")];
     }
@@ -123,7 +123,7 @@ fn scalability_lines(scalability: &Scalability) -> Vec<String> {
     told(&what, 30, &format!("contention {sigma:.1} %, coherency {kappa:.2} %, {peak}"))
 }
 
-fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
+pub(super) fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
     match (interval.low, interval.high) {
         (Some(low), Some(high)) => format!("{} to {}", told(low), told(high)),
         _ => MISSING.to_owned(),

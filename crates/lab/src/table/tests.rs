@@ -1,6 +1,7 @@
 //! What a terminal shows.
 
 use super::*;
+use crate::report::fixture::policies::policies;
 use crate::report::fixture::{poor_study, study};
 
 #[test]
@@ -147,6 +148,15 @@ fn lines_fit_and_colour_is_opt_in() {
     let coloured = render(&results, &Options { files: Vec::new(), colour: true });
     assert!(coloured.contains("\x1b[1;33mWarnings\x1b[0m"));
     assert_eq!(coloured.replace("\x1b[1;33m", "").replace("\x1b[1m", "").replace("\x1b[0m", ""), plain);
+}
+
+#[test]
+fn policies_and_lock_waits_read_like_this() {
+    let text = render(&policies(), &Options::default());
+    let from = text.find("Who gains").expect("policies were swept");
+    let told: String = text[from..].lines().take(20).map(|line| format!("{line}\n")).collect();
+    insta::assert_snapshot!(told, @"");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
 use super::Style;
-use crate::results::{Latency, TimeShare, WorkloadResult};
+use crate::results::{Latency, MeanLength, TimeShare, WorkloadResult};
 use crate::summary::{Rates, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
 
@@ -60,28 +60,36 @@ fn latency(out: &mut Vec<String>, workload: &Workload) {
     let mut classes = classes.collect::<Vec<_>>();
     classes.sort();
     classes.dedup();
-    out.push(format!("  {:<22}{:>10}{:>10}{:>10}", "latency", "p50", "p95", "p99"));
-    percentile_rows(out, workload, "all", |result| result.latency_us);
+    out.push(format!("  {:<22}{:>10}{:>10}{:>10}{:>10}", "latency", "mean", "p50", "p95", "p99"));
+    latency_rows(out, workload, "all", |result| Some((result.completed, result.latency_us?)));
     // A single class is the workload itself.
     for class in classes.iter().filter(|_| classes.len() > 1) {
-        percentile_rows(out, workload, class, |result| result.classes.get(*class)?.latency_us);
+        latency_rows(out, workload, class, |result| {
+            let part = result.classes.get(*class)?;
+            Some((part.completed, part.latency_us?))
+        });
     }
 }
 
-fn percentile_rows(
+/// `part` picks a latency and how many requests it is of. The mean is over all repeats, percentiles are of one.
+fn latency_rows(
     out: &mut Vec<String>,
     workload: &Workload,
     label: &str,
-    part: impl Fn(&WorkloadResult) -> Option<Latency>,
+    part: impl Fn(&WorkloadResult) -> Option<(u64, Latency)>,
 ) {
     for (index, (arm, runs)) in workload.arms_run().into_iter().enumerate() {
+        let told = |figure: Option<f64>| figure.map_or_else(|| MISSING.to_string(), duration_us);
         let cell = |which: fn(&Latency) -> Option<u64>| {
-            let percentile = runs.percentile(&part, which);
-            percentile.map_or_else(|| MISSING.to_string(), |percentile| duration_us(percentile.value as f64))
+            let percentile = runs.percentile(|result| part(result).map(|(_, latency)| latency), which);
+            told(percentile.map(|percentile| percentile.value as f64))
         };
+        let means = runs.runs.iter().filter_map(|run| part(run.result));
+        let mean = MeanLength::merged(means.map(|(count, latency)| MeanLength { count, mean_us: Some(latency.mean) }));
         let label = if index == 0 { label } else { "" };
         out.push(format!(
-            "    {label:<10}{arm:<8}{:>10}{:>10}{:>10}",
+            "    {label:<10}{arm:<8}{:>10}{:>10}{:>10}{:>10}",
+            told(mean.mean_us),
             cell(|l| l.p50),
             cell(|l| l.p95),
             cell(|l| l.p99)

@@ -12,7 +12,22 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     make: |name| (name == "nprio").then(|| Arc::new(NPrio) as _),
 };
 
-/// Serves high-priority waiters before low-priority ones, and takes nothing from holders. NP-LQ of MW 2.7.
+/// Serves high-priority waiters before low-priority ones, and takes nothing from holders. NP-LQ of MW 2.7.2, NPrio of
+/// MW 3.6.1.
+///
+/// Low L holds a row, another low transaction waits for it, and high H asks for it too: H is served second, when L
+/// ends.
+///
+/// ```
+/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
+///
+/// let nprio = lock_scheduler("nprio").expect("listed");
+/// let requester = |priority| Requester { priority, rollbacks: 0 };
+/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
+///
+/// assert!(nprio.rank(&requester(Priority::HIGH)) < nprio.rank(&requester(Priority::LOW)));
+/// assert_eq!(nprio.verdict(&requester(Priority::HIGH), &holder), Verdict::Wait);
+/// ```
 #[derive(Debug)]
 pub(super) struct NPrio;
 
@@ -32,14 +47,12 @@ impl LockScheduler for NPrio {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::check_priority_scheduler;
     use super::*;
-    use crate::{Priority, Stance, Verdict};
+    use crate::Verdict;
 
     #[test]
     fn high_goes_first_and_nobody_is_preempted() {
-        let [low, high] = Priority::USUAL.map(|priority| Requester { priority, rollbacks: 0 });
-        assert!(NPrio.rank(&high) < NPrio.rank(&low));
-        let holder = Stance { priority: Priority::LOW, waiting: true, rollbacks: 0 };
-        assert_eq!(NPrio.verdict(&high, &holder), Verdict::Wait);
+        check_priority_scheduler(&NPrio, Verdict::Wait);
     }
 }

@@ -12,7 +12,20 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     make: |name| (name == "standard").then(|| Arc::new(Standard) as _),
 };
 
-/// Serves every lock's queue in order of arrival and lets holders be. The baseline of MW 2.7.
+/// Serves every lock's queue in order of arrival and lets holders be. Standard of MW 3.6.1, the baseline of the others.
+///
+/// Low L holds a row, another low transaction waits for it, and high H asks for it too: H is served third.
+///
+/// ```
+/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
+///
+/// let standard = lock_scheduler("standard").expect("listed");
+/// let requester = |priority| Requester { priority, rollbacks: 0 };
+/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
+///
+/// assert_eq!(standard.rank(&requester(Priority::HIGH)), standard.rank(&requester(Priority::LOW)));
+/// assert_eq!(standard.verdict(&requester(Priority::HIGH), &holder), Verdict::Wait);
+/// ```
 #[derive(Debug)]
 pub(super) struct Standard;
 
@@ -32,14 +45,15 @@ impl LockScheduler for Standard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::pairs;
     use super::*;
-    use crate::{Priority, Stance, Verdict};
+    use crate::Verdict;
 
     #[test]
     fn priority_makes_no_difference() {
-        let [low, high] = Priority::USUAL.map(|priority| Requester { priority, rollbacks: 0 });
-        assert_eq!(Standard.rank(&low), Standard.rank(&high));
-        let holder = Stance { priority: Priority::LOW, waiting: true, rollbacks: 0 };
-        assert_eq!(Standard.verdict(&high, &holder), Verdict::Wait);
+        for (requester, holder) in pairs() {
+            assert_eq!(Standard.rank(&requester), Rank(0));
+            assert_eq!(Standard.verdict(&requester, &holder), Verdict::Wait);
+        }
     }
 }

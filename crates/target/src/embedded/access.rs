@@ -42,6 +42,7 @@ fn purpose(intent: Intent) -> Purpose {
 pub(super) fn database_error(error: TransactionError) -> DatabaseError {
     match error {
         TransactionError::Deadlock => DatabaseError::Deadlock,
+        TransactionError::Preempted => DatabaseError::Preempted,
         TransactionError::Duplicate { table } => DatabaseError::Duplicate { table },
         other => DatabaseError::Failed(other.to_string()),
     }

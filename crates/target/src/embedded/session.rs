@@ -6,7 +6,7 @@ use plimsoll_engine::Connection;
 use plimsoll_engine::query::QueryEngine;
 use plimsoll_engine::table_set::TableSet;
 use plimsoll_policy::Priority;
-use plimsoll_workload::database::{DatabaseError, QueryAnswer, Session, SessionUsage};
+use plimsoll_workload::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
@@ -22,6 +22,8 @@ pub(super) struct EmbeddedSession {
     /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
     rollbacks: u32,
     range: Vec<u64>,
+    /// Lock waits on their way from the engine to whoever asks, kept for its memory.
+    waits: Vec<plimsoll_engine::LockWait>,
 }
 
 impl EmbeddedSession {
@@ -40,6 +42,7 @@ impl EmbeddedSession {
             priority: Priority::default(),
             rollbacks: 0,
             range: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -102,7 +105,12 @@ impl Session for EmbeddedSession {
             lock_wait: Some(usage.lock_wait),
             lock_waits: usage.lock_waits,
             io_wait: Some(usage.log_wait),
-            rollback_time: None,
+            rollback_time: Some(usage.rollback_time),
         }
+    }
+
+    fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
+        self.connection.take_lock_waits(&mut self.waits);
+        waits.extend(self.waits.drain(..).map(|wait| LockWait { queue_time: wait.queue_time, excess: wait.excess }));
     }
 }

@@ -2,13 +2,15 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::DriveError;
 use super::clock::{Clock, Nanos};
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Ended, Recorder, waited};
+use super::round_trip::RoundTrips;
 use crate::benchmark::{Client, Outcome};
-use crate::database::{DatabaseError, Session, SessionUsage};
+use crate::database::{DatabaseError, LockWait, Session, SessionUsage};
 
 /// A client gives up the run after this many requests in a row that failed: the database is broken, not busy.
 const FAILURES_IN_A_ROW_MAX: u32 = 100;
@@ -98,8 +100,20 @@ pub(super) struct ClientLoop<'a, C> {
 /// How all attempts at one request ended.
 struct Attempts {
     outcome: Result<Outcome, DatabaseError>,
+    /// When the last one began.
+    last_began: Nanos,
     deadlocks: u32,
     preemptions: u32,
+    /// Time spent on taking back those that were rolled back; `None` where the target cannot tell.
+    rollback_time: Option<Duration>,
+}
+
+/// What happened to the request at hand; kept for its memory.
+#[derive(Default)]
+struct Incidents {
+    lock_waits: Vec<LockWait>,
+    /// Of each preempted attempt, how old it was.
+    work_lost: Vec<Duration>,
 }
 
 impl<C: Clock> ClientLoop<'_, C> {
@@ -110,11 +124,12 @@ impl<C: Clock> ClientLoop<'_, C> {
     pub(super) fn run(
         mut self,
         client: &mut dyn Client,
-        session: &mut dyn Session,
+        session: &mut RoundTrips<'_, C>,
         begin: Nanos,
     ) -> Result<Recorder, DriveError> {
         let mut recorder = Recorder::new();
-        let mut usage = session.usage();
+        let mut incidents = Incidents::default();
+        let (mut usage, mut slept) = (session.usage(), session.slept());
         let mut session_priority = None;
         let mut failures = Failures::default();
         let mut previous_end = begin;
@@ -122,51 +137,95 @@ impl<C: Clock> ClientLoop<'_, C> {
             let transaction = client.draw();
             let priority = self.urgency.next();
             let intended = self.pacing.next(previous_end);
-            if !self.wait_until(intended, previous_end) {
-                return Ok(recorder);
-            }
+            let Some(began) = self.wait_until(intended, previous_end) else { return Ok(recorder) };
             // Setting it may cost a server a round trip, so it is set only when it changes.
             if session_priority.replace(priority) != Some(priority) {
                 session.set_priority(priority);
             }
-            let attempts = attempt(client, session, self.team.retry_max);
+            let attempts = self.attempt(client, session, began, &usage, &mut incidents.work_lost);
             let end = self.clock.now();
-            let used = session.usage();
+            let (used, slept_by_now) = (session.usage(), session.slept());
+            incidents.lock_waits.clear();
+            session.take_lock_waits(&mut incidents.lock_waits);
             if attempts.outcome.is_ok() {
                 self.team.completed[self.number].add_one();
             }
             if let Some(bounds) = self.signals.bounds.get() {
                 let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
+                // A target that counts waits and does not hand out each of them has lost some, and which is not known.
+                let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
                 let request = Ended {
                     transaction,
                     priority,
                     intended,
                     ready: intended.max(previous_end),
+                    last_attempt: attempts.last_began,
                     end,
                     outcome: attempts.outcome.as_ref().ok().copied(),
                     deadlocks: attempts.deadlocks,
                     preemptions: attempts.preemptions,
                     lock_wait,
                     lock_waits,
+                    each_lock_wait: is_each_known.then_some(incidents.lock_waits.as_slice()),
+                    work_lost: &incidents.work_lost,
+                    rollback_time: attempts.rollback_time,
                     io_wait,
+                    round_trip: slept_by_now - slept,
                 };
                 recorder.note(&request, bounds);
             }
             failures.judge(attempts.outcome, self.team, self.number)?;
-            usage = used;
+            (usage, slept) = (used, slept_by_now);
             previous_end = end;
         }
     }
 
-    /// Waits until a request is due; false means that the client is to end. `now` is a recent look at the clock.
-    fn wait_until(&mut self, due: Nanos, mut now: Nanos) -> bool {
+    /// Runs the request drawn last, again at once after each retryable error, `retry_max` times at most, and not again once
+    /// the run is over. `before` is the session's usage as the request begins.
+    fn attempt(
+        &self,
+        client: &mut dyn Client,
+        session: &mut dyn Session,
+        began: Nanos,
+        before: &SessionUsage,
+        work_lost: &mut Vec<Duration>,
+    ) -> Attempts {
+        work_lost.clear();
+        let (mut last_began, mut before) = (began, *before);
+        let (mut deadlocks, mut preemptions, mut rollback_time) = (0, 0, Some(Duration::ZERO));
+        loop {
+            let outcome = client.run(session);
+            let is_retryable = outcome.as_ref().is_err_and(DatabaseError::is_retryable);
+            if !is_retryable {
+                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+            }
+            let (now, after) = (self.clock.now(), session.usage());
+            let taking_back = waited(&before, &after).rollback_time;
+            rollback_time = rollback_time.zip(taking_back).map(|(sum, time)| sum + time);
+            if outcome == Err(DatabaseError::Preempted) {
+                let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
+                work_lost.push(age);
+                preemptions += 1;
+            } else {
+                deadlocks += 1;
+            }
+            if deadlocks + preemptions > self.team.retry_max || self.signals.halted() {
+                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+            }
+            (last_began, before) = (now, after);
+        }
+    }
+
+    /// Waits until a request is due and tells when that was; `None` means that the client is to end. `now` is a recent look
+    /// at the clock.
+    fn wait_until(&mut self, due: Nanos, mut now: Nanos) -> Option<Nanos> {
         loop {
             self.tell_when_past_end(now);
             if self.signals.halted() {
-                return false;
+                return None;
             }
             if now >= due {
-                return true;
+                return Some(now);
             }
             self.clock.doze_until(due);
             now = self.clock.now();
@@ -179,23 +238,6 @@ impl<C: Clock> ClientLoop<'_, C> {
         }
         self.past_end = true;
         self.signals.pass_end();
-    }
-}
-
-/// Runs the request drawn last, again after each retryable error, `retry_max` times at most.
-fn attempt(client: &mut dyn Client, session: &mut dyn Session, retry_max: u32) -> Attempts {
-    let (mut deadlocks, mut preemptions) = (0, 0);
-    loop {
-        let outcome = client.run(session);
-        match &outcome {
-            Err(DatabaseError::Deadlock) => deadlocks += 1,
-            Err(DatabaseError::Preempted) => preemptions += 1,
-            _ => {}
-        }
-        let again = outcome.as_ref().is_err_and(DatabaseError::is_retryable) && deadlocks + preemptions <= retry_max;
-        if !again {
-            return Attempts { outcome, deadlocks, preemptions };
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::clock::{Clock, MonotonicClock, Nanos};
 use super::measurement::About;
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
+use super::round_trip::RoundTrips;
 use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, until_steady};
 use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
@@ -81,13 +82,20 @@ pub(super) fn run(
     }
     let observed = observed.expect("a run without a window has failed");
     let workloads = drives.iter().zip(&recorders);
+    let workloads: Vec<_> = workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect();
+    let silent = workloads.iter().filter(|workload| workload.all.locks.is_none());
+    let warnings = silent.map(|workload| {
+        let name = &workload.name;
+        format!("workload {name}: no lock statistics by class, for this target does not tell each lock wait")
+    });
+    let warnings = observed.warnings.into_iter().chain(warnings).collect();
     Ok(DriveMeasurement {
         window: window.measure,
         opened_at: observed.opened_at,
         warmup: observed.warmup,
         observed: observed.length,
-        workloads: workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect(),
-        warnings: observed.warnings,
+        workloads,
+        warnings,
     })
 }
 
@@ -155,7 +163,7 @@ fn client_thread(
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
         let mut user = drive.benchmark.client(client);
-        let mut session = drive.database.session(drive.benchmark.schema()).map_err(|error| DriveError::NoSession {
+        let session = drive.database.session(drive.benchmark.schema()).map_err(|error| DriveError::NoSession {
             workload: drive.name.to_owned(),
             client,
             error,
@@ -173,7 +181,8 @@ fn client_thread(
             urgency: Urgency::new(drive.options, drive.name, client),
             past_end: false,
         };
-        client_loop.run(&mut *user, &mut *session, begin).map(Some)
+        let mut session = RoundTrips::new(session, drive.options, drive.name, client, &run.clock, &run.signals);
+        client_loop.run(&mut *user, &mut session, begin).map(Some)
     });
     let error = match result {
         Ok(Ok(recorder)) => return recorder,

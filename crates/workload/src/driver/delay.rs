@@ -4,7 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rand::RngExt;
+use rand_pcg::Pcg32;
 use serde::{Serialize, Serializer};
+
+use super::clock::Nanos;
+
+/// A random delay is cut off at this many times its mean (TPC-C 5.2.5.4).
+const CUT: f64 = 10.0;
 
 /// How long a client waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +23,24 @@ pub enum Delay {
     Constant(Duration),
     /// Negative-exponentially distributed with this mean, and cut off at ten times the mean (TPC-C 5.2.5.4).
     Exponential(Duration),
+}
+
+impl Delay {
+    /// The next of a sequence of such delays. Draws nothing where nothing is random.
+    pub(super) fn draw(self, random: &mut Pcg32) -> Nanos {
+        match self {
+            Delay::None => 0,
+            Delay::Constant(length) => length.as_nanos() as Nanos,
+            Delay::Exponential(mean) => exponential(mean, CUT, random),
+        }
+    }
+}
+
+/// A negative-exponentially distributed time, at most `cut` times its mean.
+pub(super) fn exponential(mean: Duration, cut: f64, random: &mut Pcg32) -> Nanos {
+    // The number drawn is in [0, 1), so the logarithm is of something in (0, 1] and finite.
+    let multiple = -(1.0 - random.random::<f64>()).ln();
+    (mean.as_nanos() as f64 * multiple.min(cut)) as Nanos
 }
 
 /// The longest delay that can be written: longer ones are slips of the pen, and ten times it still fits every sum.

@@ -10,7 +10,7 @@ use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -77,8 +77,10 @@ impl Database for FakeDatabase {
             usage: SessionUsage {
                 lock_wait: Some(Duration::ZERO),
                 io_wait: Some(Duration::ZERO),
+                rollback_time: Some(Duration::ZERO),
                 ..SessionUsage::default()
             },
+            waits: Vec::new(),
         }))
     }
 
@@ -96,7 +98,18 @@ struct FakeSession {
     commits: Arc<AtomicU64>,
     priorities: Arc<Mutex<Vec<Priority>>>,
     usage: SessionUsage,
+    waits: Vec<LockWait>,
 }
+
+/// The one statement that fails; all others succeed.
+pub(crate) static PREEMPTED: Statement =
+    Statement { name: "preempted", sql: "select 1", native: |_, _, _| Err(DatabaseError::Preempted) };
+
+/// How long a transaction waits for its one lock.
+const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(1), excess: Duration::from_nanos(600) };
+
+/// How long it takes to take back what a failed attempt has done.
+pub(crate) const ROLLBACK: Duration = Duration::from_micros(50);
 
 impl Session for FakeSession {
     fn set_priority(&mut self, priority: Priority) {
@@ -109,18 +122,23 @@ impl Session for FakeSession {
 
     fn execute(
         &mut self,
-        _statement: &'static Statement,
+        statement: &'static Statement,
         _parameters: &[Value<'_>],
         _rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
-        Ok(())
+        if statement.name == PREEMPTED.name { Err(DatabaseError::Preempted) } else { Ok(()) }
     }
 
-    /// Waits for one lock, for a microsecond, in every transaction; then does what the script says.
+    /// Waits for one lock in every transaction; then does what the script says.
     fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.usage.lock_wait = self.usage.lock_wait.map(|wait| wait + Duration::from_micros(1));
+        self.usage.lock_wait = self.usage.lock_wait.map(|wait| wait + WAIT.queue_time);
         self.usage.lock_waits += 1;
-        (self.act)(self.commits.fetch_add(1, Ordering::Relaxed))
+        self.waits.push(WAIT);
+        let outcome = (self.act)(self.commits.fetch_add(1, Ordering::Relaxed));
+        if outcome.is_err() {
+            self.usage.rollback_time = self.usage.rollback_time.map(|time| time + ROLLBACK);
+        }
+        outcome
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
@@ -133,6 +151,10 @@ impl Session for FakeSession {
 
     fn usage(&self) -> SessionUsage {
         self.usage
+    }
+
+    fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
+        waits.append(&mut self.waits);
     }
 }
 

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
 use serde::Serialize;
 
+use super::lock_statistics::LockStatistics;
 use super::recorder::{Cell, Recorder, empty_histogram};
 use super::samples::Sample;
 use super::warm_up::WarmUpMeasurement;
@@ -61,6 +62,10 @@ pub struct WorkloadMeasurement {
     pub io_wait: Option<Duration>,
     /// How many lock requests had to wait, of requests that ended inside the window.
     pub lock_waits: u64,
+    /// Time that requests which ended in the window spent on round trips between statements
+    /// ([`ClientOptions::round_trip`](super::ClientOptions::round_trip)): how long clients really slept, which is longer than
+    /// what was drawn by what their wake-ups took. It is within the occupied time and no part of the database's.
+    pub round_trip: Duration,
     /// Completed requests whose latency was above the histograms' largest value and recorded as that.
     pub clamped: u64,
     /// The window second by second, all of it.
@@ -78,6 +83,9 @@ pub struct PartMeasurement {
     pub throughput_per_s: f64,
     /// Latency of the completed requests from their intended start, microseconds.
     pub latency_us: Histogram<u64>,
+    /// What its requests met at locks: of all of them and of each class. `None` of a kind of transaction, of which it is not
+    /// kept, and where the target cannot tell each lock wait, which is then a warning.
+    pub locks: Option<LockStatistics>,
 }
 
 /// Attempts that came to nothing, of requests that ended inside the window. Counts.
@@ -122,15 +130,16 @@ impl About<'_> {
         let transactions = self.transactions.iter().zip(kinds.clone());
         let classes = priorities.iter().rev().map(|&priority| {
             let cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority));
-            (priority, self.part(cells))
+            (priority, PartMeasurement { locks: recorder.locks(|of| of == priority), ..self.part(cells) })
         });
+        let all = self.part(kinds.clone().flat_map(cells));
         WorkloadMeasurement {
             name: self.name.to_owned(),
             benchmark: self.benchmark,
             is_analytical: self.is_analytical,
             clients: self.clients,
             window: self.window,
-            all: self.part(kinds.clone().flat_map(cells)),
+            all: PartMeasurement { locks: recorder.locks(|_| true), ..all },
             classes: classes.collect(),
             transactions: transactions.map(|(name, kind)| (*name, self.part(cells(kind)))).collect(),
             aborted: recorder.aborted(),
@@ -139,6 +148,7 @@ impl About<'_> {
             lock_wait: recorder.lock_wait(),
             io_wait: recorder.io_wait(),
             lock_waits: recorder.lock_waits,
+            round_trip: recorder.round_trip,
             clamped: recorder.clamped,
             samples: recorder.seconds.samples(self.window, self.is_analytical, recorder.knows_lock_wait),
         }
@@ -154,6 +164,7 @@ impl About<'_> {
             work_done: sum.work_done,
             throughput_per_s: amount / self.window.as_secs_f64(),
             latency_us: sum.latency,
+            locks: None,
         }
     }
 }

@@ -7,11 +7,9 @@ use rand::RngExt;
 use rand_pcg::Pcg32;
 
 use super::clock::Nanos;
+use super::delay::exponential;
 use super::streams::{Purpose, stream};
 use super::{ClientOptions, Delay, PriorityRule};
-
-/// A think time is cut off at this many times its mean (TPC-C 5.2.5.4).
-const THINK_CUT: f64 = 10.0;
 
 /// Says when each request of one client is meant to begin.
 #[derive(Debug)]
@@ -51,24 +49,13 @@ impl Pacing {
     /// The intended start of the next request; the previous one ended at `previous_end`.
     pub(super) fn next(&mut self, previous_end: Nanos) -> Nanos {
         match self {
-            Pacing::Closed { think: Delay::None, .. } => previous_end,
-            Pacing::Closed { think: Delay::Constant(length), .. } => previous_end + length.as_nanos() as Nanos,
-            Pacing::Closed { think: Delay::Exponential(mean), random } => {
-                previous_end + exponential(*mean, THINK_CUT, random)
-            }
+            Pacing::Closed { think, random } => previous_end + think.draw(random),
             Pacing::Open { mean, arrival, random } => {
                 *arrival += exponential(*mean, f64::INFINITY, random);
                 *arrival
             }
         }
     }
-}
-
-/// A negative-exponentially distributed time, at most `cut` times its mean.
-fn exponential(mean: Duration, cut: f64, random: &mut Pcg32) -> Nanos {
-    // The number drawn is in [0, 1), so the logarithm is of something in (0, 1] and finite.
-    let multiple = -(1.0 - random.random::<f64>()).ln();
-    (mean.as_nanos() as f64 * multiple.min(cut)) as Nanos
 }
 
 /// Says how urgent each request of one client is.
@@ -82,15 +69,21 @@ impl Urgency {
     /// The urgency of the requests of client number `client`.
     pub(super) fn new(options: &ClientOptions, workload: &str, client: usize) -> Self {
         let random = stream(options.seed, workload, client, Purpose::Priority);
-        Urgency { rule: options.priority, random }
+        Urgency { rule: options.priority.clone(), random }
     }
 
     /// The priority of the next request.
     pub(super) fn next(&mut self) -> Priority {
-        match self.rule {
-            PriorityRule::Always(priority) => priority,
-            PriorityRule::HighShare(share) if self.random.random::<f64>() < share => Priority::HIGH,
-            PriorityRule::HighShare(_) => Priority::LOW,
+        match &self.rule {
+            PriorityRule::Always(priority) => *priority,
+            PriorityRule::Shares(shares) => {
+                let mut left = self.random.random::<f64>();
+                let drawn = shares.iter().find(|(_, share)| {
+                    left -= share;
+                    left < 0.0
+                });
+                drawn.map_or(Priority::LOW, |(priority, _)| *priority)
+            }
         }
     }
 }
@@ -156,6 +149,18 @@ mod tests {
         let high = (0..100_000).filter(|_| urgency.next() == Priority::HIGH).count();
         // Standard deviation sqrt(100 000 * 0.1 * 0.9) = 95.
         assert!((9_500..10_500).contains(&high), "{high}");
+    }
+
+    #[test]
+    fn shares_of_several_levels_are_as_asked_for_and_the_rest_is_low() {
+        let options = options("none", None, "level2:0.05, high:0.2, level3:0.5");
+        let mut urgency = Urgency::new(&options, "w", 0);
+        let drawn: Vec<_> = (0..100_000).map(|_| urgency.next().level()).collect();
+        // No standard deviation is above sqrt(100 000 / 4) = 158.
+        for (level, expect) in [(0, 25_000), (1, 20_000), (2, 5_000), (3, 50_000)] {
+            let count = drawn.iter().filter(|drawn| **drawn == level).count();
+            assert!(count.abs_diff(expect) < 800, "level {level}: {count}");
+        }
     }
 
     #[test]

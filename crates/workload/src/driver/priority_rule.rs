@@ -1,4 +1,4 @@
-//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`.
+//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`, `level2:0.05, high:0.1`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,31 @@ use plimsoll_policy::Priority;
 use serde::{Serialize, Serializer};
 
 /// How each request gets its priority.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PriorityRule {
     /// All requests have this one.
     Always(Priority),
-    /// Each request is high with this probability, independently of all others, and low otherwise.
-    HighShare(f64),
+    /// Each request has one of these priorities with the probability beside it, independently of all others, and is low
+    /// otherwise. No priority is there twice, none is low, and the probabilities add up to 1 at most.
+    Shares(Vec<(Priority, f64)>),
+}
+
+/// Shares may add up to more than 1 by this: ten times 0.1 does.
+const ROUNDING: f64 = 1e-9;
+
+impl PriorityRule {
+    /// Whether a request can have that priority.
+    pub fn gives(&self, priority: Priority) -> bool {
+        match self {
+            PriorityRule::Always(always) => *always == priority,
+            PriorityRule::Shares(shares) if priority == Priority::LOW => sum(shares) < 1.0 - ROUNDING,
+            PriorityRule::Shares(shares) => shares.iter().any(|(one, share)| *one == priority && *share > 0.0),
+        }
+    }
+}
+
+fn sum(shares: &[(Priority, f64)]) -> f64 {
+    shares.iter().map(|(_, share)| share).sum()
 }
 
 impl Default for PriorityRule {
@@ -25,7 +44,10 @@ impl fmt::Display for PriorityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PriorityRule::Always(priority) => priority.fmt(f),
-            PriorityRule::HighShare(share) => write!(f, "high:{share}"),
+            PriorityRule::Shares(shares) => shares.iter().enumerate().try_for_each(|(position, (priority, share))| {
+                let comma = if position > 0 { ", " } else { "" };
+                write!(f, "{comma}{priority}:{share}")
+            }),
         }
     }
 }
@@ -41,26 +63,58 @@ impl Serialize for PriorityRule {
 #[non_exhaustive]
 pub enum ParsePriorityRuleError {
     /// The word is none of those known.
-    #[error("`{text}` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high")]
+    #[error(
+        "`{text}` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
+    )]
     Word {
         /// All of the text.
         text: String,
         /// The word.
         word: String,
     },
-    /// A share was given of something else than high.
+    /// A share was given of what the others leave.
     #[error("`{text}` is no priority: the share is that of high requests; write `high:SHARE`, the rest is low")]
     ShareOfLow {
         /// All of the text.
         text: String,
     },
     /// The share is no probability.
-    #[error("`{text}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `high:0.1`")]
+    #[error(
+        "`{text}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `{priority}:0.1`"
+    )]
     Share {
         /// All of the text.
         text: String,
+        /// Whose share it is.
+        priority: Priority,
         /// What stands where the share should.
         share: String,
+    },
+    /// One of several priorities has no share.
+    #[error(
+        "`{text}` is no priority: `{priority}` is one of several and has no share; write one, as in `{priority}:0.1`"
+    )]
+    NoShare {
+        /// All of the text.
+        text: String,
+        /// The one without.
+        priority: Priority,
+    },
+    /// A priority has two shares.
+    #[error("`{text}` is no priority: `{priority}` is there twice; write one share for it")]
+    Twice {
+        /// All of the text.
+        text: String,
+        /// The one that is there twice.
+        priority: Priority,
+    },
+    /// More requests would be urgent than there are.
+    #[error("`{text}` is no priority: the shares add up to {sum}, and all requests are 1; lower them, the rest is low")]
+    Sum {
+        /// All of the text.
+        text: String,
+        /// What they add up to.
+        sum: String,
     },
 }
 
@@ -69,21 +123,50 @@ impl FromStr for PriorityRule {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let (word, share) = match text.split_once(':') {
-            Some((word, share)) => (word, Some(share)),
-            None => (text, None),
-        };
-        let priority = word
-            .parse::<Priority>()
-            .map_err(|_| ParsePriorityRuleError::Word { text: text.to_owned(), word: word.to_owned() })?;
-        match (priority, share) {
-            (_, None) => Ok(PriorityRule::Always(priority)),
-            (Priority::LOW, Some(_)) => Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() }),
-            (_, Some(share)) => match share.parse::<f64>() {
-                Ok(number) if (0.0..=1.0).contains(&number) => Ok(PriorityRule::HighShare(number)),
-                _ => Err(ParsePriorityRuleError::Share { text: text.to_owned(), share: share.to_owned() }),
-            },
+        let parts: Vec<_> = text.split(',').map(|part| Part::read(text, part.trim())).collect::<Result<_, _>>()?;
+        if let [Part { priority, share: None }] = parts[..] {
+            return Ok(PriorityRule::Always(priority));
         }
+        let mut shares: Vec<(Priority, f64)> = Vec::new();
+        for Part { priority, share } in parts {
+            if priority == Priority::LOW {
+                return Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() });
+            }
+            let share = share.ok_or_else(|| ParsePriorityRuleError::NoShare { text: text.to_owned(), priority })?;
+            if shares.iter().any(|(one, _)| *one == priority) {
+                return Err(ParsePriorityRuleError::Twice { text: text.to_owned(), priority });
+            }
+            shares.push((priority, share));
+        }
+        let sum = sum(&shares);
+        if sum > 1.0 + ROUNDING {
+            // As people would add them up: in binary 0.8 + 0.4 has sixteen digits.
+            let sum = ((sum * 1e6).round() / 1e6).to_string();
+            return Err(ParsePriorityRuleError::Sum { text: text.to_owned(), sum });
+        }
+        Ok(PriorityRule::Shares(shares))
+    }
+}
+
+/// What stands between two commas.
+struct Part {
+    priority: Priority,
+    share: Option<f64>,
+}
+
+impl Part {
+    fn read(text: &str, part: &str) -> Result<Self, ParsePriorityRuleError> {
+        let text = || text.to_owned();
+        let (word, share) = match part.split_once(':') {
+            Some((word, share)) => (word.trim(), Some(share.trim())),
+            None => (part, None),
+        };
+        let unknown = |_| ParsePriorityRuleError::Word { text: text(), word: word.to_owned() };
+        let priority = word.parse::<Priority>().map_err(unknown)?;
+        let Some(share) = share else { return Ok(Part { priority, share: None }) };
+        let number = share.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+        let refused = || ParsePriorityRuleError::Share { text: text(), priority, share: share.to_owned() };
+        Ok(Part { priority, share: Some(number.ok_or_else(refused)?) })
     }
 }
 
@@ -96,37 +179,84 @@ mod tests {
         assert_eq!(found, expect.map_err(str::to_owned), "{text}");
     }
 
+    fn level(level: u8) -> Priority {
+        Priority::of_level(level).expect("not above all levels")
+    }
+
     #[test]
     fn rules_are_read_and_written_back() {
         check("high", Ok(PriorityRule::Always(Priority::HIGH)));
         check("low", Ok(PriorityRule::Always(Priority::LOW)));
-        check("high:0.1", Ok(PriorityRule::HighShare(0.1)));
-        for text in ["high", "low", "high:0.1", "high:1", "high:0"] {
+        check("level3", Ok(PriorityRule::Always(level(3))));
+        check("high:0.1", Ok(PriorityRule::Shares(vec![(Priority::HIGH, 0.1)])));
+        check("level2:0.05,high : 0.1", Ok(PriorityRule::Shares(vec![(level(2), 0.05), (Priority::HIGH, 0.1)])));
+        for text in ["high", "low", "level254", "high:0.1", "high:1", "high:0", "level2:0.05, high:0.1"] {
             let rule = text.parse::<PriorityRule>().expect("a rule");
             assert_eq!(rule.to_string(), text);
             assert_eq!(serde_json::to_string(&rule).expect("text"), format!("\"{text}\""));
+        }
+        let tenths: Vec<_> = (1..=10).map(|level| format!("level{}:0.1", level + 1)).collect();
+        assert!(tenths.join(", ").parse::<PriorityRule>().is_ok(), "in binary they add up to more than 1");
+    }
+
+    #[test]
+    fn a_rule_says_which_priorities_it_gives() {
+        for (text, expect) in [
+            ("high", [false, true, false]),
+            ("low", [true, false, false]),
+            ("high:0.1", [true, true, false]),
+            ("high:0", [true, false, false]),
+            ("level2:0.5, high:0.5", [false, true, true]),
+            ("level2:0.5, high:0", [true, false, true]),
+        ] {
+            let rule = text.parse::<PriorityRule>().expect("a rule");
+            assert_eq!([0, 1, 2].map(|number| rule.gives(level(number))), expect, "{text}");
         }
     }
 
     #[test]
     fn what_is_no_rule_is_refused_with_the_remedy() {
-        check(
-            "urgent:0.1",
-            Err(
-                "`urgent:0.1` is no priority: `urgent` is unknown; write `high`, `low`, or `high:0.1` for a share of high",
-            ),
-        );
-        check(
-            "low:0.9",
-            Err("`low:0.9` is no priority: the share is that of high requests; write `high:SHARE`, the rest is low"),
-        );
-        for share in ["1.1", "-0.1", "NaN", "x", ""] {
+        for word in ["urgent", "level1", "level255", "promoted", ""] {
             check(
-                &format!("high:{share}"),
+                &format!("{word}:0.1"),
                 Err(&format!(
-                    "`high:{share}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `high:0.1`"
+                    "`{word}:0.1` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
                 )),
             );
         }
+        for text in ["low:0.9", "high:0.1, low", "low, high:0.1", "low:0.9, high:0.1"] {
+            let remedy = "the share is that of high requests; write `high:SHARE`, the rest is low";
+            check(text, Err(&format!("`{text}` is no priority: {remedy}")));
+        }
+        for share in ["1.1", "-0.1", "NaN", "x", ""] {
+            check(
+                &format!("level2:{share}"),
+                Err(&format!(
+                    "`level2:{share}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `level2:0.1`"
+                )),
+            );
+        }
+        check(
+            "high, level2:0.1",
+            Err(
+                "`high, level2:0.1` is no priority: `high` is one of several and has no share; write one, as in `high:0.1`",
+            ),
+        );
+        check(
+            "high:0.1, high:0.2",
+            Err("`high:0.1, high:0.2` is no priority: `high` is there twice; write one share for it"),
+        );
+        check(
+            "high:0.8, level2:0.4",
+            Err(
+                "`high:0.8, level2:0.4` is no priority: the shares add up to 1.2, and all requests are 1; lower them, the rest is low",
+            ),
+        );
+        check(
+            "high:0.1,",
+            Err(
+                "`high:0.1,` is no priority: `` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high",
+            ),
+        );
     }
 }

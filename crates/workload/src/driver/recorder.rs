@@ -7,10 +7,11 @@ use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
 
 use super::clock::Nanos;
+use super::lock_statistics::LockStatistics;
 use super::measurement::AbortCounts;
 use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
-use crate::database::SessionUsage;
+use crate::database::{LockWait, SessionUsage};
 
 /// Latencies above this are recorded as this, and counted as clamped.
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
@@ -51,7 +52,7 @@ impl Bounds {
 
 /// One request that has ended, well or not.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
+pub(super) struct Ended<'a> {
     /// Position in the benchmark's list of transactions.
     pub transaction: usize,
     /// Its priority.
@@ -60,6 +61,8 @@ pub(super) struct Ended {
     pub intended: Nanos,
     /// When it could begin: as intended, or when its client was done with the previous one.
     pub ready: Nanos,
+    /// When its last attempt began.
+    pub last_attempt: Nanos,
     /// When its last attempt ended.
     pub end: Nanos,
     /// How its last attempt ended; `None` for a request given up.
@@ -72,8 +75,41 @@ pub(super) struct Ended {
     pub lock_wait: Option<Duration>,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
+    /// Each of them; `None` where the target cannot tell them apart.
+    pub each_lock_wait: Option<&'a [LockWait]>,
+    /// How old each preempted attempt was when it was told, without the taking back where that is known.
+    pub work_lost: &'a [Duration],
+    /// Time spent on taking back the attempts that were rolled back; `None` where the target cannot tell.
+    pub rollback_time: Option<Duration>,
     /// Time spent waiting for devices; `None` where the target cannot tell.
     pub io_wait: Option<Duration>,
+    /// Time spent on round trips between statements.
+    pub round_trip: Duration,
+}
+
+#[cfg(test)]
+impl Ended<'static> {
+    /// A first transaction of high priority that committed at its first attempt and met nobody.
+    pub(super) fn undisturbed(intended: Nanos, end: Nanos) -> Self {
+        Ended {
+            transaction: 0,
+            priority: Priority::HIGH,
+            intended,
+            ready: intended,
+            last_attempt: intended,
+            end,
+            outcome: Some(Outcome::Committed),
+            deadlocks: 0,
+            preemptions: 0,
+            lock_wait: Some(Duration::ZERO),
+            lock_waits: 0,
+            each_lock_wait: Some(&[]),
+            work_lost: &[],
+            rollback_time: Some(Duration::ZERO),
+            io_wait: Some(Duration::ZERO),
+            round_trip: Duration::ZERO,
+        }
+    }
 }
 
 /// Requests of one kind and priority.
@@ -112,6 +148,12 @@ pub(super) struct Recorder {
     pub knows_io_wait: bool,
     /// Lock requests that had to wait, of the requests that ended inside. A count.
     pub lock_waits: u64,
+    /// What requests that ended inside met at locks, by priority.
+    pub locks: BTreeMap<Priority, LockStatistics>,
+    /// Whether every session could tell each lock wait of every request that ended inside.
+    pub knows_each_lock_wait: bool,
+    /// Time that requests which ended inside spent on round trips.
+    pub round_trip: Duration,
     /// Completed requests whose latency was above [`LATENCY_MAX`]. A count.
     pub clamped: u64,
 }
@@ -126,6 +168,9 @@ impl Recorder {
             knows_lock_wait: true,
             knows_io_wait: true,
             lock_waits: 0,
+            locks: BTreeMap::new(),
+            knows_each_lock_wait: true,
+            round_trip: Duration::ZERO,
             clamped: 0,
         }
     }
@@ -160,8 +205,16 @@ impl Recorder {
         self.knows_io_wait.then(|| Duration::from_nanos(self.seconds.total().io_wait))
     }
 
+    /// What the requests of such priorities met at locks; `None` if a session could not tell.
+    pub(super) fn locks(&self, is_wanted: impl Fn(Priority) -> bool) -> Option<LockStatistics> {
+        let mut sum = LockStatistics::new();
+        let wanted = self.locks.iter().filter(|(priority, _)| is_wanted(**priority));
+        wanted.for_each(|(_, locks)| sum.merge(locks));
+        self.knows_each_lock_wait.then_some(sum)
+    }
+
     /// Notes down a request as far as the window is concerned with it.
-    pub(super) fn note(&mut self, request: &Ended, window: &Bounds) {
+    pub(super) fn note(&mut self, request: &Ended<'_>, window: &Bounds) {
         let inside = window.overlap(request.ready, request.end);
         let counted = window.contains(request.end);
         if inside == 0 && !counted {
@@ -189,7 +242,7 @@ impl Recorder {
     }
 
     /// Notes down what concerns requests that ended inside the window, given up or not.
-    fn note_counted(&mut self, request: &Ended, window: &Bounds) {
+    fn note_counted(&mut self, request: &Ended<'_>, window: &Bounds) {
         let second = self.seconds.at(request.end, window);
         second.aborted.deadlock += u64::from(request.deadlocks);
         second.aborted.preempted += u64::from(request.preemptions);
@@ -213,6 +266,13 @@ impl Recorder {
             None => self.knows_io_wait = false,
         }
         self.lock_waits += request.lock_waits;
+        self.round_trip += request.round_trip;
+        match request.each_lock_wait {
+            Some(waits) => {
+                self.locks.entry(request.priority).or_insert_with(LockStatistics::new).note(request, waits);
+            }
+            None => self.knows_each_lock_wait = false,
+        }
     }
 
     /// Takes in what another recorder of the same workload has.
@@ -225,6 +285,11 @@ impl Recorder {
         self.knows_lock_wait &= other.knows_lock_wait;
         self.knows_io_wait &= other.knows_io_wait;
         self.lock_waits += other.lock_waits;
+        for (priority, locks) in &other.locks {
+            self.locks.entry(*priority).or_insert_with(LockStatistics::new).merge(locks);
+        }
+        self.knows_each_lock_wait &= other.knows_each_lock_wait;
+        self.round_trip += other.round_trip;
         self.clamped += other.clamped;
     }
 }
@@ -248,19 +313,18 @@ mod tests {
 
     const WINDOW: Bounds = Bounds { begin: 1_000_000, end: 2_000_000 };
 
-    fn request(intended: Nanos, end: Nanos) -> Ended {
+    const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(5), excess: Duration::from_micros(4) };
+
+    fn request(intended: Nanos, end: Nanos) -> Ended<'static> {
         Ended {
             transaction: 1,
-            priority: Priority::HIGH,
-            intended,
-            ready: intended,
-            end,
-            outcome: Some(Outcome::Committed),
             deadlocks: 1,
-            preemptions: 0,
             lock_wait: Some(Duration::from_micros(10)),
             lock_waits: 2,
+            each_lock_wait: Some(&[WAIT; 2]),
             io_wait: Some(Duration::from_micros(3)),
+            round_trip: Duration::from_micros(20),
+            ..Ended::undisturbed(intended, end)
         }
     }
 
@@ -357,5 +421,22 @@ mod tests {
         assert_eq!(known.lock_wait(), None);
         assert!(known.io_wait().is_some(), "what is known of devices does not depend on locks");
         assert_eq!(known.cell(1, Priority::HIGH).expect("merged").latency.len(), 2);
+        assert_eq!(known.locks(|_| true).map(|locks| locks.waits()), Some(4), "each of them is known all the same");
+        assert_eq!(known.round_trip, Duration::from_micros(40));
+    }
+
+    #[test]
+    fn one_session_that_cannot_tell_each_lock_wait_leaves_no_lock_statistics() {
+        let mut known = Recorder::new();
+        known.note(&request(1_100_000, 1_200_000), &WINDOW);
+        known.note(&request(1_900_000, 2_100_000), &WINDOW);
+        let requests =
+            |recorder: &Recorder, of| recorder.locks(|priority| priority == of).map(|locks| locks.requests());
+        assert_eq!(requests(&known, Priority::HIGH), Some(1), "where a request ends is what counts");
+        assert_eq!(requests(&known, Priority::LOW), Some(0));
+        let mut unknown = Recorder::new();
+        unknown.note(&Ended { each_lock_wait: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
+        known.merge(&unknown);
+        assert_eq!(requests(&known, Priority::HIGH), None);
     }
 }

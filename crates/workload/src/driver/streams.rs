@@ -10,6 +10,8 @@ pub(super) enum Purpose {
     Pacing,
     /// Priorities.
     Priority,
+    /// Round trips between statements.
+    RoundTrip,
 }
 
 /// The stream for one purpose of client number `client` of a workload. Equal arguments give equal streams, on every
@@ -21,6 +23,7 @@ pub(super) fn stream(seed: u64, workload: &str, client: usize, purpose: Purpose)
     hash.write(match purpose {
         Purpose::Pacing => b"pacing",
         Purpose::Priority => b"priority",
+        Purpose::RoundTrip => b"round_trip",
     });
     // Last, for it is the only part without a fixed length or a fixed set of values.
     hash.write(workload.as_bytes());
@@ -59,5 +62,6 @@ mod tests {
         assert_ne!(base, first(7, "olap", 3, Purpose::Pacing));
         assert_ne!(base, first(7, "oltp", 4, Purpose::Pacing));
         assert_ne!(base, first(7, "oltp", 3, Purpose::Priority));
+        assert_ne!(base, first(7, "oltp", 3, Purpose::RoundTrip));
     }
 }

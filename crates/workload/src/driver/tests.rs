@@ -8,9 +8,10 @@ use plimsoll_policy::Priority;
 
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, Nanos};
-use super::fakes::{FakeBenchmark, FakeDatabase};
+use super::fakes::{FakeBenchmark, FakeDatabase, ROLLBACK};
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
+use super::round_trip::RoundTrips;
 use super::*;
 use crate::benchmark::Benchmark;
 
@@ -69,7 +70,8 @@ fn simulate_and_count(
         failed_at_once: AtomicUsize::new(0),
         completed: vec![Default::default()],
     };
-    let mut session = database.session(benchmark.schema()).expect("it opens sessions");
+    let session = database.session(benchmark.schema()).expect("it opens sessions");
+    let mut session = RoundTrips::new(session, options, "w", 0, &clock, &signals);
     let client_loop = ClientLoop {
         clock: &clock,
         signals: &signals,
@@ -79,7 +81,7 @@ fn simulate_and_count(
         urgency: Urgency::new(options, "w", 0),
         past_end: false,
     };
-    let recorder = client_loop.run(&mut *benchmark.client(0), &mut *session, 0);
+    let recorder = client_loop.run(&mut *benchmark.client(0), &mut session, 0);
     (recorder, team.completed())
 }
 
@@ -140,6 +142,41 @@ fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
     assert_eq!(completed, 2, "the one given up is not completed, the one that ends outside is");
     assert_eq!(recorder.lock_waits, 7);
     assert_eq!(recorder.lock_wait(), Some(Duration::from_micros(7)));
+}
+
+#[test]
+fn what_preemptions_cost_is_known_by_attempt() {
+    let window = Bounds { begin: 0, end: 20 * MS };
+    // Attempts last 1, 2, 3, 4, 5 ms. The first is a deadlock's victim, the next two are preempted, the fourth gets through,
+    // and so does the fifth at once.
+    let act = |number| match number {
+        0 => Err(DatabaseError::Deadlock),
+        1 | 2 => Err(DatabaseError::Preempted),
+        _ => Ok(()),
+    };
+    let service = |number| (number + 1) * MS;
+    let recorder = simulate(&ClientOptions::default(), window, service, act).expect("it runs");
+    let locks = recorder.locks(|priority| priority == Priority::LOW).expect("the fake tells each wait");
+    assert_eq!((locks.requests_by_preemptions.as_slice(), locks.rollbacks), ([1, 0, 1].as_slice(), 3));
+    assert_eq!(locks.rollback_time, Some(3 * ROLLBACK));
+    // The taking back is no work lost.
+    let lost = Duration::from_millis(2 + 3) - 2 * ROLLBACK;
+    assert_eq!(locks.work_lost, Lengths { count: 2, total: lost });
+    assert_eq!(locks.successful_attempts, Lengths { count: 2, total: Duration::from_millis(4 + 5) });
+    assert!((locks.work_lost_share().expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
+    // The first request waited once in each of four attempts, the second in its only one.
+    assert_eq!(locks.requests_by_waits, [0, 1, 0, 0, 1]);
+    let [never, once, _, more] = locks.response_by_waits;
+    assert_eq!((never.count, once.total, more.total), (0, Duration::from_millis(5), Duration::from_millis(10)));
+    assert_eq!((locks.waits(), locks.wait_remainder_total()), (5, Duration::from_micros(2)));
+}
+
+#[test]
+fn a_request_is_preempted_dozens_of_times_before_it_is_given_up() {
+    let window = Bounds { begin: 0, end: 300 * MS };
+    let act = |number| if number < 200 { Err(DatabaseError::Preempted) } else { Ok(()) };
+    let recorder = simulate(&ClientOptions::default(), window, |_| MS, act).expect("it runs");
+    assert_eq!(recorder.aborted(), AbortCounts { preempted: 200, user: 33, ..AbortCounts::default() });
 }
 
 #[test]
@@ -250,6 +287,11 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
         assert_eq!(all.completed, workload.transactions.iter().map(|(_, part)| part.completed).sum::<u64>());
         assert_eq!(workload.aborted.user, workload.transactions[2].1.completed);
         assert_eq!(workload.lock_waits, all.completed);
+        let class_locks =
+            workload.classes.iter().map(|(_, part)| part.locks.as_ref().expect("the fake tells each wait"));
+        assert_eq!(class_locks.map(LockStatistics::waits).sum::<u64>(), all.completed);
+        assert_eq!(all.locks.as_ref().map(LockStatistics::requests), Some(all.completed));
+        assert!(workload.transactions.iter().all(|(_, part)| part.locks.is_none()));
         assert!(workload.occupied <= workload.window * 2);
         // At each edge each of the two clients has one request at most that is credited in part.
         assert!((all.work_done - all.completed as f64).abs() <= 4.0);

@@ -13,7 +13,7 @@ fn run(storage: &MemoryStorage, bounds: &LogOptions) -> (Vec<i64>, Vec<String>) 
     }
     let mut connection = engine.connect();
     for key in 0..40 {
-        if put(&mut connection, key, "a note of some length, so that segments fill").is_ok() {
+        if put(&mut connection, key, "a note of some length").is_ok() {
             acknowledged.push(key);
         }
         if key % 10 == 9 {
@@ -67,7 +67,7 @@ fn a_checkpoint_that_fails_leaves_the_one_before_and_the_log_that_it_needs() {
     put(&mut engine.connect(), 1, "one").unwrap();
     engine.checkpoint().unwrap();
     put(&mut engine.connect(), 2, "two").unwrap();
-    storage.set_fault(Fault::Create(3));
+    storage.set_fault(Fault::Create(2));
     let error = engine.checkpoint().unwrap_err().to_string();
     assert!(error.starts_with("checkpoint-0000000002.draft: "), "{error}");
     assert_eq!(engine.checkpoint_failure(), Some(error));

@@ -9,6 +9,9 @@ use crate::checkpoint::draft::Draft;
 /// Few, so that keys go from one slot to another while the image is taken.
 const KEYS: i64 = 10;
 
+/// The number of the image, beyond those that the engine gives to its own checkpoints.
+const NUMBER: u64 = 1_000;
+
 /// One step of a history.
 #[derive(Debug, Clone)]
 enum Step {
@@ -110,7 +113,7 @@ fn check(before: &[Step], during: &[Step], after: &[Step]) {
     run_all(before, &mut None);
     let (log, locks) = (engine.log().unwrap(), engine.locks());
     // A block of a byte: each step reads one row.
-    let mut draft = Some(Draft::begin(log, locks, engine.catalog(), 1, 1).unwrap());
+    let mut draft = Some(Draft::begin(log, locks, engine.catalog(), NUMBER, 1).unwrap());
     run_all(during, &mut draft);
     let mut draft = draft.unwrap();
     while draft.step().unwrap() {}
@@ -119,7 +122,7 @@ fn check(before: &[Step], during: &[Step], after: &[Step]) {
     let expect = contents(&engine);
     let (found, recovery) = recovered(&storage.durable()).unwrap();
     assert_eq!(found, expect);
-    assert_eq!((recovery.checkpoint, recovery.begin_lsn), (Some(1), report.begin_lsn));
+    assert_eq!((recovery.checkpoint, recovery.begin_lsn), (Some(NUMBER), report.begin_lsn));
     // Again, over what a checkpoint of the recovered tables says: recovery can itself be interrupted and repeated.
     let copy = storage.durable();
     let again = open(&copy, &options(Durability::Sync)).unwrap();

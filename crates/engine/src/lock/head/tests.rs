@@ -4,7 +4,7 @@ use super::*;
 
 /// Runs a schedule, a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1 x` cancels,
 /// `T1 > S` downgrades. After `=` the expected answer: `granted`, `converted`, `held`, `wait`, or the transactions that a
-/// release lets in. A line `: T1 S, T2 X | T3 U` states grants and queue.
+/// release lets in. `T1! ^` gives a waiter rank 0, `T1 ^` rank 1. A line `: T1 S, T2 X | T3 U` states grants and queue.
 fn check(schedule: &str) {
     let mut head = Head::default();
     for line in schedule.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -26,13 +26,19 @@ fn perform(head: &mut Head, step: &str) -> String {
     let mut note = |waiter: Waiter| granted.push(format!("T{}", waiter.slot));
     match words[1] {
         "-" => head.release(slot, &mut note),
-        "x" => assert!(head.cancel(slot, &mut note), "{step}: was not waiting"),
+        "x" => assert!(head.cancel(slot, &mut note).is_some(), "{step}: was not waiting"),
+        "^" => head.renew(slot, ticket(rank), &mut note),
         ">" => head.downgrade(slot, mode(words[2]), &mut note),
         wanted => {
-            return format!("{:?}", head.request(slot, mode(wanted), || rank)).to_lowercase();
+            return format!("{:?}", head.request(slot, mode(wanted), || ticket(rank))).to_lowercase();
         }
     }
     granted.join(" ")
+}
+
+fn ticket(rank: Rank) -> Ticket {
+    let requester = Requester { priority: Priority::LOW, rollbacks: 0 };
+    Ticket { rank, requester, cpu: Priority::LOW, sequence: 0 }
 }
 
 fn mode(name: &str) -> Mode {
@@ -163,37 +169,86 @@ fn holding_enough_is_held_and_a_downgrade_lets_readers_in() {
 }
 
 #[test]
-fn blockers_are_conflicting_holders_and_everybody_ahead() {
+fn a_better_rank_moves_a_waiter_ahead_but_not_of_those_who_came_before_it() {
+    check(
+        "T1 X = granted
+         T2 X = wait
+         T3 X = wait
+         T4 X = wait
+         T4! ^ =
+         : T1 X | T4 X, T2 X, T3 X
+         T3! ^ =
+         : T1 X | T3 X, T4 X, T2 X
+         T3 ^ =
+         : T1 X | T4 X, T2 X, T3 X
+         T1 - = T4",
+    );
+}
+
+#[test]
+fn whoever_moves_to_the_front_is_granted_what_goes_with_the_holders() {
+    check(
+        "T1 S = granted
+         T2 X = wait
+         T3 S = wait
+         T3! ^ = T3
+         : T1 S, T3 S | T2 X",
+    );
+}
+
+/// The holders that stand in the way of each waiter, and the other way round.
+#[test]
+fn in_the_way_are_conflicting_holders_and_conversions_ahead() {
     let mut head = Head::default();
-    for (slot, mode) in [(1, Mode::S), (2, Mode::S), (3, Mode::X), (4, Mode::S)] {
-        head.request(slot, mode, || Rank(0));
+    for (slot, mode) in [(1, Mode::S), (2, Mode::S), (3, Mode::X), (4, Mode::S), (1, Mode::U)] {
+        head.request(slot, mode, || ticket(Rank(0)));
     }
-    let blockers = |slot| {
+    assert_eq!(head.request(2, Mode::X, || ticket(Rank(0))), Answer::Wait);
+    assert_eq!(describe(&head), "T1 U, T2 S | T2 X, T3 X, T4 S");
+    for (waiter, expect) in [(2, vec![1]), (3, vec![1, 2]), (4, vec![2]), (1, vec![])] {
         let mut found = Vec::new();
-        head.blockers(slot, |blocker| found.push(blocker));
-        found
-    };
-    assert_eq!(blockers(3), [1, 2]);
-    assert_eq!(blockers(4), [3]);
-    assert!(blockers(1).is_empty());
+        head.holders_in_the_way(waiter, |holder| found.push(holder));
+        assert_eq!(found, expect, "in the way of T{waiter}");
+        for holder in 1..=4 {
+            let mut behind = Vec::new();
+            head.waiters_behind(holder, |waiter| behind.push(waiter.slot));
+            assert_eq!(behind.contains(&waiter), expect.contains(&holder), "T{waiter} behind T{holder}");
+            assert_eq!(head.blocked_by(waiter, holder).is_some(), expect.contains(&holder), "T{waiter} by T{holder}");
+        }
+    }
+}
+
+#[test]
+fn the_first_grant_to_another_waiter_is_remembered() {
+    let mut head = Head::default();
+    for slot in 1..=3 {
+        head.request(slot, Mode::X, || ticket(Rank(0)));
+    }
+    let passed = |head: &Head| head.queue().iter().map(Waiter::passed).collect::<Vec<_>>();
+    head.release(1, |_| ());
+    head.note_grant(Duration::from_secs(5));
+    head.request(4, Mode::X, || ticket(Rank(0)));
+    assert_eq!(passed(&head), [Some(Duration::from_secs(5)), None]);
+    head.note_grant(Duration::from_secs(6));
+    assert_eq!(passed(&head), [5, 6].map(|seconds| Some(Duration::from_secs(seconds))));
 }
 
 #[test]
 fn an_inherited_grant_disturbs_nobody() {
     let mut head = Head::default();
-    head.request(1, Mode::IX, || Rank(0));
+    head.request(1, Mode::IX, || ticket(Rank(0)));
     assert_eq!(head.grant_unconditionally(2, Mode::S, |_| ()), Answer::Granted);
     assert_eq!(head.grant_unconditionally(2, Mode::S, |_| ()), Answer::Held);
     head.release(1, |_| panic!("nobody waits"));
-    assert_eq!(head.request(3, Mode::IX, || Rank(0)), Answer::Wait);
+    assert_eq!(head.request(3, Mode::IX, || ticket(Rank(0))), Answer::Wait);
 }
 
 /// A waiter that inherited a grant on the very name it waited for once waited for itself for ever: no cycle showed it.
 #[test]
 fn a_waiter_that_inherits_here_does_not_wait_for_itself() {
     let mut head = Head::default();
-    head.request(1, Mode::S, || Rank(0));
-    assert_eq!(head.request(2, Mode::IX, || Rank(0)), Answer::Wait);
+    head.request(1, Mode::S, || ticket(Rank(0)));
+    assert_eq!(head.request(2, Mode::IX, || ticket(Rank(0))), Answer::Wait);
     assert_eq!(head.grant_unconditionally(2, Mode::S, |_| panic!("T1 still reads")), Answer::Granted);
     let mut granted = Vec::new();
     head.release(1, |waiter| granted.push((waiter.slot, waiter.mode, waiter.conversion)));

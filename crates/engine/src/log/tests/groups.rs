@@ -30,10 +30,11 @@ fn commits_wait_for_the_disk_with_their_locks_and_go_together() {
         // The first one's row is locked until the disk has it.
         let reader = engine.locks().join();
         let first_row = LockName::row(KEYED, 0);
-        assert_eq!(engine.locks().ask(&reader, first_row, Mode::S), Answer::Wait);
+        engine.locks().begin(&reader, Priority::LOW, 0);
+        assert_eq!(engine.locks().ask(&reader, first_row, Mode::S), Ok(Answer::Wait));
         assert_eq!(committed.load(Ordering::SeqCst), 0);
         storage.open_gate();
-        assert_eq!(engine.locks().wait(&reader), Ok(Answer::Granted));
+        assert_eq!(engine.locks().wait(&reader).outcome, Ok(Answer::Granted));
         engine.locks().release(&reader, first_row);
     });
     let statistics = engine.log_statistics().unwrap();

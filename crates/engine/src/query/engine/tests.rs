@@ -124,7 +124,7 @@ fn what_does_not_fit_the_grant_is_spilled_and_the_answer_is_the_same() {
     for sql in [SORT, GROUPS] {
         let free = granted(None).query(&snapshot, sql, None).unwrap();
         assert_eq!((free.usage.spilled_bytes, free.usage.spill_files), (0, 0));
-        let tight = granted(Some(8)).query(&snapshot, sql, None).unwrap();
+        let tight = granted(Some(16)).query(&snapshot, sql, None).unwrap();
         assert_eq!(number(&tight), number(&free), "{sql}");
         assert!(tight.usage.spilled_bytes > 1 << 20 && tight.usage.spill_files > 0, "{sql}: {:?}", tight.usage);
         let ample = granted(Some(4096)).query(&snapshot, sql, None).unwrap();

@@ -35,7 +35,8 @@ fn unknown_keys_are_all_told_with_the_nearest_or_their_home() {
     check(text, "2:1", "there is no key `titel` at the top (did you mean `title`?)");
     check(text, "5:1", "there is no key `clinets` in [[workload]] (did you mean `clients`?)");
     check(text, "7:1", "there is no key `think` in [run]; it belongs into [[workload]]");
-    check(&with("round_trip = \"exp 1ms\""), "4:1", "`round_trip` is not available in this version");
+    check(&with("mpl = 3"), "4:1", "`mpl` is not available in this version");
+    check(&with("round_tripp = \"exp 1ms\""), "4:1", "(did you mean `round_trip`?)");
     check(&with("[target]\nname = \"y\""), "5:1", "it belongs to the top, before the first table or into [[workload]]");
     check("name = \"x\"\n[[workloads]]\nkind = \"tpcc\"", "2:3", "did you mean `workload`?");
     check(&with("[frobnicate]"), "4:2", "there is no key `frobnicate` at the top; there are `name`, `title`");
@@ -51,7 +52,16 @@ fn workloads_that_cannot_be_are_refused() {
     check(&with("clients = 2.5"), "4:11", "this is 2.5");
     check(&with("think = \"exp\""), "4:9", "the length after `exp` is missing");
     check(&with("think = 5"), "4:9", "`think` is a text, as in \"exp 10ms\"; this is 5");
+    check(&with("round_trip = \"exp -1ms\""), "4:14", "`-1` is no number above 0; write digits, as in `exp 10ms`");
+    check(&with("round_trip = \"expo 1ms\""), "4:14", "it begins with `expo`; write `none`, `exp 10ms` or `const 5ms`");
+    check(&with("round_trip = 1"), "4:14", "`round_trip` is a text, as in \"exp 1ms\"; this is 1");
+    check(&with("[sweep]\nround_trip = [\"none\", \"const 0ms\"]"), "5:23", "`0` is no number above 0");
+    check(&with("[sweep]\nround_tripp = [\"none\"]"), "5:1", "did you mean `round_trip`?");
+    let queries = |rest: &str| format!("name = \"x\"\n[[workload]]\nkind = \"tpch\"\n{rest}");
+    check(&queries("round_trip = \"exp 1ms\""), "4:14", "each of its requests is one query; leave it out");
+    check(&queries("[sweep]\nround_trip = [\"none\", \"exp 1ms\"]"), "5:1", "each of its requests is one query");
     check(&with("priority = \"urgent\""), "4:12", "`urgent` is unknown");
+    check(&with("priority = \"high:0.6, level2:0.6\""), "4:12", "the shares add up to 1.2");
     check(&with("rate = 0"), "4:8", "above 0; this is 0");
     check(&with("rate = inf"), "4:8", "above 0");
     check(&with("rate = 10\nthink = \"exp 1ms\""), "4:8", "both a rate and a think time");
@@ -91,7 +101,7 @@ fn limits_that_cannot_be_are_refused_in_the_short_form_too() {
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
     check("mpl = [1, 2]", "5:1", "no control for `mpl` in this version; what can be swept here: `tpcc.scale`");
-    for control in ["mpl", "parallelism", "cache_classes", "round_trip"] {
+    for control in ["mpl", "parallelism", "cache_classes"] {
         check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
     }
     check("\"tpc.clients\" = [1]", "5:1", "there is no workload `tpc` (did you mean `tpcc`?)");

@@ -53,7 +53,7 @@ fn a_session_that_cannot_tell_its_lock_waits_leaves_them_unknown_in_every_second
 }
 
 /// A request that may lie before, across, within or after the window.
-fn any_request() -> impl Strategy<Value = (bool, Ended)> {
+fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
     let length = prop_oneof![0_u64..10_000, 0_u64..4_000_000_000];
     let outcome = prop_oneof![Just(None), Just(Some(Outcome::Committed)), Just(Some(Outcome::RolledBack))];
     let counts = (0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
@@ -61,16 +61,13 @@ fn any_request() -> impl Strategy<Value = (bool, Ended)> {
         |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, lock_wait, lock_waits))| {
             let request = Ended {
                 transaction: (length % 2) as usize,
-                priority: Priority::HIGH,
-                intended: ready - queued,
                 ready,
-                end: ready + length,
                 outcome,
                 deadlocks,
                 preemptions,
                 lock_wait: Some(Duration::from_nanos(lock_wait)),
-                io_wait: None,
                 lock_waits,
+                ..Ended::undisturbed(ready - queued, ready + length)
             };
             (is_mine, request)
         },

@@ -1,0 +1,227 @@
+//! CPU priority of threads that work for transactions: their nice values.
+//!
+//! A thread gets the nice value of its transaction when that begins, and a better one when the transaction inherits CPU
+//! priority; it falls back when the transaction ends. Whether the system lets a thread have a better nice value than it has
+//! is a matter of rights (`CAP_SYS_NICE`, or a limit `nice` of its own): what is refused is counted, and nothing fails.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use plimsoll_policy::{CpuScheduler, Priority};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use rustix::thread::gettid;
+
+/// The threads of a system and their nice values. A value, so that tests refuse and remember.
+pub trait Threads: Debug + Send + Sync {
+    /// The calling thread's number.
+    fn current(&self) -> i32;
+    /// A thread's nice value.
+    fn nice(&self, thread: i32) -> io::Result<i32>;
+    /// Gives a thread a nice value.
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
+}
+
+/// The threads of this machine. Linux keeps a nice value for each thread, and takes a thread's number for a process's
+/// (setpriority(2), BUGS).
+#[derive(Debug)]
+pub struct SystemThreads;
+
+impl Threads for SystemThreads {
+    fn current(&self) -> i32 {
+        thread_local!(static NUMBER: i32 = gettid().as_raw_nonzero().get());
+        NUMBER.with(|number| *number)
+    }
+
+    fn nice(&self, thread: i32) -> io::Result<i32> {
+        Ok(getpriority_process(Pid::from_raw(thread))?)
+    }
+
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+        Ok(setpriority_process(Pid::from_raw(thread), nice)?)
+    }
+}
+
+/// Carries out what a CPU scheduler wants.
+#[derive(Debug)]
+pub struct CpuPriority {
+    pub(crate) scheduler: &'static dyn CpuScheduler,
+    threads: Arc<dyn Threads>,
+    /// The nice value that the scheduler's are added to: that of the thread which made this.
+    base: i32,
+    /// Whether all priorities get the same.
+    is_off: bool,
+    refused: AtomicU64,
+}
+
+/// Where a member keeps what it has done to its thread.
+#[derive(Debug, Default)]
+pub(crate) struct Seat(Mutex<Seated>);
+
+#[derive(Debug, Default)]
+struct Seated {
+    /// The thread that began the transaction.
+    thread: i32,
+    /// Which transaction; 0 for none.
+    serial: u64,
+    /// What the transaction began with.
+    own: i32,
+    /// What the thread has now.
+    now: i32,
+}
+
+impl CpuPriority {
+    /// Carries out `scheduler` on the threads of this machine.
+    pub fn new(scheduler: &'static dyn CpuScheduler) -> Self {
+        CpuPriority::on(scheduler, Arc::new(SystemThreads))
+    }
+
+    /// Carries out `scheduler` on these threads.
+    pub fn on(scheduler: &'static dyn CpuScheduler, threads: Arc<dyn Threads>) -> Self {
+        let levels = (0..=u8::MAX).map(|level| Priority::of_level(level).unwrap_or(Priority::PROMOTED));
+        let is_off = levels.map(|level| scheduler.nice(level)).all(|nice| nice == scheduler.nice(Priority::LOW));
+        let base = if is_off { 0 } else { threads.nice(threads.current()).unwrap_or(0) };
+        CpuPriority { scheduler, threads, base, is_off, refused: AtomicU64::new(0) }
+    }
+
+    /// How often a thread could not be given the nice value that it should have had.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The calling thread works for a transaction of that CPU priority from now on.
+    pub(crate) fn begin(&self, seat: &Seat, serial: u64, priority: Priority) {
+        if self.is_off {
+            return;
+        }
+        let thread = self.threads.current();
+        let own = self.wanted(priority);
+        // A thread may serve several connections, so it is asked rather than remembered.
+        let present = self.threads.nice(thread).unwrap_or(own);
+        let now = if present == own { own } else { self.set(thread, present, own) };
+        *seat.0.lock() = Seated { thread, serial, own, now };
+    }
+
+    /// A transaction has that CPU priority now. Whoever raised it calls, from any thread.
+    pub(crate) fn raise(&self, seat: &Seat, serial: u64, priority: Priority) {
+        if self.is_off {
+            return;
+        }
+        // Held meanwhile, so that the transaction cannot end and leave its thread to somebody else.
+        let mut seated = seat.0.lock();
+        let wanted = self.wanted(priority);
+        if seated.serial == serial && wanted < seated.now {
+            seated.now = self.set(seated.thread, seated.now, wanted);
+        }
+    }
+
+    /// The transaction ends: what it has inherited falls away.
+    pub(crate) fn end(&self, seat: &Seat) {
+        if self.is_off {
+            return;
+        }
+        let mut seated = seat.0.lock();
+        seated.serial = 0;
+        if seated.now < seated.own {
+            seated.now = self.set(seated.thread, seated.now, seated.own);
+        }
+    }
+
+    /// The connection closes: its thread, if it is the calling one, gets back what threads have here without it.
+    pub(crate) fn leave(&self, seat: &Seat) {
+        if self.is_off {
+            return;
+        }
+        let mut seated = seat.0.lock();
+        if seated.thread != 0 && seated.thread == self.threads.current() && seated.now != self.base {
+            seated.now = self.set(seated.thread, seated.now, self.base);
+        }
+    }
+
+    fn wanted(&self, priority: Priority) -> i32 {
+        (self.base + self.scheduler.nice(priority)).clamp(-20, 19)
+    }
+
+    /// Sets a nice value; says which one the thread has then.
+    fn set(&self, thread: i32, present: i32, wanted: i32) -> i32 {
+        match self.threads.set_nice(thread, wanted) {
+            Ok(()) => wanted,
+            Err(_) => {
+                // Relaxed: a count that nothing else depends on.
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                present
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_policy::cpu_scheduler;
+
+    /// Remembers what each thread has; refuses to make one less nice where it is told to.
+    #[derive(Debug, Default)]
+    struct Fake {
+        is_privileged: bool,
+        nice: Mutex<std::collections::BTreeMap<i32, i32>>,
+    }
+
+    impl Threads for Fake {
+        fn current(&self) -> i32 {
+            1
+        }
+        fn nice(&self, thread: i32) -> io::Result<i32> {
+            Ok(self.nice.lock().get(&thread).copied().unwrap_or(0))
+        }
+        fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+            if !self.is_privileged && nice < self.nice(thread)? {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            self.nice.lock().insert(thread, nice);
+            Ok(())
+        }
+    }
+
+    fn check(scheduler: &str, is_privileged: bool, expect: [i32; 5], refused: u64) {
+        let fake = Arc::new(Fake { is_privileged, ..Fake::default() });
+        let cpu = CpuPriority::on(cpu_scheduler(scheduler).unwrap(), Arc::clone(&fake) as Arc<dyn Threads>);
+        let seat = Seat::default();
+        let mut seen = Vec::new();
+        let mut look = || seen.push(fake.nice(1).unwrap());
+        cpu.begin(&seat, 7, Priority::LOW);
+        look();
+        cpu.raise(&seat, 6, Priority::HIGH);
+        look();
+        cpu.raise(&seat, 7, Priority::HIGH);
+        look();
+        cpu.end(&seat);
+        look();
+        cpu.leave(&seat);
+        look();
+        assert_eq!(seen, expect, "{scheduler}");
+        assert_eq!(cpu.refused(), refused, "{scheduler}");
+    }
+
+    #[test]
+    fn a_thread_has_the_nice_value_of_its_transaction() {
+        check("none", true, [0, 0, 0, 0, 0], 0);
+        check("cpu-prio-inherit", true, [19, 19, 0, 19, 0], 0);
+        check("cpu-prio-inherit", false, [19, 19, 19, 19, 19], 2);
+    }
+
+    #[test]
+    fn this_machine_tells_the_nice_value_of_a_thread() {
+        let threads = SystemThreads;
+        let before = threads.nice(threads.current()).unwrap();
+        let nicer = std::thread::spawn(move || {
+            let threads = SystemThreads;
+            threads.set_nice(threads.current(), 19).unwrap();
+            threads.nice(threads.current()).unwrap()
+        });
+        assert_eq!(nicer.join().unwrap(), 19);
+        assert_eq!(threads.nice(threads.current()).unwrap(), before, "another thread was meant");
+    }
+}

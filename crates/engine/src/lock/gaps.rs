@@ -1,0 +1,116 @@
+//! What insertions and deletions do to locks on gaps; the rules are in the [manual](super).
+
+use super::head::{Answer, Slot, Ticket};
+use super::member::Member;
+use super::mode::Mode;
+use super::name::LockName;
+use super::table::LockTable;
+
+/// Who has read a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapState {
+    /// Another transaction: an insertion must wait for it.
+    pub read_by_others: bool,
+    /// The inserter itself: it must go on holding both halves.
+    pub read_by_me: bool,
+}
+
+impl LockTable {
+    /// Gives up the intention to insert into a gap, but not the right of having read it. Says whether that right is held.
+    pub fn give_up_intention(&self, member: &Member, gap: LockName) -> bool {
+        let mut todo = Vec::new();
+        let still_held = self
+            .change(gap, &mut todo, |head, granted| head.give_up_intention(member.slot, |waiter| granted.push(waiter)));
+        if !still_held {
+            member.count_release();
+        }
+        self.carry_out(todo);
+        still_held
+    }
+
+    /// Who besides `member` keeps an insertion out of this gap, and whether `member` has itself read it.
+    pub fn gap_state(&self, member: &Member, gap: LockName) -> GapState {
+        let hash = gap.hash();
+        let heads = self.partition(hash).lock();
+        let Some(head) = heads.get(gap, hash) else { return GapState { read_by_others: false, read_by_me: false } };
+        let is_reader = |mode: Mode| !mode.is_compatible(Mode::IX);
+        let (mut others, mut me) = (false, false);
+        for grant in head.grants().iter().filter(|grant| is_reader(grant.mode)) {
+            if grant.slot == member.slot { me = true } else { others = true }
+        }
+        GapState { read_by_others: others, read_by_me: me }
+    }
+
+    /// Gives a lock without asking anybody: for a gap that an insertion has just created, which nobody else can know.
+    pub fn grant_new_gap(&self, member: &Member, gap: LockName) -> Answer {
+        let hash = gap.hash();
+        let mut heads = self.partition(hash).lock();
+        let answer = heads
+            .head(gap, hash)
+            .grant_unconditionally(member.slot, Mode::S, |_| unreachable!("nobody waits for a gap that nobody knows"));
+        if answer == Answer::Granted {
+            member.count_grant();
+        }
+        answer
+    }
+
+    /// A gap disappears into the next one: those who have read it have read the next one from now on.
+    pub fn inherit(&self, gap: LockName, next: LockName) {
+        let mut todo = Vec::new();
+        let heirs = {
+            let hashes = [gap, next].map(LockName::hash);
+            let (mut heads, next_heads) = self.partition_pair(hashes);
+            let Some(head) = heads.get(gap, hashes[0]) else { return };
+            let readers: Vec<Slot> =
+                head.grants().iter().filter(|grant| grant.mode.covers(Mode::S)).map(|grant| grant.slot).collect();
+            if readers.is_empty() {
+                return;
+            }
+            let mut next_heads = next_heads;
+            let head = next_heads.as_deref_mut().unwrap_or(&mut heads).head(next, hashes[1]);
+            let mut granted = Vec::new();
+            for &slot in &readers {
+                if head.grant_unconditionally(slot, Mode::S, |waiter| granted.push(waiter)) == Answer::Granted {
+                    // A reader that is ending right now has not given up `gap` yet, for its partition is locked here; so it
+                    // has not yet looked for what it inherited.
+                    self.member(slot).inherited.lock().push(next);
+                }
+            }
+            if !granted.is_empty() {
+                self.let_in(head, next, &granted, &mut todo);
+            }
+            if head.queue().is_empty() {
+                return;
+            }
+            for &slot in &readers {
+                let heir = self.member(slot);
+                if let Some(at) = head.position(slot) {
+                    // It is ahead of others now, whom it may have waited for.
+                    let sequence = heir.next_wait();
+                    let ticket = Ticket { sequence, ..head.queue()[at].ticket };
+                    head.renew(slot, ticket, |_| unreachable!("its rank is what it was"));
+                }
+                if !self.leaves_holders_alone {
+                    self.note_new_holder(head, next, &heir, &mut todo);
+                }
+            }
+            readers
+        };
+        self.carry_out(todo);
+        // Waiters of `next` now wait for the heirs too: new edges that no request of theirs announces (invariant 4).
+        let mut todo = Vec::new();
+        heirs.into_iter().for_each(|heir| self.break_cycles(heir, &mut todo));
+        self.carry_out(todo);
+    }
+
+    /// Gives up what the member was made to hold by [`inherit`](Self::inherit). To be called last, when it has given up
+    /// all that it asked for, since only holders inherit.
+    pub fn release_inherited(&self, member: &Member) {
+        let mut todo = Vec::new();
+        loop {
+            let Some(name) = member.inherited.lock().pop() else { break };
+            self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
+        }
+        self.carry_out(todo);
+    }
+}

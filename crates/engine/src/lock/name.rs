@@ -1,0 +1,43 @@
+//! What can be locked, and where in the table it is found.
+
+/// Something that can be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockName {
+    /// Which table or index, and which kind of thing of it.
+    space: u32,
+    /// Which row; for a gap the row above it.
+    item: u64,
+}
+
+impl LockName {
+    const ROW: u32 = 1 << 30;
+    const GAP: u32 = 2 << 30;
+    /// No row has this number: the gap above the last entry of an index.
+    const END: u64 = u64::MAX;
+
+    /// A whole table.
+    pub fn table(table: u32) -> Self {
+        LockName { space: table, item: 0 }
+    }
+
+    /// One row of a table.
+    pub fn row(table: u32, row: u64) -> Self {
+        LockName { space: table | Self::ROW, item: row }
+    }
+
+    /// The gap of an index below the entry of `row`, or above the last entry.
+    pub fn gap(index: u32, row: Option<u64>) -> Self {
+        LockName { space: index | Self::GAP, item: row.unwrap_or(Self::END) }
+    }
+
+    /// Multiplicative hashing: names are numbers that the engine made itself, so nobody can aim collisions at it.
+    pub(super) fn hash(self) -> u64 {
+        // The golden ratio multiplier of Fibonacci hashing; the fold brings the well-mixed high bits down to where a
+        // hash table takes its bucket from.
+        let mix = |state: u64, value: u64| {
+            let mixed = (state.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            mixed ^ (mixed >> 32)
+        };
+        mix(mix(0, u64::from(self.space)), self.item)
+    }
+}

@@ -1,0 +1,255 @@
+//! Verdicts on holders in the way: when schedulers are asked, and how what they say is carried out.
+//!
+//! A **pair** is a waiter and a holder in its way. Pairs are found with a partition locked ([`LockTable::note_new_waiter`],
+//! [`LockTable::note_new_holder`], [`LockTable::note_waiters_behind`]), and those about which there is something to do are carried out
+//! afterwards, with none locked ([`LockTable::carry_out`]): each is looked at again, since what was done about the one before
+//! may have changed it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, Verdict};
+
+use super::head::{Head, Slot, Waiter};
+use super::member::{Life, Member, Reprieve, RequestError, State};
+use super::name::LockName;
+use super::statistics::Counters;
+use super::table::LockTable;
+
+/// A waiter and a holder in its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) name: LockName,
+    pub(super) requester: Slot,
+    pub(super) holder: Slot,
+}
+
+/// What both schedulers say about a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ruling {
+    verdict: Verdict,
+    inherits_cpu: bool,
+}
+
+impl Ruling {
+    const NOTHING: Ruling = Ruling { verdict: Verdict::Wait, inherits_cpu: false };
+}
+
+/// What was done about a pair in the partition of its name, and has to be followed up outside.
+enum Deed {
+    Nothing,
+    Raised,
+    /// The holder is a victim; its life as it was before.
+    Doomed(Life),
+}
+
+impl LockTable {
+    /// A waiter has come, or has another priority: it asks about every holder in its way. In the partition of the name.
+    pub(super) fn note_new_waiter(&self, head: &Head, name: LockName, member: &Member, todo: &mut Vec<Pair>) {
+        let Some(at) = head.position(member.slot) else { return };
+        let waiter = &head.queue()[at];
+        head.holders_in_the_way(member.slot, |slot| {
+            let holder = self.member(slot);
+            holder.note_contended(name);
+            self.note(waiter, name, &holder, &holder.life(), todo);
+        });
+        if waiter.conversion && at + 1 < head.queue().len() {
+            // It holds the name and waits ahead of others: they ask about it when it looks at its contended names.
+            member.note_contended(name);
+        }
+    }
+
+    /// A holder has come: those in whose way it stands ask about it. In the partition of the name.
+    pub(super) fn note_new_holder(&self, head: &Head, name: LockName, holder: &Member, todo: &mut Vec<Pair>) {
+        holder.note_contended(name);
+        let life = holder.life();
+        head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
+    }
+
+    /// A holder has begun to wait itself, or has another priority: all who wait behind it ask about it again.
+    pub(super) fn note_waiters_behind(&self, holder: &Member, todo: &mut Vec<Pair>) {
+        for name in holder.contended() {
+            let hash = name.hash();
+            let heads = self.partition(hash).lock();
+            if let Some(head) = heads.get(name, hash) {
+                let life = holder.life();
+                head.waiters_behind(holder.slot, |waiter| self.note(waiter, name, holder, &life, todo));
+            }
+        }
+    }
+
+    /// Adds a pair to those about which there is something to do.
+    fn note(&self, waiter: &Waiter, name: LockName, holder: &Member, life: &Life, todo: &mut Vec<Pair>) {
+        if self.rule(waiter, holder, life) != Ruling::NOTHING {
+            todo.push(Pair { name, requester: waiter.slot, holder: holder.slot });
+        }
+    }
+
+    /// Asks both schedulers. Nothing is to be done about a transaction that is ending or a victim already, except that its
+    /// thread may be helped to get there, and a promoted one is never rolled back (invariant 8).
+    fn rule(&self, waiter: &Waiter, holder: &Member, life: &Life) -> Ruling {
+        let (requester, rollbacks) = (waiter.ticket.requester, holder.rollbacks());
+        let waiting = life.state == State::Waiting;
+        let lock = self.scheduler.verdict(&requester, &Stance { priority: life.priority, waiting, rollbacks });
+        let requester = Requester { priority: waiter.ticket.cpu, ..requester };
+        let cpu = self.cpu.scheduler.verdict(&requester, &Stance { priority: life.cpu, waiting, rollbacks });
+        let verdict = match cpu.joined(lock) {
+            Verdict::Preempt | Verdict::PreemptIfWaiting | Verdict::PreemptAfter(_)
+                if life.priority == Priority::PROMOTED || !matches!(life.state, State::Running | State::Waiting) =>
+            {
+                Verdict::Wait
+            }
+            // Asked again when the holder begins to wait.
+            Verdict::PreemptIfWaiting if !waiting => Verdict::Wait,
+            verdict => verdict,
+        };
+        Ruling { verdict, inherits_cpu: cpu == CpuVerdict::Inherit }
+    }
+
+    /// Does what schedulers say about pairs, and about those that come to be by that, until nothing is left to do. With no
+    /// partition locked.
+    pub(super) fn carry_out(&self, mut todo: Vec<Pair>) {
+        let mut at = 0;
+        while at < todo.len() {
+            let pair = todo[at];
+            let holder = self.member(pair.holder);
+            match self.act_on(pair, &holder) {
+                Deed::Nothing => {}
+                Deed::Raised => {
+                    Counters::count(&self.counters.inheritances);
+                    self.after_raise(&holder, &mut todo);
+                }
+                Deed::Doomed(life) => self.after_doom(&holder, &life, &mut todo),
+            }
+            at += 1;
+        }
+    }
+
+    /// Asks about a pair and takes the step that must be one with the asking: in the partition of the name, where the
+    /// holder cannot give up what it holds.
+    fn act_on(&self, pair: Pair, holder: &Member) -> Deed {
+        let hash = pair.name.hash();
+        let heads = self.partition(hash).lock();
+        let Some(waiter) = heads.get(pair.name, hash).and_then(|head| head.blocked_by(pair.requester, pair.holder))
+        else {
+            return Deed::Nothing;
+        };
+        let life = holder.life();
+        let ruling = self.rule(waiter, holder, &life);
+        let both = [State::Running, State::Waiting];
+        let doomed = match ruling.verdict {
+            Verdict::Preempt => self.doom(holder, &life, &both, &self.counters.preempted),
+            Verdict::PreemptIfWaiting => self.doom(holder, &life, &both[1..], &self.counters.preempted_waiting),
+            Verdict::PreemptAfter(reprieve) => {
+                self.reprieve(pair, life.serial, reprieve);
+                None
+            }
+            _ => None,
+        };
+        if let Some(life) = doomed {
+            return Deed::Doomed(life);
+        }
+        let priority =
+            if ruling.verdict == Verdict::Inherit { waiter.ticket.requester.priority } else { Priority::LOW };
+        let cpu = if ruling.inherits_cpu { waiter.ticket.cpu } else { Priority::LOW };
+        if raise(holder, life.serial, priority, cpu) { Deed::Raised } else { Deed::Nothing }
+    }
+
+    fn doom(&self, holder: &Member, life: &Life, from: &[State], counter: &AtomicU64) -> Option<Life> {
+        let doomed = holder.doom(life.serial, from, RequestError::Preempted);
+        if doomed.is_some() {
+            Counters::count(counter);
+        }
+        doomed
+    }
+
+    /// A transaction has been made a victim: if it waited, it is woken. If it runs, it will see.
+    pub(super) fn after_doom(&self, victim: &Member, before: &Life, todo: &mut Vec<Pair>) {
+        if before.state == State::Waiting {
+            self.take_out(victim, before.serial, RequestError::Preempted, todo);
+        }
+    }
+
+    /// A holder gets some time, from the first moment that it was in this waiter's way. In the partition of the name.
+    fn reprieve(&self, pair: Pair, serial: u64, time: Duration) {
+        let requester = self.member(pair.requester);
+        let mut waiting = requester.waiting.lock();
+        assert_eq!(waiting.name, Some(pair.name), "invariant 2: whoever is in a queue waits");
+        let is_same = |reprieve: &Reprieve| (reprieve.holder, reprieve.serial) == (pair.holder, serial);
+        if !waiting.reprieves.iter().any(is_same) {
+            waiting.reprieves.push(Reprieve { holder: pair.holder, serial, ends: self.clock.now() + time });
+            drop(waiting);
+            // It may sleep without a limit so far.
+            requester.wake.notify_one();
+        }
+    }
+
+    /// The time of a holder is over: it is rolled back if the same transaction is still in the same waiter's way, and the
+    /// scheduler has not changed its mind.
+    pub(super) fn end_reprieve(&self, pair: Pair, serial: u64, todo: &mut Vec<Pair>) {
+        let holder = self.member(pair.holder);
+        let doomed = {
+            let hash = pair.name.hash();
+            let heads = self.partition(hash).lock();
+            let waiter = heads.get(pair.name, hash).and_then(|head| head.blocked_by(pair.requester, pair.holder));
+            let life = holder.life();
+            let is_due = waiter.filter(|_| life.serial == serial).is_some_and(|waiter| {
+                matches!(self.rule(waiter, &holder, &life).verdict, Verdict::PreemptAfter(_) | Verdict::Preempt)
+            });
+            let both = [State::Running, State::Waiting];
+            is_due.then(|| self.doom(&holder, &life, &both, &self.counters.preempted_late)).flatten()
+        };
+        if let Some(life) = doomed {
+            self.after_doom(&holder, &life, todo);
+        }
+    }
+
+    /// A transaction has another priority: its thread goes faster, it gets the place in its queue that it has now, and all
+    /// pairs that it is in are looked at again.
+    pub(super) fn after_raise(&self, member: &Member, todo: &mut Vec<Pair>) {
+        let life = member.life();
+        self.cpu.raise(&member.seat, life.serial, life.cpu);
+        let mut pairs = Vec::new();
+        let has_moved = member.waits_for(life.serial).is_some_and(|name| {
+            self.change(name, todo, |head, granted| {
+                // It may have been granted or taken out meanwhile.
+                let still_waits = member.waits_for(life.serial) == Some(name);
+                let has_moved = still_waits && self.renew(head, member, granted);
+                self.note_new_waiter(head, name, member, &mut pairs);
+                has_moved
+            })
+        });
+        todo.append(&mut pairs);
+        if has_moved {
+            // Those whom it has passed wait for it now (invariant 4).
+            self.break_cycles(member.slot, todo);
+        }
+        self.after_change_of_wait(member, todo);
+    }
+
+    /// Gives a waiter the place of its present priority; says whether it is another one.
+    fn renew(&self, head: &mut Head, member: &Member, granted: &mut Vec<Waiter>) -> bool {
+        let before = head.queue()[head.position(member.slot).expect("invariant 2: it waits for this name")].ticket;
+        let ticket = self.ticket(member, before.sequence);
+        let moves = ticket.rank != before.rank;
+        let ticket = if moves { self.ticket(member, member.next_wait()) } else { ticket };
+        head.renew(member.slot, ticket, |waiter| granted.push(waiter));
+        moves
+    }
+
+    /// A member has begun to wait, or has another priority: what it holds is looked at again.
+    pub(super) fn after_change_of_wait(&self, member: &Member, todo: &mut Vec<Pair>) {
+        if !self.leaves_holders_alone {
+            self.note_waiters_behind(member, todo);
+        }
+    }
+}
+
+/// Raises one transaction's priorities; says whether any was below.
+fn raise(member: &Member, serial: u64, priority: Priority, cpu: Priority) -> bool {
+    let raised = member.shift(|life| {
+        let raised = Life { priority: life.priority.max(priority), cpu: life.cpu.max(cpu).max(priority), ..life };
+        (life.serial == serial && life.state != State::Idle && raised != life).then_some(raised)
+    });
+    raised.is_some()
+}

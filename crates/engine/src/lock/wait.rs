@@ -1,0 +1,147 @@
+//! Waiting: how a request that cannot be granted begins to wait, sleeps, is taken out of its queue, or is given up.
+
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
+
+use super::head::Answer;
+use super::heads::Heads;
+use super::member::{Decision, Life, Member, RequestError, State};
+use super::name::LockName;
+use super::table::LockTable;
+use super::verdicts::Pair;
+
+impl LockTable {
+    /// Makes known that a member waits for a name, in whose queue it is, and does what follows from that.
+    #[cold]
+    pub(super) fn begin_to_wait(
+        &self,
+        member: &Member,
+        name: LockName,
+        mut heads: MutexGuard<'_, Heads>,
+    ) -> Result<Answer, RequestError> {
+        let hash = name.hash();
+        let requested = self.clock.now();
+        let head = heads.get_mut(name, hash).expect("the partition is locked and the request is in it");
+        let ticket = head.queue()[head.position(member.slot).expect("it has just been put there")].ticket;
+        // Published before the partition is unlocked, hence before anybody can wake it.
+        let began = {
+            let mut waiting = member.waiting.lock();
+            let began =
+                member.shift(|life| (life.state == State::Running).then_some(Life { state: State::Waiting, ..life }));
+            if let Some(life) = began {
+                waiting.name = Some(name);
+                waiting.serial = life.serial;
+                waiting.requested = requested;
+                assert!(waiting.decision.is_none(), "invariant 2: one wait at a time");
+            }
+            began
+        };
+        let Some(life) = began else {
+            // Somebody has made it a victim since it was looked at. Nobody can have waited for this request yet, and
+            // nobody was kept from anything by it.
+            head.cancel(member.slot, |_| unreachable!("the partition has been locked since it came"));
+            return member.check().map(|()| Answer::Wait);
+        };
+        let mut todo = Vec::new();
+        if !self.leaves_holders_alone {
+            self.note_new_waiter(head, name, member, &mut todo);
+        }
+        drop(heads);
+        self.after_change_of_wait(member, &mut todo);
+        if (life.priority, life.cpu) != (ticket.requester.priority, ticket.cpu) {
+            // It has inherited between being ranked and being seen to wait.
+            self.after_raise(member, &mut todo);
+        }
+        self.carry_out(todo);
+        let mut todo = Vec::new();
+        self.break_cycles(member.slot, &mut todo);
+        self.carry_out(todo);
+        Ok(Answer::Wait)
+    }
+
+    /// Sleeps until the request that [`ask`](Self::ask) left waiting is decided.
+    pub fn wait(&self, member: &Member) -> Decision {
+        let mut waiting = member.waiting.lock();
+        loop {
+            if let Some((_, decision)) = waiting.decision.take() {
+                return decision;
+            }
+            match waiting.deadline() {
+                None => member.wake.wait(&mut waiting),
+                Some(deadline) => {
+                    let left = deadline.saturating_sub(self.clock.now());
+                    if left.is_zero() {
+                        MutexGuard::unlocked(&mut waiting, || self.expire(member));
+                    } else {
+                        member.wake.wait_for(&mut waiting, left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The decision about a waiting request, once there is one.
+    pub fn outcome(&self, member: &Member) -> Option<Decision> {
+        member.waiting.lock().decision.take().map(|(_, decision)| decision)
+    }
+
+    /// When [`expire`](Self::expire) must be called for a waiting member, on the table's clock; [`wait`](Self::wait) does so
+    /// itself. It may come to be, and change, at any time.
+    pub fn deadline(&self, member: &Member) -> Option<Duration> {
+        member.waiting.lock().deadline()
+    }
+
+    /// Rolls back those in a waiter's way whose time is over.
+    pub fn expire(&self, member: &Member) {
+        let now = self.clock.now();
+        let (name, due) = {
+            let mut waiting = member.waiting.lock();
+            let Some(name) = waiting.name else { return };
+            let due: Vec<_> = waiting.reprieves.extract_if(.., |reprieve| reprieve.ends <= now).collect();
+            (name, due)
+        };
+        let mut todo = Vec::new();
+        for reprieve in due {
+            self.end_reprieve(
+                Pair { name, requester: member.slot, holder: reprieve.holder },
+                reprieve.serial,
+                &mut todo,
+            );
+        }
+        self.carry_out(todo);
+    }
+
+    /// Takes a victim out of the queue in which that transaction of it waits, if it still does, and lets it fail.
+    pub(super) fn take_out(&self, member: &Member, serial: u64, error: RequestError, todo: &mut Vec<Pair>) {
+        let Some(name) = member.waits_for(serial) else { return };
+        self.change(name, todo, |head, granted| {
+            // The name of a wait changes in the partition of the name only, so what is seen here stays true.
+            if member.waits_for(serial) == Some(name) {
+                let waiter = head.cancel(member.slot, |waiter| granted.push(waiter));
+                let waiter = waiter.expect("invariant 2: whoever waits for a name is in its queue");
+                self.decide(member, &waiter, Err(error), self.clock.now());
+            }
+        });
+    }
+
+    /// Gives up a request of a thread that will not see its end: it has died, or rolls back without having taken note.
+    pub(super) fn abandon_wait(&self, member: &Member) {
+        let mut todo = Vec::new();
+        let name = member.waiting.lock().name;
+        if let Some(name) = name {
+            self.change(name, &mut todo, |head, granted| {
+                if head.cancel(member.slot, |waiter| granted.push(waiter)).is_some() {
+                    let mut waiting = member.waiting.lock();
+                    waiting.name = None;
+                    waiting.reprieves.clear();
+                }
+            });
+        }
+        self.carry_out(todo);
+        let decided = member.waiting.lock().decision.take();
+        if let Some((name, Decision { outcome: Ok(Answer::Granted), .. })) = decided {
+            self.release(member, name);
+        }
+    }
+}

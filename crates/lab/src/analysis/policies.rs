@@ -1,0 +1,153 @@
+//! What policies do to each class: who gains and who pays, against the first policy of the sweep (MW tab. 3.3).
+//!
+//! For each setting of what else was swept, the ratio of mean response times; then the arithmetic mean of these ratios, as a
+//! claim's `average(x in KEY: gain(POLICY, CLASS, x))` has it. How far it may be off comes from the same mean within each
+//! block, where drift of the machine cancels, with noise pooled over the policies.
+
+use plimsoll_model::statistics::{Noise, Samples, estimate};
+
+use super::cells::{Cell, Cells, SettingValues};
+use crate::results::{Interval, Part, PolicyEffect, SweptAxis, most_urgent_first};
+
+/// The effects of every policy that was swept on the classes of one workload.
+pub(super) fn of(cells: &Cells<'_>, workload: &str, sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
+    let axes = sweep.iter().filter(|axis| is_of_policies(axis) && axis.values.len() > 1);
+    let groups = axes.flat_map(|axis| groups(cells, workload, axis));
+    groups.flat_map(|group| group.effects()).collect()
+}
+
+/// Whether the values of a sweep are policies: its key, or one of several joined keys, says so.
+fn is_of_policies(axis: &SweptAxis) -> bool {
+    axis.key.split('+').any(|key| key.ends_with("_policy"))
+}
+
+/// What a workload did in one arm under each policy.
+struct Group<'a, 'b> {
+    cells: &'b Cells<'a>,
+    axis: &'b SweptAxis,
+    arm: &'a str,
+    workload: &'a str,
+    /// For each setting of what else was swept the cell of each policy.
+    settings: Vec<(SettingValues, Vec<Option<&'b Cell<'a>>>)>,
+}
+
+/// A group for each arm.
+fn groups<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &'b SweptAxis) -> Vec<Group<'a, 'b>> {
+    let mut groups: Vec<Group<'a, 'b>> = Vec::new();
+    for cell in cells.of_workload(workload) {
+        let mut rest = cell.setting.clone();
+        let policy = rest.remove(&axis.key).and_then(|value| axis.values.iter().position(|known| *known == value));
+        let Some(policy) = policy else { continue };
+        let group = groups.iter().position(|group| group.arm == cell.arm).unwrap_or_else(|| {
+            groups.push(Group { cells, axis, arm: cell.arm, workload: cell.workload, settings: Vec::new() });
+            groups.len() - 1
+        });
+        let settings = &mut groups[group].settings;
+        let setting = settings.iter().position(|(other, _)| *other == rest).unwrap_or_else(|| {
+            settings.push((rest, vec![None; axis.values.len()]));
+            settings.len() - 1
+        });
+        settings[setting].1[policy] = Some(cell);
+    }
+    groups
+}
+
+impl Group<'_, '_> {
+    /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
+    fn effects(&self) -> Vec<PolicyEffect> {
+        let of_settings = self.settings.iter().flat_map(|(_, policies)| policies.iter().flatten());
+        let runs = of_settings.flat_map(|cell| cell.runs.iter().map(|run| self.cells.result(cell, *run)));
+        let classes = most_urgent_first(runs.flat_map(|result| result.classes.keys()));
+        if classes.len() < 2 {
+            return Vec::new();
+        }
+        let by_class: Vec<Vec<PolicyEffect>> = classes.iter().map(|class| self.on(class)).collect();
+        let policies = 0..self.axis.values.len();
+        let of_policy = |policy: usize| by_class.iter().flatten().filter(move |effect| self.is(effect, policy));
+        policies.flat_map(of_policy).cloned().collect()
+    }
+
+    fn is(&self, effect: &PolicyEffect, policy: usize) -> bool {
+        effect.value == self.axis.values[policy]
+    }
+
+    /// The effect of each policy but the first on a class, over the settings in which every policy has a valid run.
+    fn on(&self, class: &str) -> Vec<PolicyEffect> {
+        let known = |cell: &Cell<'_>| self.mean_latency(cell, class, None).is_some();
+        let is_present = |policy: &usize| self.settings.iter().any(|(_, row)| row[*policy].is_some_and(known));
+        let policies: Vec<usize> = (0..self.axis.values.len()).filter(is_present).collect();
+        let row = |row: &Vec<Option<_>>| {
+            policies.iter().map(|policy| row[*policy].filter(|cell| known(cell))).collect::<Option<Vec<&Cell<'_>>>>()
+        };
+        let rows: Vec<Vec<&Cell<'_>>> = self.settings.iter().filter_map(|(_, cells)| row(cells)).collect();
+        if rows.is_empty() || policies.len() < 2 || policies[0] != 0 {
+            return Vec::new();
+        }
+        let gains = self.averages(&rows, class, |first, this| first / this);
+        let penalties = self.averages(&rows, class, |first, this| this / first);
+        let effects = policies.iter().enumerate().skip(1).map(|(column, policy)| PolicyEffect {
+            axis: self.axis.key.clone(),
+            value: self.axis.values[*policy].clone(),
+            arm: self.arm.to_owned(),
+            workload: self.workload.to_owned(),
+            class: class.to_owned(),
+            gain: gains[column - 1],
+            penalty: penalties[column - 1],
+            preemptions_per_request: self.preemptions(rows.iter().map(|row| row[column]), class),
+            settings: rows.len(),
+            settings_left_out: self.settings.len() - rows.len(),
+        });
+        effects.collect()
+    }
+
+    /// For each column but the first, the mean over all rows of its ratio to the first.
+    fn averages(&self, rows: &[Vec<&Cell<'_>>], class: &str, ratio: fn(f64, f64) -> f64) -> Vec<Interval> {
+        let average = |column: usize, block: Option<usize>| {
+            let of_row = |row: &Vec<&Cell<'_>>| {
+                let mean = |cell| self.mean_latency(cell, class, block);
+                Some(ratio(mean(row[0])?, mean(row[column])?))
+            };
+            let ratios: Vec<f64> = rows.iter().map(of_row).collect::<Option<_>>()?;
+            Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
+        };
+        let runs = rows.iter().flatten().flat_map(|cell| &cell.runs);
+        let blocks = runs.map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
+        let columns = 1..rows[0].len();
+        let in_blocks = columns.clone().map(|column| (0..blocks).map(|block| average(column, Some(block))).collect());
+        let samples = Samples::new(in_blocks.collect());
+        let noise = Noise::of(&samples);
+        let interval = |column: usize| {
+            let value = average(column, None).expect("rows have latencies in all columns");
+            let spread = estimate(&samples, column - 1, noise.as_ref());
+            let spread = spread.and_then(|around| Some((around.low? / around.value, around.high? / around.value)));
+            Interval { value, low: spread.map(|(low, _)| value * low), high: spread.map(|(_, high)| value * high) }
+        };
+        columns.map(interval).collect()
+    }
+
+    fn parts<'c>(&'c self, cell: &'c Cell<'_>, class: &'c str) -> impl Iterator<Item = (usize, &'c Part)> {
+        let of_run = |run: &usize| Some((self.cells.block(*run), self.cells.result(cell, *run).classes.get(class)?));
+        cell.runs.iter().filter_map(of_run)
+    }
+
+    /// The mean latency of a class over the requests of all runs, or of those in one block; `None` if none completed.
+    fn mean_latency(&self, cell: &Cell<'_>, class: &str, block: Option<usize>) -> Option<f64> {
+        let parts = self.parts(cell, class).filter(|(of, _)| block.is_none_or(|block| block == *of));
+        let means = parts.filter_map(|(_, part)| Some((part.latency_us?.mean, part.completed as f64)));
+        let (total, count) = means.fold((0.0, 0.0), |(total, count), (mean, n)| (total + mean * n, count + n));
+        Some(total / count).filter(|mean| mean.is_finite() && *mean > 0.0)
+    }
+
+    /// Attempts rolled back for a more important transaction, per request of the class; `None` where a run cannot tell.
+    fn preemptions<'c>(&'c self, cells: impl Iterator<Item = &'c Cell<'c>>, class: &str) -> Option<f64> {
+        let (mut preemptions, mut requests) = (0, 0);
+        for cell in cells {
+            for (_, part) in self.parts(cell, class) {
+                let locks = part.locks.as_ref()?;
+                preemptions += locks.preemptions();
+                requests += locks.requests;
+            }
+        }
+        (requests > 0).then(|| preemptions as f64 / requests as f64)
+    }
+}

@@ -1,0 +1,168 @@
+//! Lock waits over repeats, and what policies do to classes.
+
+use super::*;
+use crate::histograms::WorkloadHistograms;
+use crate::results::{Lengths, LockStatistics, Part, PolicyEffect};
+
+const POLICIES: &str = r#"
+name = "policies"
+[[workload]]
+name = "oltp"
+kind = "tpcc"
+clients = 4
+priority = "high:0.5"
+[sweep]
+lock_policy = ["standard", "nprio", "cr(300ms)"]
+think = ["exp 20ms", "exp 5ms"]
+[run]
+repeats = 3
+[[claim]]
+text = "the average of the table"
+holds = 'average(t in think: gain("cr(300ms)", high, t)) > 2 and average(t in think: penalty(nprio, low, t)) < 1.3'
+[[claim]]
+text = "waits for holders"
+holds = "wait_excess(nprio, high) == 100 and preemptions(nprio, low) == 10% and waits(nprio) == 1"
+[[claim]]
+text = "nothing was rolled back"
+holds = "work_lost(nprio, high) > 0"
+"#;
+
+/// Mean latencies of high and low, microseconds: high gains more under the heavier load.
+fn means(policy: &str, think: &str) -> [f64; 2] {
+    let load = if think == "exp 5ms" { 2.0 } else { 1.0 };
+    match policy {
+        "standard" => [1_000.0 * load, 1_000.0 * load],
+        "nprio" => [500.0, 1_200.0 * load],
+        _ => [400.0, 1_500.0 * load],
+    }
+}
+
+fn part(mean: f64, preempted: u64) -> (Part, Latencies) {
+    let mut histogram = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
+    (0..200).for_each(|_| histogram.record(mean as u64).expect("within bounds"));
+    let mut latency = crate::latency::figures(&histogram).expect("not empty");
+    latency.mean = mean;
+    let waits = Lengths::of(&histogram, 200.0 * 100.0);
+    let locks = LockStatistics {
+        requests: 200,
+        requests_by_waits: vec![0, 200],
+        requests_by_preemptions: vec![200 - preempted, preempted],
+        response_s: 200.0 * mean / 1e6,
+        queue_time_us: waits,
+        wait_excess_us: waits,
+        work_lost_us: Lengths { count: preempted, mean: (preempted > 0).then_some(50.0), ..Lengths::default() },
+        rollback_s: Some(0.0),
+        ..LockStatistics::default()
+    };
+    let part = Part { completed: 200, throughput_per_s: 20.0, latency_us: Some(latency), locks: Some(locks) };
+    (part, Latencies::of(&histogram))
+}
+
+/// The experiment with runs whose latencies scatter by so much.
+fn measured(deviation: f64, change: impl Fn(&mut RunRecord)) -> (Plan, Vec<RunRecord>, Results) {
+    let plan = plan(POLICIES);
+    let mut noise = Noise::new(5, deviation);
+    let mut records = measure(&plan, |_, _, _| 40.0);
+    for record in &mut records {
+        let text = |key: &str| record.point.setting[key].as_str().expect("text").to_owned();
+        let of_run = means(&text("lock_policy"), &text("think"));
+        let (result, histograms) = (&mut record.point.workloads[0], &mut record.histograms[0]);
+        for (class, mean) in ["high", "low"].into_iter().zip(of_run) {
+            let (part, latencies) = part(mean * noise.factor(), if class == "low" { 20 } else { 0 });
+            result.classes.insert(class.to_owned(), part);
+            histograms.locks.queue_time.insert(class.to_owned(), latencies.clone());
+            histograms.classes.insert(class.to_owned(), latencies);
+        }
+    }
+    records.iter_mut().for_each(change);
+    let results = results(&plan, &records);
+    (plan, records, results)
+}
+
+fn effect<'a>(results: &'a Results, policy: &str, class: &str) -> &'a PolicyEffect {
+    let mut found = results.policies.iter().filter(|effect| effect.value == policy && effect.class == class);
+    found.next().unwrap_or_else(|| panic!("no {policy} {class}: {:?}", results.policies))
+}
+
+#[test]
+fn policies_are_averaged_over_what_else_was_swept() {
+    let (_, _, results) = measured(0.0, |_| {});
+    let classes: Vec<&str> = results.policies.iter().map(|effect| effect.class.as_str()).collect();
+    assert_eq!(classes, ["high", "low", "high", "low"]);
+    let nprio = effect(&results, "nprio", "high");
+    // 1000 / 500 and 2000 / 500.
+    assert!(is_near(nprio.gain.value, 3.0) && is_near(nprio.penalty.value, 0.375), "{nprio:?}");
+    assert_eq!((nprio.settings, nprio.settings_left_out, nprio.preemptions_per_request), (2, 0, Some(0.0)));
+    let low = effect(&results, "cr(300ms)", "low");
+    assert!(is_near(low.penalty.value, 1.5) && is_near(low.gain.value, 1.0 / 1.5), "{low:?}");
+    assert_eq!(low.preemptions_per_request, Some(0.1));
+}
+
+#[test]
+fn what_one_policy_lacks_is_left_out_for_all() {
+    let (_, _, results) = measured(0.0, |record| {
+        if record.point.setting["lock_policy"] == "cr(300ms)" && record.point.setting["think"] == "exp 5ms" {
+            record.point.valid = false;
+        }
+    });
+    let nprio = effect(&results, "nprio", "high");
+    assert!(is_near(nprio.gain.value, 2.0), "{nprio:?}");
+    assert_eq!((nprio.settings, nprio.settings_left_out), (1, 1));
+}
+
+#[test]
+fn intervals_of_policies_hold_the_truth_and_are_those_of_blocks() {
+    let (_, _, results) = measured(0.05, |_| {});
+    for (policy, class, truth) in [("nprio", "high", 3.0), ("cr(300ms)", "high", 3.75), ("nprio", "low", 1.0 / 1.2)] {
+        let gain = effect(&results, policy, class).gain;
+        let (low, high) = (gain.low.expect("repeated"), gain.high.expect("repeated"));
+        assert!(low < truth && truth < high && high / low < 1.6, "{policy} {class}: {gain:?}");
+    }
+    let plan = plan(POLICIES);
+    let one_class = super::results(&plan, &measure(&plan, |_, _, _| 40.0));
+    assert!(one_class.policies.is_empty(), "one class gains at nobody's cost");
+}
+
+#[test]
+fn lock_waits_of_repeats_are_put_together() {
+    let (_, _, results) = measured(0.0, |_| {});
+    let estimate = &results.estimates[0];
+    let locks = estimate.classes["low"].locks.as_ref().expect("every run has them");
+    assert_eq!((locks.requests, locks.waits(), locks.preemptions()), (600, 600, 60));
+    assert_eq!((locks.queue_time_us.mean, locks.queue_time_us.p99.is_some()), (Some(100.0), true));
+    assert_eq!(locks.wait_excess_us.p99, None, "without histograms there are no percentiles");
+
+    let forget = |histograms: &mut WorkloadHistograms| histograms.locks.queue_time.clear();
+    let (_, _, results) = measured(0.0, |record| {
+        if record.id.repeat == 2 {
+            record.histograms.iter_mut().for_each(forget);
+        }
+    });
+    let locks = results.estimates[0].classes["low"].locks.as_ref().expect("every run has them");
+    assert_eq!((locks.waits(), locks.queue_time_us.p99), (600, None), "of a part of the runs there are none");
+
+    let (_, _, results) = measured(0.0, |record| {
+        if record.id.repeat == 2 {
+            record.point.workloads[0].classes.get_mut("low").expect("there").locks = None;
+        }
+    });
+    assert!(results.estimates[0].classes["low"].locks.is_none());
+    assert!(results.estimates[0].classes["high"].locks.is_some());
+}
+
+#[test]
+fn claims_are_judged_by_lock_statistics_and_averages() {
+    let (plan, records, results) = measured(0.02, |_| {});
+    let told: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.confidence)).collect();
+    assert_eq!(told, [(Some(true), Some(1.0)), (Some(true), Some(1.0)), (None, None)], "{:?}", results.claims);
+    let why = results.claims[2].why_not.as_deref().expect("a reason");
+    assert!(why.ends_with("no attempt was preempted"), "{why}");
+
+    let mut mute = records.clone();
+    for part in mute.iter_mut().flat_map(|record| record.point.workloads[0].classes.values_mut()) {
+        part.locks = None;
+    }
+    let claims = super::results(&plan, &mute).claims;
+    let why = claims[1].why_not.as_deref().expect("a reason");
+    assert!(why.ends_with("this target cannot tell the lock waits of oltp apart"), "{why}");
+}

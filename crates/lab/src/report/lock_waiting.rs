@@ -1,0 +1,217 @@
+//! How the requests of each class waited for locks, and what was rolled back for others (MW 3.7).
+
+use maud::{Markup, html};
+
+use super::chart::{Chart, ShareBar, figure, numbers, short};
+use super::layout::{Column, figure_cell, section, table};
+use super::numbers::{count_cell, key_cells, keyed};
+use super::page::{Page, arm_label, setting_label};
+use crate::results::{Estimate, Lengths, LockStatistics, MeanLength, most_urgent_first, share_of};
+use crate::units::{duration_us, percent};
+
+/// Where the response time of a class went, as far as locks are concerned.
+const PARTS: [&str; 3] = ["waiting for holders", "waiting for others in the queue", "everything else"];
+
+/// What the words of the tables mean.
+const TERMS: [(&str, &str); 5] = [
+    ("QueueTime", "from a lock request that has to wait until it is granted or refused; the sum of the next two"),
+    ("WaitExcess", "until the first of those who wait for the lock is granted it: time spent on its holders"),
+    ("WaitRemainder", "from then on: time spent on others in the queue"),
+    ("rolled back", "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again"),
+    (
+        "work lost",
+        "the age of an attempt when it was preempted; its share is that of the mean length of attempts that got through",
+    ),
+];
+
+/// Bars that are drawn.
+const BARS_MAX: usize = 40;
+
+/// Rows of each table that the page carries.
+const ROWS_MAX: usize = 400;
+
+/// A class at one setting in one arm.
+type Row<'a> = (&'a Estimate, &'a str, &'a LockStatistics);
+
+/// The section; nothing where nobody waited, or no target could tell.
+pub(super) fn section_of(page: &Page) -> Markup {
+    let workloads = page.workloads();
+    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let rows: Vec<Row<'_>> = estimates
+        .flat_map(|estimate| {
+            let classes = most_urgent_first(estimate.classes.keys()).into_iter();
+            classes.filter_map(move |class| Some((estimate, class, estimate.classes[class].locks.as_ref()?)))
+        })
+        .collect();
+    if !rows.iter().any(|(_, _, locks)| locks.waits() > 0) {
+        return html! {};
+    }
+    let bars = rows.iter().filter_map(|row| bar(page, row)).take(BARS_MAX).collect::<Vec<_>>();
+    let left_out = rows.len().saturating_sub(bars.len());
+    let note = if left_out > 0 { format!("{left_out} more are in the tables only") } else { String::new() };
+    let chart = Chart::Shares {
+        label: "Parts of response time that classes spent in lock queues".to_owned(),
+        parts: PARTS.map(str::to_owned).into(),
+        bars,
+    };
+    let rolled_back = rows.iter().any(|(_, _, locks)| locks.rollbacks > 0);
+    section(
+        &page.id("lock-waits"),
+        "Lock waiting by class",
+        html! {
+            p class="lead" { "Over all requests of a class that ended, and all of their attempts. Percentiles are over all repeats." }
+            (figure(&page.run(), "Response time spent in lock queues", &note, &chart, html! {}))
+            (numbers("How often requests waited", how_often(page, &rows)))
+            (numbers("How long lock requests waited", how_long(page, &rows)))
+            @if rolled_back { (numbers("What was rolled back", lost(page, &rows))) }
+            dl class="terms" { @for (name, meaning) in TERMS { dt { (name) } dd { (meaning) } } }
+        },
+    )
+}
+
+fn bar(page: &Page, (estimate, class, locks): &Row<'_>) -> Option<ShareBar> {
+    let queued = locks.queue_time_share?;
+    let mean = |lengths: &Lengths| lengths.mean.unwrap_or(0.0);
+    // Both are means over the same lock requests.
+    let of_excess = match mean(&locks.queue_time_us) {
+        0.0 => 0.0,
+        queue_time => mean(&locks.wait_excess_us) / queue_time,
+    };
+    let values = [queued * of_excess, queued * (1.0 - of_excess), 1.0 - queued];
+    let set = setting_label(&estimate.setting, &page.keys(), None);
+    let arm = arm_label(&estimate.arm, &estimate.workload);
+    let place = if set.is_empty() { arm } else { format!("{set}, {arm}") };
+    Some(ShareBar {
+        group: estimate.workload.clone(),
+        name: format!("{class}: {place}"),
+        values: values.map(|share| Some(short(share.clamp(0.0, 1.0)))).into(),
+    })
+}
+
+fn how_often(page: &Page, rows: &[Row<'_>]) -> Markup {
+    let columns = by_class(
+        page,
+        &[
+            "Requests",
+            "Waits per request",
+            "Never waited",
+            "Once",
+            "Twice",
+            "3 times or more",
+            "Mean response of those that never waited",
+            "Once",
+            "Twice",
+            "3 times or more",
+        ],
+    );
+    tabled(page, "Lock waits of a request, and mean response time by their number", &columns, rows, |locks| {
+        let responses = &locks.response_by_waits;
+        let response = |mean: MeanLength| figure_cell(mean.mean_us.map(duration_us));
+        html! {
+            (count_cell(Some(locks.requests)))
+            (figure_cell(locks.per_request(locks.waits()).map(|waits| format!("{waits:.2}"))))
+            (times(&locks.requests_by_waits))
+            @for mean in [responses.none, responses.one, responses.two, responses.more] { (response(mean)) }
+        }
+    })
+}
+
+fn how_long(page: &Page, rows: &[Row<'_>]) -> Markup {
+    let columns = by_class(
+        page,
+        &[
+            "Waits",
+            "QueueTime, mean",
+            "p50",
+            "p95",
+            "p99",
+            "Longest",
+            "WaitExcess, mean",
+            "p95",
+            "WaitRemainder, mean",
+            "p95",
+            "QueueTime of response",
+        ],
+    );
+    tabled(page, "Lock requests that had to wait", &columns, rows, |locks| {
+        let LockStatistics { queue_time_us: queue, wait_excess_us: excess, wait_remainder_us: rest, .. } = locks;
+        html! {
+            (count_cell(Some(locks.waits())))
+            (figure_cell(queue.mean.map(duration_us)))
+            @for us in [queue.p50, queue.p95, queue.p99, queue.max] { (microseconds(us)) }
+            @for lengths in [excess, rest] { (figure_cell(lengths.mean.map(duration_us))) (microseconds(lengths.p95)) }
+            (figure_cell(locks.queue_time_share.map(percent)))
+        }
+    })
+}
+
+fn lost(page: &Page, rows: &[Row<'_>]) -> Markup {
+    let columns = by_class(
+        page,
+        &[
+            "Preempted per 100 requests",
+            "Never preempted",
+            "Once",
+            "Twice",
+            "3 times or more",
+            "Rolled back",
+            "Taking back, mean",
+            "Work lost, mean",
+            "p95",
+            "Of a life",
+        ],
+    );
+    tabled(page, "Attempts that were rolled back", &columns, rows, |locks| {
+        let preempted = locks.per_request(locks.preemptions());
+        html! {
+            (figure_cell(preempted.map(|share| format!("{:.2}", share * 100.0))))
+            (times(&locks.requests_by_preemptions))
+            (count_cell(Some(locks.rollbacks)))
+            (figure_cell(locks.mean_rollback_us().map(duration_us)))
+            (figure_cell(locks.work_lost_us.mean.map(duration_us)))
+            (microseconds(locks.work_lost_us.p95))
+            (figure_cell(locks.work_lost_share.map(percent)))
+        }
+    })
+}
+
+/// The shares of requests to which something happened never, once, twice, and more often.
+fn times(requests: &[u64]) -> Markup {
+    html! {
+        @for (from, to) in [(0, Some(0)), (1, Some(1)), (2, Some(2)), (3, None)] {
+            (figure_cell(share_of(requests, from, to).map(percent)))
+        }
+    }
+}
+
+fn microseconds(us: Option<u64>) -> Markup {
+    figure_cell(us.map(|us| duration_us(us as f64)))
+}
+
+fn by_class(page: &Page, figures: &[&str]) -> Vec<Column> {
+    let mut columns = vec!["Class"];
+    columns.extend(figures);
+    keyed(page, &columns)
+}
+
+fn tabled(
+    page: &Page,
+    caption: &str,
+    columns: &[Column],
+    rows: &[Row<'_>],
+    cells: impl Fn(&LockStatistics) -> Markup,
+) -> Markup {
+    html! {
+        (table(caption, columns, html! {
+            @for (estimate, class, locks) in rows.iter().take(ROWS_MAX) {
+                tr {
+                    (key_cells(page, estimate))
+                    td class="n" { (class) }
+                    (cells(locks))
+                    (page.run_links(estimate))
+                }
+            }
+        }))
+        @if rows.len() > ROWS_MAX { p class="note" { (rows.len() - ROWS_MAX) " more rows are in results.json." } }
+    }
+}

@@ -1,0 +1,285 @@
+//! What requests met at locks: how often and how long they waited, and what was lost when they were rolled back (MW 3.7).
+
+use std::cmp::Reverse;
+
+use plimsoll_policy::Priority;
+use plimsoll_workload::driver::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::Latency;
+use crate::latency;
+
+/// The lock statistics of a class, over its requests that ended inside the window, completed or given up, with all of their
+/// attempts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockStatistics {
+    /// How many requests these are.
+    pub requests: u64,
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 has those with more as well.
+    pub requests_by_waits: Vec<u64>,
+    /// How many requests were preempted never, once, twice, … by position; position 100 has those with more as well.
+    pub requests_by_preemptions: Vec<u64>,
+    /// Response times of the completed requests by the number of locks that they waited for.
+    pub response_by_waits: ResponseByWaits,
+    /// Sum of the response times of all requests, seconds.
+    pub response_s: f64,
+    /// QueueTime as a share of response time, 0 to 1; `None` if no request ended.
+    pub queue_time_share: Option<f64>,
+    /// QueueTime of each lock request that had to wait: from asking until it was granted or refused.
+    pub queue_time_us: Lengths,
+    /// WaitExcess of each: the part of QueueTime spent on those who held the lock.
+    pub wait_excess_us: Lengths,
+    /// WaitRemainder of each: the part of QueueTime spent on others in the queue.
+    pub wait_remainder_us: Lengths,
+    /// Attempts rolled back as a deadlock's victim or for a more important transaction. A count.
+    pub rollbacks: u64,
+    /// Time spent on taking back their changes, seconds; `None` where the target cannot tell.
+    pub rollback_s: Option<f64>,
+    /// The age of each attempt that was preempted, when it was told; its count is that of preemptions.
+    pub work_lost_us: Lengths,
+    /// Mean age of a preempted attempt over the mean length of those that got through; `None` if nobody was preempted, or
+    /// nobody got through.
+    pub work_lost_share: Option<f64>,
+    /// The last attempts of completed requests, the ones that got through.
+    pub successful_attempts: MeanLength,
+}
+
+/// Response times of completed requests by the number of locks that they waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseByWaits {
+    /// Of those that waited for none.
+    #[serde(rename = "0")]
+    pub none: MeanLength,
+    /// Of those that waited for one.
+    #[serde(rename = "1")]
+    pub one: MeanLength,
+    /// Of those that waited for two.
+    #[serde(rename = "2")]
+    pub two: MeanLength,
+    /// Of those that waited for three or more.
+    #[serde(rename = "3+")]
+    pub more: MeanLength,
+}
+
+/// Lengths of time of which only the mean is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeanLength {
+    /// How many.
+    pub count: u64,
+    /// Their mean, microseconds; `None` of none.
+    pub mean_us: Option<f64>,
+}
+
+/// Lengths of time in microseconds. A percentile is `None` where too few lengths can tell, fewer than 1 / (1 - q), and where
+/// runs were put together without their histograms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// How many.
+    pub count: u64,
+    /// Arithmetic mean, exact where percentiles are rounded; `None` of none.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 90th percentile.
+    pub p90: Option<u64>,
+    /// 95th percentile.
+    pub p95: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// Largest; `None` of none.
+    pub max: Option<u64>,
+}
+
+impl MeanLength {
+    /// Of so many with that sum.
+    pub(crate) fn of(count: u64, total_us: f64) -> Self {
+        MeanLength { count, mean_us: (count > 0).then(|| total_us / count as f64) }
+    }
+
+    /// Their sum, microseconds.
+    fn total_us(&self) -> f64 {
+        self.mean_us.unwrap_or(0.0) * self.count as f64
+    }
+
+    /// All of them as one.
+    pub(crate) fn merged(parts: impl IntoIterator<Item = MeanLength>) -> Self {
+        let (count, total) =
+            parts.into_iter().fold((0, 0.0), |(count, total), part| (count + part.count, total + part.total_us()));
+        MeanLength::of(count, total)
+    }
+}
+
+impl Lengths {
+    /// Of a histogram of microseconds and the exact sum of what is in it.
+    pub(crate) fn of(histogram: &Histogram<u64>, total_us: f64) -> Self {
+        Lengths { mean: MeanLength::of(histogram.len(), total_us).mean_us, ..Lengths::default() }
+            .with_percentiles(Some(histogram))
+    }
+
+    /// The same with percentiles and extent of a histogram of all of them.
+    pub(crate) fn with_percentiles(self, histogram: Option<&Histogram<u64>>) -> Self {
+        let Some((histogram, figures)) = histogram.and_then(|of| Some((of, latency::figures(of)?))) else {
+            return self;
+        };
+        let Latency { p50, p90, p95, p99, max, .. } = figures;
+        Lengths { count: histogram.len(), mean: self.mean, p50, p90, p95, p99, max: Some(max) }
+    }
+
+    /// All of them as one, without percentiles, which cannot be made of percentiles.
+    fn merged<'a>(parts: impl Iterator<Item = &'a Lengths> + Clone) -> Self {
+        let means = parts.clone().map(|part| MeanLength { count: part.count, mean_us: part.mean });
+        let MeanLength { count, mean_us } = MeanLength::merged(means);
+        Lengths { count, mean: mean_us, max: parts.filter_map(|part| part.max).max(), ..Lengths::default() }
+    }
+}
+
+impl LockStatistics {
+    /// Several runs or classes as one: counts and times added up, means weighed by how many they are of. Percentiles are left
+    /// out; [`Lengths::with_percentiles`] has them where there are histograms.
+    pub(crate) fn merged(parts: &[&LockStatistics]) -> LockStatistics {
+        let counts = |of: fn(&LockStatistics) -> &Vec<u64>| {
+            let length = parts.iter().map(|part| of(part).len()).max().unwrap_or(0);
+            (0..length).map(|times| parts.iter().filter_map(|part| of(part).get(times)).sum()).collect()
+        };
+        let lengths = |of: fn(&LockStatistics) -> &Lengths| Lengths::merged(parts.iter().map(|part| of(part)));
+        let means = |of: fn(&LockStatistics) -> MeanLength| MeanLength::merged(parts.iter().map(|part| of(part)));
+        LockStatistics {
+            requests: parts.iter().map(|part| part.requests).sum(),
+            requests_by_waits: counts(|part| &part.requests_by_waits),
+            requests_by_preemptions: counts(|part| &part.requests_by_preemptions),
+            response_by_waits: ResponseByWaits {
+                none: means(|part| part.response_by_waits.none),
+                one: means(|part| part.response_by_waits.one),
+                two: means(|part| part.response_by_waits.two),
+                more: means(|part| part.response_by_waits.more),
+            },
+            response_s: parts.iter().map(|part| part.response_s).sum(),
+            queue_time_us: lengths(|part| &part.queue_time_us),
+            wait_excess_us: lengths(|part| &part.wait_excess_us),
+            wait_remainder_us: lengths(|part| &part.wait_remainder_us),
+            rollbacks: parts.iter().map(|part| part.rollbacks).sum(),
+            rollback_s: parts.iter().map(|part| part.rollback_s).sum(),
+            work_lost_us: lengths(|part| &part.work_lost_us),
+            successful_attempts: means(|part| part.successful_attempts),
+            queue_time_share: None,
+            work_lost_share: None,
+        }
+        .with_shares()
+    }
+
+    /// The same with the shares that follow from the rest.
+    pub(crate) fn with_shares(mut self) -> Self {
+        let queued = self.queue_time_us.mean.unwrap_or(0.0) * self.queue_time_us.count as f64 / 1e6;
+        self.queue_time_share = (self.response_s > 0.0).then(|| queued / self.response_s);
+        let life = self.successful_attempts.mean_us.filter(|mean| *mean > 0.0);
+        self.work_lost_share = self.work_lost_us.mean.zip(life).map(|(lost, life)| lost / life);
+        self
+    }
+
+    /// Lock requests that had to wait. A count.
+    pub fn waits(&self) -> u64 {
+        self.queue_time_us.count
+    }
+
+    /// Attempts rolled back for a more important transaction. A count.
+    pub fn preemptions(&self) -> u64 {
+        self.work_lost_us.count
+    }
+
+    /// So many per request; `None` if there were no requests.
+    pub fn per_request(&self, count: u64) -> Option<f64> {
+        (self.requests > 0).then(|| count as f64 / self.requests as f64)
+    }
+
+    /// Mean time that a rollback took, microseconds; `None` if there was none, or the target cannot tell.
+    pub fn mean_rollback_us(&self) -> Option<f64> {
+        self.rollback_s.filter(|_| self.rollbacks > 0).map(|total| total * 1e6 / self.rollbacks as f64)
+    }
+}
+
+/// The share of requests that had something happen to them from so many times on, up to so many if there is a bound.
+pub(crate) fn share_of(requests: &[u64], from: usize, to: Option<usize>) -> Option<f64> {
+    let all: u64 = requests.iter().sum();
+    let end = to.map_or(requests.len(), |to| (to + 1).min(requests.len()));
+    let counted: u64 = requests.get(from..end).unwrap_or_default().iter().sum();
+    (all > 0).then(|| counted as f64 / all as f64)
+}
+
+/// The names of classes by priority; names that are none come last.
+pub(crate) fn most_urgent_first<'a>(classes: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut classes: Vec<&str> = classes.into_iter().map(String::as_str).collect();
+    classes.sort_unstable_by_key(|class| (Reverse(class.parse::<Priority>().ok()), *class));
+    classes.dedup();
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("sound bounds");
+        values.iter().for_each(|value| histogram.record(*value).expect("within bounds"));
+        histogram
+    }
+
+    /// So many requests, each of which waited once, so long for holders and as long again for others.
+    fn run(requests: u64, excess: u64) -> LockStatistics {
+        let of = |us: u64| {
+            let waits = vec![us; requests as usize];
+            Lengths::of(&histogram(&waits), (us * requests) as f64)
+        };
+        LockStatistics {
+            requests,
+            requests_by_waits: vec![0, requests],
+            requests_by_preemptions: vec![requests],
+            response_s: (requests * excess * 4) as f64 / 1e6,
+            queue_time_us: of(2 * excess),
+            wait_excess_us: of(excess),
+            wait_remainder_us: of(excess),
+            rollback_s: Some(0.5),
+            ..LockStatistics::default()
+        }
+        .with_shares()
+    }
+
+    #[test]
+    fn lengths_have_exact_means_and_percentiles_of_enough() {
+        let lengths = Lengths::of(&histogram(&[0, 100, 200, 1_003]), 1_303.5);
+        assert_eq!((lengths.count, lengths.mean, lengths.p50, lengths.p90), (4, Some(325.875), Some(100), None));
+        assert_eq!(Lengths::of(&histogram(&[]), 0.0), Lengths::default());
+    }
+
+    #[test]
+    fn runs_add_up_and_means_weigh_by_what_they_are_of() {
+        let (few, many) = (run(10, 400), run(30, 80));
+        let all = LockStatistics::merged(&[&few, &many]);
+        assert_eq!((all.requests, all.waits(), &all.requests_by_waits), (40, 40, &vec![0, 40]));
+        assert_eq!((all.wait_excess_us.mean, all.queue_time_us.mean), (Some(160.0), Some(320.0)));
+        assert_eq!((all.queue_time_us.p50, all.queue_time_us.max), (None, few.queue_time_us.max), "no mean of percentiles");
+        assert_eq!((all.queue_time_share, all.rollback_s), (Some(0.5), Some(1.0)));
+        let mute = LockStatistics { rollback_s: None, ..run(1, 1) };
+        assert_eq!(LockStatistics::merged(&[&few, &mute]).rollback_s, None, "of a part it would be too little");
+        let uneven = LockStatistics { requests_by_waits: vec![3, 0, 0, 1], ..LockStatistics::default() };
+        assert_eq!(LockStatistics::merged(&[&uneven, &few]).requests_by_waits, [3, 10, 0, 1]);
+        assert_eq!(LockStatistics::merged(&[]), LockStatistics { rollback_s: Some(0.0), ..LockStatistics::default() });
+    }
+
+    #[test]
+    fn shares_are_of_all_requests() {
+        let check = |from, to, expect| assert_eq!(share_of(&[5, 3, 0, 2], from, to), expect, "{from} to {to:?}");
+        check(0, Some(0), Some(0.5));
+        check(1, None, Some(0.5));
+        check(3, None, Some(0.2));
+        check(2, Some(9), Some(0.2));
+        check(7, None, Some(0.0));
+        check(7, Some(7), Some(0.0));
+        assert_eq!(share_of(&[], 0, None), None);
+    }
+
+    #[test]
+    fn classes_go_by_priority() {
+        let classes = ["low", "level3", "else", "high", "low"].map(str::to_owned);
+        assert_eq!(most_urgent_first(&classes), ["level3", "high", "low", "else"]);
+    }
+}

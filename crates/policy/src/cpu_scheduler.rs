@@ -1,0 +1,146 @@
+//! CPU scheduling: how much of the cores the thread of a transaction gets, and what becomes of a holder in the way.
+//!
+//! Transactions need a core for everything else that they ask for, so whoever gives cores to some first schedules disks
+//! and locks in passing (MW 2.7.3). A host gives the thread that works for a transaction the [`CpuScheduler::nice`]
+//! value of its **CPU priority**, and asks [`CpuScheduler::verdict`] when it asks the [lock
+//! scheduler](crate::LockScheduler): when a holder stands in a requester's way. It carries out both verdicts, as
+//! [`CpuVerdict::joined`] says.
+//!
+//! The CPU priority of a transaction is its present priority, which lock schedulers raise, or what it has inherited
+//! here if that is more. What is inherited here changes no queue.
+//!
+//! | name | nice | verdict on a holder |
+//! |---|---|---|
+//! | none | all equal | wait |
+//! | cpu-prio | low after all others | wait |
+//! | cpu-prio-inherit | as cpu-prio | `Inherit` when low blocks high |
+//! | p-cpu | as cpu-prio | `Preempt` when low blocks high |
+//!
+//! "Low blocks high" is: the holder's CPU priority is below the requester's.
+//!
+//! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 2.7.2.
+
+mod cpu_prio;
+mod cpu_prio_inherit;
+mod none;
+mod p_cpu;
+
+use std::fmt::Debug;
+
+use crate::{Priority, Requester, Stance, Verdict};
+
+/// What a host must do about the thread of one transaction that stands in a requester's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CpuVerdict {
+    /// Nothing: the requester waits.
+    Wait,
+    /// Give the holder the requester's CPU priority for the rest of its life, and so on along the chain. Queues stay as
+    /// they are.
+    Inherit,
+    /// Roll the holder back at once.
+    Preempt,
+}
+
+impl CpuVerdict {
+    /// The verdict on the holder where the lock scheduler said `lock`: `Preempt` if either says so, since nothing is
+    /// more than that, and otherwise the lock scheduler's. [`CpuVerdict::Inherit`] goes with every verdict that leaves
+    /// the holder running, for it acts on its thread alone.
+    ///
+    /// ```
+    /// use plimsoll_policy::{CpuVerdict, Verdict};
+    ///
+    /// assert_eq!(CpuVerdict::Preempt.joined(Verdict::Inherit), Verdict::Preempt);
+    /// assert_eq!(CpuVerdict::Inherit.joined(Verdict::PreemptIfWaiting), Verdict::PreemptIfWaiting);
+    /// ```
+    #[must_use]
+    pub fn joined(self, lock: Verdict) -> Verdict {
+        match self {
+            CpuVerdict::Preempt => Verdict::Preempt,
+            CpuVerdict::Wait | CpuVerdict::Inherit => lock,
+        }
+    }
+}
+
+/// Decides what threads get of the cores, and the fate of holders in the way.
+///
+/// Implementations are pure: equal facts give equal answers. In `requester` and `holder` the priority is the CPU
+/// priority.
+pub trait CpuScheduler: Debug + Send + Sync {
+    /// The name used in experiment files and results.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a few words, for people.
+    fn about(&self) -> &'static str;
+
+    /// The nice value (`nice(2)`, higher is less) of a thread that works for a transaction of that CPU priority, in a
+    /// process whose own is 0; where it is not, the two are added. Between 0 and 19.
+    fn nice(&self, priority: Priority) -> i32;
+
+    /// What becomes of `holder`, which stands in the way of `requester`.
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> CpuVerdict {
+        let _ = (requester, holder);
+        CpuVerdict::Wait
+    }
+
+    /// Whether every verdict is [`CpuVerdict::Wait`], so that a host need not ask.
+    fn leaves_holders_alone(&self) -> bool {
+        false
+    }
+}
+
+/// Every CPU scheduler there is, in the order of the table in the module documentation.
+pub static CPU_SCHEDULERS: &[&dyn CpuScheduler] =
+    &[&none::NoCpuScheduling, &cpu_prio::CpuPrio, &cpu_prio_inherit::CpuPrioInherit, &p_cpu::PreemptiveCpu];
+
+/// The CPU scheduler of that name, if there is one.
+pub fn cpu_scheduler(name: &str) -> Option<&'static dyn CpuScheduler> {
+    CPU_SCHEDULERS.iter().copied().find(|scheduler| scheduler.name() == name)
+}
+
+/// The nice value under all schedulers that know priorities: 0 for high and above, 19 for what is below.
+///
+/// MW 2.7.2 has -20 and +20. Values below 0 are for administrators, and a machine where the threads of a database go
+/// before everything else is hard to stop; with 0 and 19 high priority still has 68 times the weight of low (1024 to 15
+/// in Linux, which gives each step a factor of about 1.25).
+fn nice_by_priority(priority: Priority) -> i32 {
+    if priority >= Priority::HIGH { 0 } else { 19 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scheduler_is_found_by_its_name_and_documented() {
+        let documentation = include_str!("cpu_scheduler.rs");
+        let rows: Vec<&str> = documentation.lines().filter(|line| line.starts_with("//! | ")).skip(1).collect();
+        assert_eq!(rows.len(), CPU_SCHEDULERS.len());
+        for (scheduler, row) in CPU_SCHEDULERS.iter().zip(rows) {
+            assert_eq!(cpu_scheduler(scheduler.name()).map(CpuScheduler::name), Some(scheduler.name()));
+            assert!(row.starts_with(&format!("//! | {} |", scheduler.name())), "{row}");
+        }
+        assert!(cpu_scheduler("fifo").is_none());
+    }
+
+    #[test]
+    fn nice_values_are_within_what_nice_takes_and_never_favour_the_lower_level() {
+        for scheduler in CPU_SCHEDULERS {
+            let values: Vec<i32> =
+                (0..=254).filter_map(Priority::of_level).map(|level| scheduler.nice(level)).collect();
+            assert!(values.iter().all(|value| (0..=19).contains(value)), "{scheduler:?}");
+            assert!(values.is_sorted_by(|low, high| low >= high), "{scheduler:?}");
+        }
+    }
+
+    #[test]
+    fn who_leaves_holders_alone_waits_whoever_asks_and_the_others_do_not() {
+        let [low, high] = Priority::USUAL;
+        let requester = Requester { priority: high, rollbacks: 0 };
+        let holder = Stance { priority: low, waiting: true, rollbacks: 0 };
+        for scheduler in CPU_SCHEDULERS {
+            let waits = scheduler.verdict(&requester, &holder) == CpuVerdict::Wait;
+            assert_eq!(waits, scheduler.leaves_holders_alone(), "{scheduler:?}");
+        }
+    }
+}

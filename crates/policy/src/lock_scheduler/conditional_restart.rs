@@ -1,0 +1,132 @@
+//! `cr(d)`, conditional restart: priority queues, and whoever blocks a high-priority transaction has `d` to get out of
+//! the way.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
+
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "cr(d)",
+    about: "the most urgent waiter first; whoever blocks a more urgent one for longer than d is rolled back",
+    example: "cr(300ms)",
+    make: |name| {
+        let reprieve = parse_reprieve(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
+        Some(Arc::new(ConditionalRestart { reprieve }))
+    },
+};
+
+/// The longest reprieve that can be written, an hour: longer ones are slips of the pen.
+const REPRIEVE_MAX: Duration = Duration::from_secs(3600);
+
+/// Units and how many microseconds each has, largest first.
+const UNITS: [(&str, u64); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
+
+/// Serves waiters as `nprio` does, and rolls a low-priority transaction back that still blocks a high-priority one
+/// after a reprieve. CR300 of MW 3.8.3, where the reprieve is 300 ms.
+///
+/// The conditional restart of real-time databases (MW 3.4) rolls back at once, if its estimate of what the holder has
+/// left is long; a reprieve needs no estimate.
+///
+/// High H begins to wait for a row that low L holds; 300 ms later L has not ended, and is rolled back:
+///
+/// ```
+/// use std::time::Duration;
+/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
+///
+/// let conditional_restart = lock_scheduler("cr(300ms)").expect("listed");
+/// let requester = |priority| Requester { priority, rollbacks: 0 };
+/// let low = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
+///
+/// let verdict = conditional_restart.verdict(&requester(Priority::HIGH), &low);
+/// assert_eq!(verdict, Verdict::PreemptAfter(Duration::from_millis(300)));
+/// assert_eq!(conditional_restart.verdict(&requester(Priority::LOW), &low), Verdict::Wait);
+/// assert!(conditional_restart.rank(&requester(Priority::HIGH)) < conditional_restart.rank(&requester(Priority::LOW)));
+/// ```
+#[derive(Debug)]
+pub(super) struct ConditionalRestart {
+    /// How long a holder may go on being in the way: whole microseconds, at least one.
+    reprieve: Duration,
+}
+
+impl LockScheduler for ConditionalRestart {
+    /// With the reprieve in the largest unit that needs no fraction, so that equal reprieves have equal names.
+    fn name(&self) -> Cow<'static, str> {
+        let micros = self.reprieve.as_micros() as u64;
+        let unit = UNITS.iter().find(|(_, unit)| micros.is_multiple_of(*unit));
+        let (name, unit) = unit.expect("every reprieve is a whole number of microseconds");
+        format!("cr({}{name})", micros / unit).into()
+    }
+
+    fn rank(&self, requester: &Requester) -> Rank {
+        Rank::by_priority(requester.priority)
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
+        if holder.priority < requester.priority { Verdict::PreemptAfter(self.reprieve) } else { Verdict::Wait }
+    }
+}
+
+/// Reads `300ms`: digits and a unit, nothing else.
+fn parse_reprieve(text: &str) -> Option<Duration> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == &text[unit_at..])?;
+    let micros = text[..unit_at].parse::<u64>().ok()?.checked_mul(*unit)?;
+    Some(Duration::from_micros(micros)).filter(|length| !length.is_zero() && *length <= REPRIEVE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check_priority_scheduler;
+    use super::*;
+    use crate::lock_scheduler;
+
+    #[test]
+    fn whoever_is_below_has_the_reprieve() {
+        let reprieve = Duration::from_millis(300);
+        check_priority_scheduler(&ConditionalRestart { reprieve }, Verdict::PreemptAfter(reprieve));
+    }
+
+    #[test]
+    fn names_are_read_and_written_in_the_largest_unit() {
+        for (name, written) in [
+            ("cr(300ms)", "cr(300ms)"),
+            ("cr(1s)", "cr(1s)"),
+            ("cr(500us)", "cr(500us)"),
+            ("cr(1000ms)", "cr(1s)"),
+            ("cr(1500ms)", "cr(1500ms)"),
+            ("cr(1000us)", "cr(1ms)"),
+            ("cr(3600s)", "cr(3600s)"),
+        ] {
+            let found = lock_scheduler(name).expect("a name of it");
+            assert_eq!(found.name(), written);
+            assert_eq!(lock_scheduler(written).expect("its own name").name(), written);
+        }
+    }
+
+    #[test]
+    fn other_names_are_not_its_own() {
+        for name in [
+            "cr",
+            "cr()",
+            "cr(d)",
+            "cr(300)",
+            "cr(ms)",
+            "cr(-1ms)",
+            "cr(+1ms)",
+            "cr(0ms)",
+            "cr(1.5s)",
+            "cr( 1s)",
+            "cr(1 s)",
+            "cr(1min)",
+            "cr(1ms",
+            "cr(3601s)",
+            "cr(99999999999999999999s)",
+            "cr(18446744073709551615s)",
+            "CR(1s)",
+        ] {
+            assert!(lock_scheduler(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `nprio-inherit`: priority queues, and whoever blocks a high-priority transaction becomes one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
+
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "nprio-inherit",
+    about: "the most urgent waiter first; whoever blocks a more urgent one becomes as urgent",
+    example: "nprio-inherit",
+    make: |name| (name == "nprio-inherit").then(|| Arc::new(NPrioInherit) as _),
+};
+
+/// Serves waiters as `nprio` does, and gives a low-priority transaction that blocks a high-priority one its priority
+/// for the rest of its life, so that it waits less and is through sooner. NP-LQ-Inherit of MW 2.7.2, NPrioinher of MW
+/// 3.6.1.
+///
+/// It is transitive by itself: the holder asks again with what it has inherited, and finds its own holders below it.
+///
+/// Low L2 holds a row, low L1 holds another and waits for L2's, and high H begins to wait for L1's: L1 becomes high and
+/// goes ahead of every low waiter for L2's row, and then L2 becomes high.
+///
+/// ```
+/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
+///
+/// let inherit = lock_scheduler("nprio-inherit").expect("listed");
+/// let requester = |priority| Requester { priority, rollbacks: 0 };
+/// let holder = |priority, waiting| Stance { priority, waiting, rollbacks: 0 };
+/// let (low, high) = (Priority::LOW, Priority::HIGH);
+///
+/// assert_eq!(inherit.verdict(&requester(high), &holder(low, true)), Verdict::Inherit);
+/// // L1, high by now, and L2.
+/// assert!(inherit.rank(&requester(high)) < inherit.rank(&requester(low)));
+/// assert_eq!(inherit.verdict(&requester(high), &holder(low, false)), Verdict::Inherit);
+/// // Nobody inherits what he has.
+/// assert_eq!(inherit.verdict(&requester(high), &holder(high, false)), Verdict::Wait);
+/// ```
+#[derive(Debug)]
+pub(super) struct NPrioInherit;
+
+impl LockScheduler for NPrioInherit {
+    fn name(&self) -> Cow<'static, str> {
+        KIND.name.into()
+    }
+
+    fn rank(&self, requester: &Requester) -> Rank {
+        Rank::by_priority(requester.priority)
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
+        if holder.priority < requester.priority { Verdict::Inherit } else { Verdict::Wait }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check_priority_scheduler;
+    use super::*;
+
+    #[test]
+    fn whoever_is_below_inherits() {
+        check_priority_scheduler(&NPrioInherit, Verdict::Inherit);
+    }
+}

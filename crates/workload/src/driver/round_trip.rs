@@ -1,0 +1,110 @@
+//! A session whose client is an application: between two statements of a transaction lies a round trip.
+
+use std::time::Duration;
+
+use plimsoll_policy::Priority;
+use rand_pcg::Pcg32;
+
+use super::client_loop::Signals;
+use super::clock::{Clock, Nanos};
+use super::streams::{Purpose, stream};
+use super::{ClientOptions, Delay};
+use crate::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
+use crate::statement::{Rows, Statement, Value};
+
+/// Sleeps after each statement that succeeds, so that what the transaction has locked by then stays locked as long as with a
+/// client on the other side of a network, which has to get the answer and say what comes next.
+///
+/// There is no round trip before the first statement, when nothing is locked yet, and none after the commit, when nothing
+/// is locked any more. Nor is there one after an error: what is rolled back is run again at once (MW 2.7).
+///
+/// What counts as the round trip is the sleep as it was measured, a late wake-up included. None of it is the database's
+/// doing: an application does not read its answers sooner, either, when it gets no core.
+pub(super) struct RoundTrips<'a, C> {
+    session: Box<dyn Session>,
+    length: Delay,
+    /// Draws the lengths. How many are drawn depends on how often transactions are run again; the sequence does not.
+    random: Pcg32,
+    clock: &'a C,
+    signals: &'a Signals,
+    slept: Nanos,
+}
+
+impl<'a, C: Clock> RoundTrips<'a, C> {
+    /// The session of client number `client`.
+    pub(super) fn new(
+        session: Box<dyn Session>,
+        options: &ClientOptions,
+        workload: &str,
+        client: usize,
+        clock: &'a C,
+        signals: &'a Signals,
+    ) -> Self {
+        let random = stream(options.seed, workload, client, Purpose::RoundTrip);
+        RoundTrips { session, length: options.round_trip, random, clock, signals, slept: 0 }
+    }
+
+    /// How long the client has slept in all.
+    pub(super) fn slept(&self) -> Duration {
+        Duration::from_nanos(self.slept)
+    }
+
+    /// Sleeps for the next round trip, unless the run is over.
+    fn travel(&mut self) {
+        let length = self.length.draw(&mut self.random);
+        if length == 0 {
+            return;
+        }
+        let begin = self.clock.now();
+        let mut now = begin;
+        while now < begin + length && !self.signals.halted() {
+            self.clock.doze_until(begin + length);
+            now = self.clock.now();
+        }
+        self.slept += now - begin;
+    }
+}
+
+impl<C: Clock> Session for RoundTrips<'_, C> {
+    fn set_priority(&mut self, priority: Priority) {
+        self.session.set_priority(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.session.begin()
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        self.session.execute(statement, parameters, rows)?;
+        self.travel();
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.session.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.session.rollback()
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.session.query(sql)
+    }
+
+    fn usage(&self) -> SessionUsage {
+        self.session.usage()
+    }
+
+    fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
+        self.session.take_lock_waits(waits);
+    }
+}
+
+#[cfg(test)]
+mod tests;
