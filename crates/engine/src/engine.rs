@@ -1,14 +1,18 @@
 //! The engine as a whole: its row tables, its lock table and its log.
 
+mod durable;
+
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, LockScheduler, StarvationBound, lock_scheduler};
 
+use crate::catalog::Catalog;
+use crate::checkpoint::{Checkpointer, Numbers};
 use crate::clock::{Clock, MonotonicClock};
 use crate::cpu_priority::CpuPriority;
 use crate::lock::{LockOptions, LockStatistics, LockTable};
-use crate::log::{Log, LogStatistics};
+use crate::log::{Log, LogError, LogStatistics};
+use crate::recovery::RecoveryReport;
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::Connection;
@@ -48,20 +52,27 @@ impl Default for EngineOptions {
 /// process; with one, see [`crate::log`].
 #[derive(Debug)]
 pub struct Engine {
-    locks: LockTable,
-    tables: RwLock<Tables>,
+    /// Of a database with a data folder. Dropped first: it makes a last checkpoint, for which the rest is needed.
+    checkpointer: Option<Checkpointer>,
+    locks: Arc<LockTable>,
+    catalog: Arc<Catalog>,
     early_lock_release: bool,
     retry_max: u32,
-    log: Option<Log>,
+    log: Option<Arc<Log>>,
+    recovery: Option<RecoveryReport>,
 }
 
-/// Every table by its number.
+/// What an engine begins with.
 #[derive(Debug, Default)]
-struct Tables {
-    /// `None` where a table was dropped: numbers are never given twice, for locks are named by them.
-    list: Vec<Option<Arc<RowTable>>>,
-    /// How many indexes were made so far; the next one's number.
-    indexes: u32,
+pub(crate) struct Parts {
+    /// The tables.
+    pub(crate) catalog: Catalog,
+    /// The log, if there is to be one.
+    pub(crate) log: Option<Log>,
+    /// The checkpoints that there are, if there are to be more.
+    pub(crate) numbers: Option<Numbers>,
+    /// Where the tables come from.
+    pub(crate) recovery: Option<RecoveryReport>,
 }
 
 impl Engine {
@@ -72,37 +83,49 @@ impl Engine {
 
     /// An engine without tables.
     pub fn with_log(options: EngineOptions, log: Option<Log>) -> Arc<Self> {
-        let locks = LockOptions {
-            scheduler: options.lock_scheduler,
+        let parts = Parts { log, ..Parts::default() };
+        Engine::assemble(options, parts).expect("only checkpoints can be refused")
+    }
+
+    /// An engine of these parts.
+    pub(crate) fn assemble(options: EngineOptions, parts: Parts) -> Result<Arc<Self>, LogError> {
+        let Parts { catalog, log, numbers, recovery } = parts;
+        let locks = Arc::new(LockTable::new(LockOptions {
+            scheduler: Arc::clone(&options.lock_scheduler),
             starvation_bound: options.starvation_bound,
-            clock: options.clock,
+            clock: Arc::clone(&options.clock),
             cpu: CpuPriority::new(options.cpu_scheduler),
+        }));
+        let (catalog, log) = (Arc::new(catalog), log.map(Arc::new));
+        let checkpointer = match (&log, numbers) {
+            (Some(log), Some(numbers)) => {
+                let (log, locks, catalog) = (Arc::clone(log), Arc::clone(&locks), Arc::clone(&catalog));
+                Some(Checkpointer::start(log, locks, catalog, Arc::clone(&options.clock), numbers)?)
+            }
+            _ => None,
         };
-        Arc::new(Engine {
-            locks: LockTable::new(locks),
-            tables: RwLock::default(),
-            early_lock_release: options.early_lock_release,
-            retry_max: options.retry_max,
-            log,
-        })
+        let EngineOptions { early_lock_release, retry_max, .. } = options;
+        Ok(Arc::new(Engine { checkpointer, locks, catalog, early_lock_release, retry_max, log, recovery }))
     }
 
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
-        let mut tables = self.tables.write();
-        let table = Arc::new(RowTable::new(tables.list.len() as u32, tables.indexes, spec)?);
-        tables.indexes += table.indexes.len() as u32;
-        tables.list.push(Some(Arc::clone(&table)));
-        Ok(table)
+        self.catalog.create(spec, self.catalog_log())
     }
 
     /// Forgets a table; its rows go when nobody holds it any more. No transaction that uses it is under way, and none will
     /// begin.
     pub fn drop_table(&self, number: u32) {
-        self.tables.write().list[number as usize] = None;
-        if let Some(log) = &self.log {
+        self.catalog.remove(number, self.catalog_log());
+        // A log that nobody will recover from can forget what it has.
+        if let (Some(log), None) = (&self.log, &self.checkpointer) {
             log.forget_table(number);
         }
+    }
+
+    /// Where changes of the catalog are logged: only a database that outlives its process needs that.
+    fn catalog_log(&self) -> Option<&Log> {
+        self.log.as_deref().filter(|_| self.checkpointer.is_some())
     }
 
     /// The table of that number.
@@ -110,8 +133,12 @@ impl Engine {
     /// # Panics
     /// If there is none: numbers come from [`create_table`](Self::create_table), and who drops a table uses it no more.
     pub fn row_table(&self, number: u32) -> Arc<RowTable> {
-        let tables = self.tables.read();
-        Arc::clone(tables.list[number as usize].as_ref().expect("a table that was dropped is used no more"))
+        self.catalog.get(number).expect("a table that was dropped is used no more")
+    }
+
+    /// Every table there is, in order of number.
+    pub fn row_tables(&self) -> Vec<Arc<RowTable>> {
+        self.catalog.contents(|| ()).0.tables
     }
 
     /// Opens a connection.
@@ -126,12 +153,18 @@ impl Engine {
 
     /// The log, if there is one.
     pub fn log(&self) -> Option<&Log> {
-        self.log.as_ref()
+        self.log.as_deref()
     }
 
     /// What the log has done so far, if there is one.
     pub fn log_statistics(&self) -> Option<LogStatistics> {
-        self.log.as_ref().map(Log::statistics)
+        self.log.as_deref().map(Log::statistics)
+    }
+
+    /// Every table, for tests of what reads them.
+    #[cfg(test)]
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// What the lock table has decided so far.

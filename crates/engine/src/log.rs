@@ -37,15 +37,17 @@
 //! [`LogStatistics::written_bytes`], the more the smaller the groups are. What the file system writes about its files (its
 //! journal) is not counted against the group's limit.
 
+pub mod data_folder;
 pub mod folder;
-mod format;
-mod queue;
+pub(crate) mod format;
+pub(crate) mod queue;
 pub mod reader;
 pub mod record;
 pub mod replay;
+mod segments;
 pub mod storage;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -54,10 +56,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use data_folder::{DataFolder, random_number};
 use folder::LogFolder;
-use queue::Queue;
 pub(crate) use queue::Ticket;
+use queue::{CheckpointNote, Queue};
 use record::Unit;
+use segments::{Former, Segments};
 use storage::{FolderStorage, LogStorage};
 
 /// What a commit waits for.
@@ -93,9 +97,14 @@ pub struct LogOptions {
     pub durability: Durability,
     /// Where the log's own folder is made; `None` takes the first of the system's temporary folders that is on a disk.
     pub folder: Option<PathBuf>,
+    /// Where the database is kept, log and checkpoints, beyond the end of the process; `None`: nowhere.
+    pub data_folder: Option<PathBuf>,
+    /// Bytes of units after which the next checkpoint begins. Without a data folder there are none.
+    pub checkpoint_bytes: u64,
     /// Bytes of a segment, one file of the log. A transaction that needs more gets a segment of its own size.
     pub segment_bytes: u64,
-    /// Bytes of units that the log takes before it is full.
+    /// Bytes of units that the log keeps. With a data folder it is full when so many have come since the last checkpoint that
+    /// could be made; without, it forgets the oldest.
     pub bytes_max: u64,
     /// Bytes of units that may wait for the writer; committers wait for room beyond that.
     pub buffer_bytes: usize,
@@ -110,6 +119,8 @@ impl Default for LogOptions {
         LogOptions {
             durability: Durability::None,
             folder: None,
+            data_folder: None,
+            checkpoint_bytes: 256 << 20,
             segment_bytes: 64 << 20,
             bytes_max: 8 << 30,
             buffer_bytes: 1 << 20,
@@ -144,8 +155,8 @@ pub enum LogError {
     },
     /// The size bound is reached.
     #[error(
-        "the log is full: it holds {bytes_max} bytes, its bound, and there is no checkpoint yet to shorten it; \
-         drop or reload the tables"
+        "the log is full: {bytes_max} bytes, its bound, have come since the last checkpoint; \
+         the next one has failed or is not done: make room on the disk, or wait"
     )]
     Full {
         /// The bound.
@@ -195,6 +206,16 @@ pub struct LogStatistics {
     pub write_time: Duration,
     /// Commits that had to wait for room in the buffer.
     pub buffer_waits: u64,
+    /// Segments that were used again instead of making a new one.
+    pub recycled_segments: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Checkpoints that failed.
+    pub checkpoint_failures: u64,
+    /// Bytes of the checkpoints made.
+    pub checkpoint_bytes: u64,
+    /// Time that making them took.
+    pub checkpoint_time: Duration,
 }
 
 impl LogStatistics {
@@ -208,14 +229,42 @@ impl LogStatistics {
 #[derive(Debug)]
 pub struct Log {
     queue: Arc<Queue>,
+    storage: Arc<dyn LogStorage>,
+    database: u64,
     is_sync: bool,
     writer: Option<JoinHandle<()>>,
+    folder: Folder,
+}
+
+/// What a log keeps as long as it lives.
+#[derive(Debug)]
+enum Folder {
+    /// Something that is no folder.
+    None,
     /// Removed with the log.
-    folder: Option<LogFolder>,
+    Temporary(LogFolder),
+    /// The database's.
+    Data(DataFolder),
+}
+
+/// What a log goes on after.
+#[derive(Debug, Default)]
+pub(crate) struct LogStart {
+    /// The database's id.
+    pub(crate) database: u64,
+    /// From where on units are needed.
+    pub(crate) first_lsn: u64,
+    /// The log sequence number of the next unit.
+    pub(crate) next_lsn: u64,
+    /// The number that was given to a segment last.
+    pub(crate) last_segment: u64,
+    /// The segments that there are.
+    pub(crate) former: Vec<Former>,
 }
 
 impl Log {
-    /// Begins a log in a fresh folder; `None` where nothing is to be logged.
+    /// Begins a log in a fresh folder that is removed with it; `None` where nothing is to be logged. A database that is to
+    /// outlive the process is opened by [`Engine::open`](crate::Engine::open).
     pub fn open(options: &LogOptions, clock: Arc<dyn Clock>) -> Result<Option<Log>, LogError> {
         if options.durability == Durability::None {
             return Ok(None);
@@ -224,23 +273,44 @@ impl Log {
             Some(parent) => LogFolder::create(parent)?,
             None => LogFolder::create_in_default()?,
         };
-        let storage = Box::new(FolderStorage::new(folder.path()));
-        let mut log = Log::start(storage, options, clock)?;
-        log.folder = Some(folder);
+        let path = folder.path().to_owned();
+        let database = random_number().map_err(|error| LogError::Folder { path, reason: error.to_string() })?;
+        let storage = Arc::new(FolderStorage::new(folder.path()));
+        let options = LogOptions { data_folder: None, ..options.clone() };
+        let start = LogStart { database, ..LogStart::default() };
+        let mut log = Log::resume(storage, &options, clock, start)?;
+        log.folder = Folder::Temporary(folder);
         Ok(Some(log))
     }
 
     /// Begins a log in an empty storage. `durability` is `sync` or `async`.
     pub fn start(storage: Box<dyn LogStorage>, options: &LogOptions, clock: Arc<dyn Clock>) -> Result<Log, LogError> {
+        Log::resume(Arc::from(storage), options, clock, LogStart::default())
+    }
+
+    /// Goes on with a log.
+    pub(crate) fn resume(
+        storage: Arc<dyn LogStorage>,
+        options: &LogOptions,
+        clock: Arc<dyn Clock>,
+        start: LogStart,
+    ) -> Result<Log, LogError> {
         assert_ne!(options.durability, Durability::None, "a log that nobody asked for");
-        let queue = Arc::new(Queue::new(options, clock));
-        let segment_bytes = options.segment_bytes;
+        let LogStart { database, first_lsn, next_lsn, last_segment, former } = start;
+        let queue = Arc::new(Queue::new(options, clock, first_lsn, next_lsn));
+        let segments = Segments::new(Arc::clone(&storage), database, options.segment_bytes, last_segment, former);
         let of_writer = Arc::clone(&queue);
         let writer = std::thread::Builder::new()
             .name("log-writer".to_owned())
-            .spawn(move || writer::run(&of_writer, storage, segment_bytes))
+            .spawn(move || writer::run(&of_writer, segments))
             .map_err(|error| LogError::Thread { reason: error.to_string() })?;
-        Ok(Log { queue, is_sync: options.durability == Durability::Sync, writer: Some(writer), folder: None })
+        let is_sync = options.durability == Durability::Sync;
+        Ok(Log { queue, storage, database, is_sync, writer: Some(writer), folder: Folder::None })
+    }
+
+    /// Keeps the database's folder as long as the log lives.
+    pub(crate) fn keep_folder(&mut self, folder: DataFolder) {
+        self.folder = Folder::Data(folder);
     }
 
     /// Adds a transaction's unit; when this returns, the transaction may be acknowledged. To be called with all of its locks
@@ -255,7 +325,14 @@ impl Log {
     /// transaction stands behind it, so that its locks may be given up; acknowledged it may be only when
     /// [`wait`](Self::wait) has returned. After an error the unit has no place, and the changes can be taken back.
     pub(crate) fn append(&self, unit: &Unit) -> Result<Ticket, LogError> {
-        self.queue.append(unit)
+        self.queue.append(unit, true)
+    }
+
+    /// Adds what has happened to a table; it becomes durable with whatever comes next.
+    pub(crate) fn append_catalog_change(&self, unit: &mut Unit) -> Result<(), LogError> {
+        unit.finish();
+        let _ = self.queue.append(unit, false)?;
+        Ok(())
     }
 
     /// Waits until a unit is durable; under `async` for nothing. Says how long it slept. After an error nobody knows whether
@@ -285,9 +362,43 @@ impl Log {
         self.queue.statistics()
     }
 
-    /// Where its segments are, if they are in a folder. It is removed with the log.
+    /// Where its segments are, if they are in a folder.
     pub fn folder(&self) -> Option<&Path> {
-        self.folder.as_ref().map(LogFolder::path)
+        match &self.folder {
+            Folder::None => None,
+            Folder::Temporary(folder) => Some(folder.path()),
+            Folder::Data(folder) => Some(folder.path()),
+        }
+    }
+
+    /// Where its files are.
+    pub(crate) fn storage(&self) -> &dyn LogStorage {
+        &*self.storage
+    }
+
+    /// The database's id.
+    pub(crate) fn database(&self) -> u64 {
+        self.database
+    }
+
+    /// The log sequence number that the next unit gets.
+    pub(crate) fn next_lsn(&self) -> u64 {
+        self.queue.next_lsn()
+    }
+
+    /// Sleeps until a checkpoint is due; false if there are to be none any more.
+    pub(crate) fn wait_until_checkpoint_is_due(&self) -> bool {
+        self.queue.wait_until_checkpoint_is_due()
+    }
+
+    /// Lets whoever waits for the next checkpoint to be due go.
+    pub(crate) fn end_checkpoints(&self) {
+        self.queue.end_checkpoints();
+    }
+
+    /// Notes what became of a checkpoint, and how long it took.
+    pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>, time: Duration) {
+        self.queue.note_checkpoint(outcome, time);
     }
 }
 

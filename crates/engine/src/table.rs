@@ -56,6 +56,14 @@ pub enum TableError {
     /// A value does not fit.
     #[error(transparent)]
     Value(#[from] ValueError),
+    /// Making it could not be logged.
+    #[error("table {table} cannot be made: {source}")]
+    Log {
+        /// The table.
+        table: String,
+        /// What the log said.
+        source: crate::log::LogError,
+    },
     /// Two loaded rows have the same primary key.
     #[error("table {table} is loaded with two rows of the same primary key")]
     DuplicateKey {

@@ -18,10 +18,15 @@ pub(super) struct Queue {
     work: Condvar,
     /// Committers that found the buffer full.
     room: Condvar,
+    /// Whoever makes checkpoints.
+    checkpoints: Condvar,
     /// Committers of even and of odd groups. At most two groups are waited for at a time, so that the end of one wakes
     /// nobody who waits for the next.
     durable: [Condvar; 2],
     bytes_max: u64,
+    /// Bytes of units from one checkpoint to the next; `None`: there are none, and the log forgets its oldest units instead
+    /// of being full.
+    checkpoint_bytes: Option<u64>,
     buffer_bytes: usize,
     /// What the writer may wait for before it begins; `None`: it begins at once.
     lag: Option<(usize, Duration)>,
@@ -42,6 +47,10 @@ struct State {
     next_lsn: u64,
     /// Where the log begins; units before are forgotten.
     first_lsn: u64,
+    /// A checkpoint is due when the log has come so far.
+    checkpoint_lsn: u64,
+    /// There are to be no more checkpoints.
+    is_ending_checkpoints: bool,
     /// Whether a table, by number, has units since then.
     has_units: Vec<bool>,
     /// All segments are to be removed before the next group.
@@ -51,6 +60,15 @@ struct State {
     is_closing: bool,
     failure: Option<LogError>,
     statistics: LogStatistics,
+}
+
+/// A checkpoint that is durable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CheckpointNote {
+    /// Where the log is to be read from.
+    pub(crate) begin_lsn: u64,
+    /// Bytes of its file.
+    pub(crate) bytes: u64,
 }
 
 /// The place that a unit has got.
@@ -67,10 +85,12 @@ pub(crate) struct Ticket {
 
 /// A group for the writer.
 pub(super) struct Group<'a> {
-    /// Its frames. Empty only if the log is emptied.
-    pub(super) frames: &'a [u8],
+    /// Its frames, without stamps. Empty only if the log is emptied.
+    pub(super) frames: &'a mut Vec<u8>,
     /// Whether all segments so far are to be removed first.
     pub(super) is_emptied: bool,
+    /// Units before this log sequence number are needed no more.
+    pub(super) keep_from: u64,
     number: u64,
     units: u64,
     began: Duration,
@@ -83,18 +103,24 @@ pub(super) struct Written {
     pub(super) bytes: u64,
     /// Calls of `fdatasync`.
     pub(super) syncs: u64,
+    /// Segments that were used again.
+    pub(super) recycled: u64,
 }
 
 impl Queue {
-    pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>) -> Self {
+    /// The queue of a log that begins with the unit at `first_lsn` and goes on with the one at `next_lsn`.
+    pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>, first_lsn: u64, next_lsn: u64) -> Self {
+        let checkpoint_bytes = options.data_folder.is_some().then_some(options.checkpoint_bytes);
         let state = State {
             frames: Vec::new(),
             units: 0,
             began: Duration::ZERO,
             group: 0,
             durable_below: 0,
-            next_lsn: 0,
-            first_lsn: 0,
+            next_lsn,
+            first_lsn,
+            checkpoint_lsn: checkpoint_bytes.map_or(u64::MAX, |bytes| first_lsn + bytes),
+            is_ending_checkpoints: false,
             has_units: Vec::new(),
             is_emptied: false,
             is_urgent: false,
@@ -106,20 +132,23 @@ impl Queue {
             state: Mutex::new(state),
             work: Condvar::new(),
             room: Condvar::new(),
+            checkpoints: Condvar::new(),
             durable: [const { Condvar::new() }; 2],
             bytes_max: options.bytes_max,
+            checkpoint_bytes,
             buffer_bytes: options.buffer_bytes,
             lag: (options.durability == Durability::Async).then_some((options.lag_bytes, options.lag)),
             clock,
         }
     }
 
-    /// Adds a unit to the group that gathers; sleeps only where there is no room for it.
-    pub(super) fn append(&self, unit: &Unit) -> Result<Ticket, LogError> {
+    /// Adds a unit to the group that gathers; sleeps only where there is no room for it. Where the log has a bound, units that
+    /// make it shorter in the end are taken beyond it.
+    pub(super) fn append(&self, unit: &Unit, is_bounded: bool) -> Result<Ticket, LogError> {
         let length = FRAME_HEADER_BYTES + unit_length(unit.bytes().len() as u64)? as usize;
         let began = self.clock.now();
         let mut state = self.state.lock();
-        let slept = self.wait_for_room(&mut state, length)?;
+        let slept = self.wait_for_room(&mut state, length, is_bounded)?;
         let was_empty = state.units == 0;
         state.append(unit, length);
         if was_empty {
@@ -148,13 +177,20 @@ impl Queue {
     }
 
     /// Waits until the buffer takes so many bytes; says whether it slept. A unit larger than the buffer gets it alone.
-    fn wait_for_room(&self, state: &mut MutexGuard<'_, State>, length: usize) -> Result<bool, LogError> {
+    fn wait_for_room(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        length: usize,
+        is_bounded: bool,
+    ) -> Result<bool, LogError> {
         let mut slept = false;
         loop {
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
             }
-            if state.next_lsn - state.first_lsn + length as u64 > self.bytes_max {
+            // Nobody waits for a checkpoint here: it may be waiting for the rows that this transaction has locked.
+            let has_bound = is_bounded && self.checkpoint_bytes.is_some();
+            if has_bound && state.next_lsn - state.first_lsn + length as u64 > self.bytes_max {
                 return Err(LogError::Full { bytes_max: self.bytes_max });
             }
             if state.frames.is_empty() || state.frames.len() + length <= self.buffer_bytes {
@@ -227,6 +263,49 @@ impl Queue {
         self.state.lock().statistics
     }
 
+    /// The log sequence number that the next unit gets.
+    pub(super) fn next_lsn(&self) -> u64 {
+        self.state.lock().next_lsn
+    }
+
+    /// Sleeps until the log has grown so much that a checkpoint is due; false if there are to be none any more.
+    pub(super) fn wait_until_checkpoint_is_due(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_ending_checkpoints {
+            if state.next_lsn >= state.checkpoint_lsn && state.failure.is_none() {
+                return true;
+            }
+            self.checkpoints.wait(&mut state);
+        }
+        false
+    }
+
+    /// Lets whoever waits for the next checkpoint to be due go.
+    pub(super) fn end_checkpoints(&self) {
+        self.state.lock().is_ending_checkpoints = true;
+        self.checkpoints.notify_all();
+    }
+
+    /// Notes what became of a checkpoint: one that is durable makes the units before its beginning superfluous.
+    pub(super) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>, time: Duration) {
+        let mut state = self.state.lock();
+        let interval = self.checkpoint_bytes.unwrap_or(u64::MAX);
+        match outcome {
+            Ok(CheckpointNote { begin_lsn, bytes }) => {
+                state.first_lsn = begin_lsn;
+                state.checkpoint_lsn = begin_lsn.saturating_add(interval);
+                state.statistics.checkpoints += 1;
+                state.statistics.checkpoint_bytes += bytes;
+                state.statistics.checkpoint_time += time;
+            }
+            // Not at once again: the next try costs as much as this one.
+            Err(()) => {
+                state.checkpoint_lsn = state.next_lsn.saturating_add((interval / 4).max(1));
+                state.statistics.checkpoint_failures += 1;
+            }
+        }
+    }
+
     /// Lets the writer write what is left and end.
     pub(super) fn close(&self) {
         self.state.lock().is_closing = true;
@@ -247,9 +326,14 @@ impl Queue {
         }
         frames.clear();
         std::mem::swap(frames, &mut state.frames);
+        let keep_from = match self.checkpoint_bytes {
+            Some(_) => state.first_lsn,
+            None => state.first_lsn.max(state.next_lsn.saturating_sub(self.bytes_max)),
+        };
         let group = Group {
             frames,
             is_emptied: std::mem::take(&mut state.is_emptied),
+            keep_from,
             number: state.group,
             units: std::mem::take(&mut state.units),
             began: self.clock.now(),
@@ -280,9 +364,14 @@ impl Queue {
         statistics.groups += u64::from(group.units > 0);
         statistics.group_units_max = statistics.group_units_max.max(group.units);
         statistics.syncs += written.syncs;
+        statistics.recycled_segments += written.recycled;
         statistics.write_time += self.clock.now().saturating_sub(group.began);
+        let is_checkpoint_due = state.next_lsn >= state.checkpoint_lsn;
         drop(state);
         self.durable[(group.number % 2) as usize].notify_all();
+        if is_checkpoint_due {
+            self.checkpoints.notify_one();
+        }
     }
 
     /// The log has failed, or its writer has ended: nobody waits in vain. The first reason stays.

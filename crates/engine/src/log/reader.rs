@@ -1,26 +1,29 @@
 //! Reading a log: every committed transaction in order, up to the first place where no whole unit stands.
 //!
+//! A segment's units end where the next segment begins, by the log sequence number in its header; what stands behind them is
+//! left of an earlier use of the file, or was torn off by a crash before the next segment was begun, and counts for nothing.
+//! Hence damage shows: if the units of a segment end before the next one begins, something durable is gone, and that is an
+//! error. Files whose header is not theirs are not segments yet, or no longer, and are passed by for the same reason.
+//!
 //! The end of a log that was killed may be torn: units of its last group are missing, cut off or full of stale blocks. Nobody
-//! was told that they are there, so the reader ends before them ([`LogEnd::torn`] says what it found). Segments before the
-//! last were durable before the next one was begun; damage in them is no torn end but an error, and so is a segment that is
-//! missing among the others. Segments that are left of an older log, which was being emptied, have lower numbers and a gap
-//! after them.
+//! was told that they are there, so the reader ends before them ([`LogEnd::torn`] says what it found).
 
-use std::io;
+use std::io::{self, Read};
 
-use super::format::{NoFrame, SEGMENT_HEADER_BYTES, SegmentHeader, read_frame};
+use super::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header, HeaderError, Magic, NoFrame, Stamp, read_frame};
 use super::record::{LoggedTransaction, decode};
-use super::storage::LogStorage;
+use super::segments::Former;
+use super::storage::{FileName, LogStorage};
 
 /// Why a log cannot be read on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The storage refused.
-    #[error("log segment {segment}: {source}")]
+    #[error("{what}: {source}")]
     Storage {
-        /// The segment, 0 for all of them.
-        segment: u64,
+        /// The file, or all of them.
+        what: String,
         /// What it said.
         source: io::Error,
     },
@@ -33,6 +36,23 @@ pub enum ReadError {
         at: usize,
         /// What was found.
         reason: String,
+    },
+    /// A file is not of this database or version.
+    #[error("{file} is not this database's: {reason}; move it out of the folder, or open the folder that it came from")]
+    Foreign {
+        /// The file.
+        file: FileName,
+        /// What was found.
+        reason: String,
+    },
+    /// The log does not begin where it should.
+    #[error("the log has nothing at {wanted}, where the last checkpoint needs it{}; a segment is missing or damaged",
+        .begins.map_or_else(String::new, |begins| format!(", but begins at {begins}")))]
+    Missing {
+        /// The log sequence number from which on it is needed.
+        wanted: u64,
+        /// The one with which it begins, if there is any.
+        begins: Option<u64>,
     },
 }
 
@@ -49,23 +69,67 @@ pub struct LogEnd {
 #[derive(Debug)]
 pub struct LogReader<'a> {
     storage: &'a dyn LogStorage,
-    /// Segments to be read after the present one, ascending.
-    next: std::vec::IntoIter<u64>,
-    segment: u64,
+    segments: Vec<Header>,
+    /// Which of them is being read; none before the first.
+    at_segment: Option<usize>,
     bytes: Vec<u8>,
     at: usize,
-    /// Where the next unit must say that it stands; `None` before the first segment.
-    lsn: Option<u64>,
+    /// Where the next unit must say that it stands.
+    lsn: u64,
+    /// Units before are passed by.
+    from_lsn: u64,
+    /// Why the newest file is no segment, if it is none.
+    torn_file: Option<String>,
     end: Option<LogEnd>,
 }
 
+/// The segments among the files of a storage.
+struct Found {
+    /// Those that are, in order.
+    segments: Vec<Header>,
+    /// The others' numbers, and why.
+    others: Vec<(u64, &'static str)>,
+    numbers: Vec<u64>,
+}
+
 impl<'a> LogReader<'a> {
-    /// Reads the log in a storage that nobody is writing to.
+    /// Reads all of the log in a storage that nobody is writing to. Where numbers are missing, a log that came before was
+    /// being removed when its process died; the log begins after the last gap.
     pub fn new(storage: &'a dyn LogStorage) -> Result<Self, ReadError> {
-        let mut numbers = storage.segments().map_err(|source| ReadError::Storage { segment: 0, source })?;
+        let mut found = find(storage, None)?;
+        let numbers = &found.numbers;
         let first = (1..numbers.len()).rev().find(|&at| numbers[at] != numbers[at - 1] + 1).unwrap_or(0);
-        let next = numbers.split_off(first).into_iter();
-        Ok(LogReader { storage, next, segment: 0, bytes: Vec::new(), at: 0, lsn: None, end: None })
+        let first = numbers.get(first).copied().unwrap_or(0);
+        found.segments.retain(|segment| segment.stamp.number >= first);
+        let begins_well = found.segments.first().is_none_or(|segment| segment.stamp.number == first);
+        if let Some((_, reason)) = found.others.iter().find(|(number, _)| *number == first && !begins_well) {
+            return Err(ReadError::Damaged { segment: first, at: 0, reason: (*reason).to_owned() });
+        }
+        let lsn = found.segments.first().map_or(0, |segment| segment.lsn);
+        Ok(LogReader::over(storage, found, lsn))
+    }
+
+    /// Reads a database's log from a place on.
+    pub(crate) fn from(storage: &'a dyn LogStorage, database: u64, lsn: u64) -> Result<Self, ReadError> {
+        let mut found = find(storage, Some(database))?;
+        match found.segments.iter().rposition(|segment| segment.lsn <= lsn) {
+            Some(first) => drop(found.segments.drain(..first)),
+            // A database that has never written anything has nothing to begin with.
+            None if found.segments.is_empty() && lsn == 0 => {}
+            None => {
+                let begins = found.segments.first().map(|segment| segment.lsn);
+                return Err(ReadError::Missing { wanted: lsn, begins });
+            }
+        }
+        Ok(LogReader::over(storage, found, lsn))
+    }
+
+    fn over(storage: &'a dyn LogStorage, found: Found, from_lsn: u64) -> Self {
+        let last = found.numbers.last();
+        let torn_file = found.others.iter().find(|(number, _)| Some(number) == last).map(|(_, why)| (*why).to_owned());
+        let lsn = found.segments.first().map_or(from_lsn, |segment| segment.lsn);
+        let (segments, bytes) = (found.segments, Vec::new());
+        LogReader { storage, segments, at_segment: None, bytes, at: 0, lsn, from_lsn, torn_file, end: None }
     }
 
     /// Where and why the log ended, once it has.
@@ -74,66 +138,72 @@ impl<'a> LogReader<'a> {
     }
 
     fn step(&mut self) -> Result<Option<LoggedTransaction>, ReadError> {
-        loop {
-            if self.end.is_some() {
-                return Ok(None);
-            }
-            let lsn = self.lsn.unwrap_or(0);
-            let why = match read_frame(&self.bytes[self.at..], lsn) {
-                Ok(unit) => return self.transaction(lsn, unit.len()).map(Some),
-                Err(NoFrame::Empty) => None,
-                Err(NoFrame::Broken(reason)) => Some(reason.to_owned()),
+        while self.end.is_none() {
+            let Some(at_segment) = self.at_segment else {
+                self.begin_segment(0)?;
+                continue;
             };
-            self.next_segment(why)?;
+            let next = self.segments.get(at_segment + 1);
+            let missing = match next.map(|next| next.lsn) {
+                Some(next_lsn) if self.lsn == next_lsn => {
+                    self.begin_segment(at_segment + 1)?;
+                    continue;
+                }
+                Some(next_lsn) if self.lsn > next_lsn => Some("its units go on where the next segment begins".to_owned()),
+                _ => None,
+            };
+            let stamp = self.segments[at_segment].stamp;
+            match (missing, read_frame(&self.bytes[self.at..], self.lsn, stamp)) {
+                (None, Ok(unit)) => {
+                    let length = unit.len();
+                    let transaction = self.transaction(length)?;
+                    if transaction.lsn >= self.from_lsn {
+                        return Ok(Some(transaction));
+                    }
+                }
+                (Some(reason), _) => return Err(self.damaged(reason)),
+                (None, Err(why)) => self.end_segment(why)?,
+            }
         }
+        Ok(None)
     }
 
-    fn transaction(&mut self, lsn: u64, unit_bytes: usize) -> Result<LoggedTransaction, ReadError> {
-        let start = self.at + super::format::FRAME_HEADER_BYTES;
+    fn transaction(&mut self, unit_bytes: usize) -> Result<LoggedTransaction, ReadError> {
+        let start = self.at + FRAME_HEADER_BYTES;
         let end = start + unit_bytes;
         let records = decode(&self.bytes[start..end])
             .ok_or_else(|| self.damaged("a unit with a good checksum that is no unit".to_owned()))?;
-        self.lsn = Some(lsn + (end - self.at) as u64);
+        let lsn = self.lsn;
+        self.lsn += (end - self.at) as u64;
         self.at = end;
-        Ok(LoggedTransaction { lsn, records })
+        Ok(LoggedTransaction { lsn, end_lsn: self.lsn, records })
     }
 
-    /// Goes on in the next segment, or ends where there is none. `broken` is what stood where a unit was looked for.
-    fn next_segment(&mut self, broken: Option<String>) -> Result<(), ReadError> {
-        let Some(segment) = self.next.next() else {
-            self.end = Some(LogEnd { lsn: self.lsn.unwrap_or(0), torn: broken });
+    fn begin_segment(&mut self, at_segment: usize) -> Result<(), ReadError> {
+        let Some(segment) = self.segments.get(at_segment) else {
+            self.end = Some(LogEnd { lsn: self.lsn, torn: self.torn_file.take() });
             return Ok(());
         };
-        // What a segment holds was durable before the next one was made.
-        if let Some(reason) = broken {
+        let name = FileName::Segment(segment.stamp.number);
+        self.bytes = self.storage.read(name).map_err(|source| ReadError::Storage { what: name.to_string(), source })?;
+        (self.at_segment, self.at) = (Some(at_segment), HEADER_BYTES);
+        Ok(())
+    }
+
+    /// No unit stands where one could: the end of the log, or damage.
+    fn end_segment(&mut self, why: NoFrame) -> Result<(), ReadError> {
+        let torn = if let NoFrame::Broken(reason) = why { Some(reason.to_owned()) } else { None };
+        if self.at_segment.is_some_and(|at| at + 1 < self.segments.len()) {
+            let reason = torn.unwrap_or_else(|| "it ends before the next segment begins".to_owned());
             return Err(self.damaged(reason));
         }
-        let bytes = self.storage.read(segment).map_err(|source| ReadError::Storage { segment, source })?;
-        let is_last = self.next.len() == 0;
-        let header = match SegmentHeader::decode(&bytes) {
-            Ok(header) if header.number == segment => header,
-            // The last segment's header and first group became durable together, or not at all.
-            other if is_last => {
-                let reason = other.err().unwrap_or_else(|| "a header of another segment".to_owned());
-                self.end = Some(LogEnd { lsn: self.lsn.unwrap_or(0), torn: Some(reason) });
-                return Ok(());
-            }
-            other => {
-                (self.segment, self.at) = (segment, 0);
-                return Err(self.damaged(other.err().unwrap_or_else(|| "a header of another segment".to_owned())));
-            }
-        };
-        // The segment before ended where this one begins, or it has lost something.
-        if self.lsn.is_some_and(|lsn| lsn != header.first_lsn) {
-            return Err(self.damaged("it ends before the next segment begins".to_owned()));
-        }
-        (self.segment, self.bytes, self.at) = (segment, bytes, SEGMENT_HEADER_BYTES);
-        self.lsn = Some(header.first_lsn);
+        self.end = Some(LogEnd { lsn: self.lsn, torn: torn.or(self.torn_file.take()) });
         Ok(())
     }
 
     fn damaged(&self, reason: String) -> ReadError {
-        ReadError::Damaged { segment: self.segment, at: self.at, reason }
+        let segment = self.at_segment.map_or(0, |at| self.segments[at].stamp.number);
+        ReadError::Damaged { segment, at: self.at, reason }
     }
 }
 
@@ -142,5 +212,61 @@ impl Iterator for LogReader<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
+    }
+}
+
+/// Which files are there, for a writer that goes on after a log which ends there: their last number, and what each holds.
+pub(crate) fn former_segments(
+    storage: &dyn LogStorage,
+    database: u64,
+    end_lsn: u64,
+) -> Result<(u64, Vec<Former>), ReadError> {
+    let found = find(storage, Some(database))?;
+    let mut former: Vec<_> = found.others.iter().map(|&(number, _)| Former { number, end_lsn: 0 }).collect();
+    for (at, segment) in found.segments.iter().enumerate() {
+        let end_lsn = found.segments.get(at + 1).map_or(end_lsn, |next| next.lsn);
+        former.push(Former { number: segment.stamp.number, end_lsn });
+    }
+    former.sort_unstable_by_key(|former| former.number);
+    Ok((found.numbers.last().copied().unwrap_or(0), former))
+}
+
+/// Looks at the headers of all segments. Those of another database or version are an error: nobody should write beside them.
+fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<Found, ReadError> {
+    let failed = |what: String| move |source| ReadError::Storage { what, source };
+    let numbers = storage.segments().map_err(failed("the log's files".to_owned()))?;
+    let (mut segments, mut others) = (Vec::<Header>::new(), Vec::new());
+    for &number in &numbers {
+        let file = FileName::Segment(number);
+        let mut bytes = Vec::new();
+        let reader = storage.open(file).map_err(failed(file.to_string()))?;
+        reader.take(HEADER_BYTES as u64).read_to_end(&mut bytes).map_err(failed(file.to_string()))?;
+        match Header::decode(Magic::Segment, &bytes) {
+            Ok(header) => {
+                let wanted = database.or_else(|| segments.first().map(|first| first.stamp.database));
+                check_database(file, header.stamp, wanted)?;
+                if header.stamp.number == number {
+                    segments.push(header);
+                } else {
+                    others.push((number, "a header of another segment"));
+                }
+            }
+            Err(HeaderError::NoHeader(reason)) => others.push((number, reason)),
+            Err(error @ HeaderError::Version(_)) => {
+                return Err(ReadError::Foreign { file, reason: error.to_string() });
+            }
+        }
+    }
+    Ok(Found { segments, others, numbers })
+}
+
+/// Refuses a file of another database.
+pub(crate) fn check_database(file: FileName, found: Stamp, wanted: Option<u64>) -> Result<(), ReadError> {
+    match wanted {
+        Some(wanted) if wanted != found.database => {
+            let reason = format!("it belongs to database {:016x}, not to {wanted:016x}", found.database);
+            Err(ReadError::Foreign { file, reason })
+        }
+        _ => Ok(()),
     }
 }

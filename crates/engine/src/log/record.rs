@@ -2,10 +2,16 @@
 //!
 //! A record names its table by the engine's number and its row by the primary key; a row of a table without one by its number,
 //! which means the row that was inserted with that number before. Values are as at the commit. Records stand in the order in
-//! which the changes were made, so that a key that was deleted and inserted again comes out right.
+//! which the changes were made, so that a key that was deleted and inserted again comes out right. Where a database outlives
+//! its process, making and dropping a table is a unit of its own, and checkpoints consist of the same records.
+
+mod decode;
+
+pub(crate) use decode::decode;
 
 use crate::table::RowTable;
 use crate::table::heap::RowId;
+use crate::table::layout::TableSpec;
 use crate::value::{ColumnType, Value};
 
 /// Kinds of records, one byte each.
@@ -13,6 +19,9 @@ const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
 const COMMIT: u8 = 4;
+const CREATE_TABLE: u8 = 5;
+const DROP_TABLE: u8 = 6;
+const KEEP_SET: u8 = 7;
 
 /// Kinds of values, one byte each.
 const NULL: u8 = 0;
@@ -79,6 +88,25 @@ pub enum Record {
         /// Which row.
         row: RowName,
     },
+    /// A table was made.
+    CreateTable {
+        /// Its number.
+        table: u32,
+        /// As declared.
+        spec: TableSpec,
+    },
+    /// A table was dropped.
+    DropTable {
+        /// Its number.
+        table: u32,
+    },
+    /// These tables belong together and were filled. Only in checkpoints.
+    KeepSet {
+        /// The name of all of them.
+        name: String,
+        /// Their numbers.
+        tables: Vec<u32>,
+    },
 }
 
 /// A committed transaction, as read from the log.
@@ -86,6 +114,8 @@ pub enum Record {
 pub struct LoggedTransaction {
     /// Its place in the log.
     pub lsn: u64,
+    /// The place behind it.
+    pub end_lsn: u64,
     /// Its changes.
     pub records: Vec<Record>,
 }
@@ -134,6 +164,46 @@ impl Unit {
         self.put_name(table, row);
     }
 
+    /// A table was made.
+    pub(crate) fn create_table(&mut self, table: u32, spec: &TableSpec) {
+        self.begin_numbered(CREATE_TABLE, table);
+        self.put_text(&spec.name);
+        self.put_count(spec.columns.len());
+        for column in &spec.columns {
+            self.put_text(&column.name);
+            let (kind, width) = match column.kind {
+                ColumnType::Int32 => (INT_32, 0),
+                ColumnType::Int64 => (INT_64, 0),
+                ColumnType::Text(width) => (TEXT, width),
+            };
+            self.bytes.push(kind);
+            self.bytes.extend_from_slice(&width.to_le_bytes());
+            self.bytes.push(u8::from(column.nullable));
+        }
+        self.put_positions(&spec.primary_key);
+        self.put_count(spec.secondary.len());
+        spec.secondary.iter().for_each(|columns| self.put_positions(columns));
+    }
+
+    /// A table was dropped.
+    pub(crate) fn drop_table(&mut self, table: u32) {
+        self.begin_numbered(DROP_TABLE, table);
+    }
+
+    /// These tables belong together and were filled.
+    pub(crate) fn keep_set(&mut self, name: &str, tables: &[u32]) {
+        self.bytes.push(KEEP_SET);
+        self.records += 1;
+        self.put_text(name);
+        self.put_count(tables.len());
+        tables.iter().for_each(|table| self.bytes.extend_from_slice(&table.to_le_bytes()));
+    }
+
+    /// How many bytes it has so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The transaction commits: the unit is complete.
     pub(crate) fn finish(&mut self) {
         self.bytes.push(COMMIT);
@@ -141,11 +211,11 @@ impl Unit {
         self.checksum = crc32fast::hash(&self.bytes);
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(super) fn checksum(&self) -> u32 {
+    pub(crate) fn checksum(&self) -> u32 {
         self.checksum
     }
 
@@ -154,17 +224,32 @@ impl Unit {
     }
 
     fn begin(&mut self, kind: u8, table: &RowTable) {
+        self.begin_numbered(kind, table.number);
+    }
+
+    fn begin_numbered(&mut self, kind: u8, table: u32) {
         self.bytes.push(kind);
-        self.bytes.extend_from_slice(&table.number.to_le_bytes());
+        self.bytes.extend_from_slice(&table.to_le_bytes());
         self.records += 1;
-        if self.tables.last() != Some(&table.number) {
-            self.tables.push(table.number);
+        if self.tables.last() != Some(&table) {
+            self.tables.push(table);
         }
     }
 
-    /// Tables have few columns and indexes fewer.
+    /// Tables have few columns and indexes fewer, and schemas have few tables.
     fn put_count(&mut self, count: usize) {
-        self.bytes.push(u8::try_from(count).expect("a table has at most 56 columns"));
+        self.bytes.push(u8::try_from(count).expect("at most 56 columns, and fewer indexes and tables than 256"));
+    }
+
+    fn put_positions(&mut self, columns: &[usize]) {
+        self.put_count(columns.len());
+        columns.iter().for_each(|&column| self.put_count(column));
+    }
+
+    fn put_text(&mut self, text: &str) {
+        let length = u16::try_from(text.len()).expect("a column's text, and names, have at most 65 535 bytes");
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
     fn put_name(&mut self, table: &RowTable, row: RowId) {
@@ -181,12 +266,12 @@ impl Unit {
         if heap.is_null(row, column) {
             self.bytes.push(NULL);
         } else if let ColumnType::Text(_) = table.spec.columns[column].kind {
-            self.text.clear();
-            heap.text(row, column, &mut self.text);
-            let length = u16::try_from(self.text.len()).expect("a column's text has at most 65 535 bytes");
+            let mut text = std::mem::take(&mut self.text);
+            text.clear();
+            heap.text(row, column, &mut text);
             self.bytes.push(TEXT);
-            self.bytes.extend_from_slice(&length.to_le_bytes());
-            self.bytes.extend_from_slice(self.text.as_bytes());
+            self.put_text(&text);
+            self.text = text;
         } else {
             let number = heap.int(row, column);
             if let Ok(small) = i32::try_from(number) {
@@ -200,83 +285,9 @@ impl Unit {
     }
 }
 
-/// The records of a unit; `None` if it is not one.
-pub(super) fn decode(unit: &[u8]) -> Option<Vec<Record>> {
-    let mut input = Input(unit);
-    let mut records = Vec::new();
-    loop {
-        match input.u8()? {
-            INSERT => {
-                let (table, row) = (input.u32()?, input.u64()?);
-                let values = input.list(Input::value)?;
-                records.push(Record::Insert { table, row, values });
-            }
-            UPDATE => {
-                let (table, row) = (input.u32()?, input.name()?);
-                let columns = input.list(|input| Some((u16::from(input.u8()?), input.value()?)))?;
-                records.push(Record::Update { table, row, columns });
-            }
-            DELETE => records.push(Record::Delete { table: input.u32()?, row: input.name()? }),
-            COMMIT => return (input.u32()? as usize == records.len() && input.0.is_empty()).then_some(records),
-            _ => return None,
-        }
-    }
-}
-
-/// Bytes still to be read.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count = self.u8()?;
-        (0..count).map(|_| read(self)).collect()
-    }
-
-    fn name(&mut self) -> Option<RowName> {
-        let key = self.list(Input::value)?;
-        if key.is_empty() { self.u64().map(RowName::Number) } else { Some(RowName::Key(key)) }
-    }
-
-    fn value(&mut self) -> Option<LoggedValue> {
-        Some(match self.u8()? {
-            NULL => LoggedValue::Null,
-            INT_32 => LoggedValue::Int(i64::from(i32::from_le_bytes(self.array()?))),
-            INT_64 => LoggedValue::Int(i64::from_le_bytes(self.array()?)),
-            TEXT => {
-                let length = u16::from_le_bytes(self.array()?);
-                LoggedValue::Text(std::str::from_utf8(self.bytes(usize::from(length))?).ok()?.to_owned())
-            }
-            _ => return None,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::layout::TableSpec;
     use crate::value::ColumnSpec;
 
     fn table(primary_key: Vec<usize>) -> RowTable {
@@ -312,5 +323,24 @@ mod tests {
             assert_eq!(decode(unit.bytes()), Some(expected));
             assert!((0..unit.bytes().len()).all(|length| decode(&unit.bytes()[..length]).is_none()));
         }
+    }
+
+    #[test]
+    fn what_is_said_of_tables_is_read_as_written() {
+        let mut spec = table(vec![0]).spec;
+        spec.primary_key = vec![2, 0];
+        spec.secondary = vec![vec![0], vec![0, 2]];
+        let mut unit = Unit::default();
+        unit.create_table(9, &spec);
+        unit.keep_set("harbour", &[9, 70_000]);
+        unit.drop_table(9);
+        unit.finish();
+        let expected = vec![
+            Record::CreateTable { table: 9, spec },
+            Record::KeepSet { name: "harbour".to_owned(), tables: vec![9, 70_000] },
+            Record::DropTable { table: 9 },
+        ];
+        assert_eq!(decode(unit.bytes()), Some(expected));
+        assert!((0..unit.bytes().len()).all(|length| decode(&unit.bytes()[..length]).is_none()));
     }
 }

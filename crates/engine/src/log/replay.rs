@@ -1,14 +1,38 @@
-//! Doing again what a log says: on tables that hold what they held when it began.
+//! Doing again what a log says.
 //!
-//! Not recovery: that needs the data as of a checkpoint, and there are none yet. It shows in tests, and to whoever doubts,
-//! that the log holds what was acknowledged.
+//! # Over an image that was taken while transactions ran
+//! A checkpoint reads each row at another moment, so what it holds is no state that the tables have ever had. Redo from the
+//! log sequence number at its beginning, B, makes it one. Take one row *name*: a primary key, or in a table without one a
+//! row's number. Let every unit from B on be applied in order, where
+//!
+//! - an insertion of a name that is there overwrites the whole row,
+//! - a change or a deletion of a name that is not there is passed by.
+//!
+//! 1. Units before B are in the image: they were appended with the row's lock held and the row already changed, and the
+//!    image read it later, under a lock of its own.
+//! 2. If a unit from B on inserts or deletes the name, then after the last such unit it is there, or not, as that unit says,
+//!    with that unit's values, whatever was there before; the changes that follow bring each column to its last value.
+//! 3. If none does, the name existed throughout or never, and the image has it accordingly. A column that no unit from B on
+//!    changes is in the image as it has been since before B; any other gets the value of the last unit that changes it.
+//!    That the image may have seen some of these changes already makes no difference: a change says what a column holds
+//!    afterwards, not what to add.
+//!
+//! The image may even have a key twice, if the key went from one slot to another between the reading of both: then units from
+//! B on have deleted it, and case 2 holds whichever of the two rows is taken. Between the units of the log the tables may
+//! be nonsense, for instance a later row's column overwritten with an earlier row's value; by the end nothing is left of
+//! it. Applying the log a second time from B is covered by the same argument, which is what makes a crash during recovery
+//! harmless.
+//!
+//! The image has seen nothing of units behind the place where the log stood at its end, E, so from E on every change must
+//! find its row: what does not is damage, and is reported as such. The log must reach E at least, or there are changes in
+//! the image whose companions are lost.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::reader::ReadError;
 use super::record::{LoggedTransaction, LoggedValue, Record, RowName};
-use crate::table::heap::RowId;
+use crate::table::heap::{RowId, RowState};
 use crate::table::{RowTable, TableError};
 use crate::value::Value;
 
@@ -37,72 +61,171 @@ pub enum ReplayError {
         /// The row.
         row: RowName,
     },
+    /// A row to be inserted is there.
+    #[error("the transaction at {lsn} of the log inserts a row into table {table} that is there already")]
+    RowExists {
+        /// Its place.
+        lsn: u64,
+        /// The table.
+        table: String,
+    },
+    /// A row has other columns than its table.
+    #[error("the transaction at {lsn} of the log has rows of another shape than those of table {table}")]
+    Shape {
+        /// Its place.
+        lsn: u64,
+        /// The table.
+        table: String,
+    },
+    /// A table is not there.
+    #[error("the transaction at {lsn} of the log is about table number {table}, which is not there")]
+    NoSuchTable {
+        /// Its place.
+        lsn: u64,
+        /// Its number.
+        table: u32,
+    },
+}
+
+/// Where a record stands, and how strictly it must fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The place of its unit.
+    pub(crate) lsn: u64,
+    /// Whether the tables may have seen it, or what came after it, already.
+    pub(crate) is_fuzzy: bool,
 }
 
 /// Applies every transaction to the tables that `table` names by their numbers in the log; those of others are passed by, for
-/// they were dropped. Says how many there were. Nobody else uses the tables meanwhile.
+/// they were dropped. Says how many there were. The tables hold what they held when the log began, row numbers of tables
+/// without a primary key included, and nobody else uses them meanwhile.
 pub fn replay(
     transactions: impl Iterator<Item = Result<LoggedTransaction, ReadError>>,
     table: impl Fn(u32) -> Option<Arc<RowTable>>,
 ) -> Result<u64, ReplayError> {
     let mut count = 0;
-    let mut rows = HashMap::new();
+    let mut changed = BTreeMap::new();
     for transaction in transactions {
-        let LoggedTransaction { lsn, records } = transaction?;
+        let LoggedTransaction { lsn, records, .. } = transaction?;
         for record in records {
-            let (Record::Insert { table: number, .. }
-            | Record::Update { table: number, .. }
-            | Record::Delete { table: number, .. }) = record;
-            if let Some(table) = table(number) {
-                apply(&table, record, lsn, &mut rows)?;
+            if let Some(number) = row_table(&record)
+                && let Some(table) = table(number)
+            {
+                apply(&table, record, Place { lsn, is_fuzzy: false })?;
+                changed.insert(number, table);
             }
         }
         count += 1;
     }
+    changed.values().for_each(|table| table.heap.collect_free());
     Ok(count)
 }
 
-/// Rows that were inserted: table and number in the log, and the number here.
-type Rows = HashMap<(u32, RowId), RowId>;
+/// The table whose row a record is about, if it is about one.
+pub(crate) fn row_table(record: &Record) -> Option<u32> {
+    match record {
+        Record::Insert { table, .. } | Record::Update { table, .. } | Record::Delete { table, .. } => Some(*table),
+        Record::CreateTable { .. } | Record::DropTable { .. } | Record::KeepSet { .. } => None,
+    }
+}
 
-fn apply(table: &RowTable, record: Record, lsn: u64, rows: &mut Rows) -> Result<(), ReplayError> {
+/// Applies a record about a row to its table. When all are applied, the heap's free slots are to be
+/// [collected](crate::table::heap::Heap::collect_free).
+pub(crate) fn apply(table: &RowTable, record: Record, place: Place) -> Result<(), ReplayError> {
+    let Place { lsn, is_fuzzy } = place;
     let failed = |source: TableError| ReplayError::Table { lsn, source };
     match record {
         Record::Insert { row, values, .. } => {
             let values: Vec<Value<'_>> = values.iter().map(LoggedValue::value).collect();
-            let here = table.load(&values).map_err(failed)?;
-            if table.spec.primary_key.is_empty() {
-                rows.insert((table.number, row), here);
+            if values.len() != table.spec.columns.len() {
+                return Err(ReplayError::Shape { lsn, table: table.spec.name.clone() });
+            }
+            table.check(&values).map_err(|error| failed(error.into()))?;
+            if !put(table, row, &values, is_fuzzy) {
+                return Err(ReplayError::RowExists { lsn, table: table.spec.name.clone() });
             }
         }
-        Record::Update { row, columns, .. } => {
-            let here = find(table, row, lsn, rows)?;
-            for (column, value) in columns {
-                let column = usize::from(column);
-                table.check_column(column, &value.value()).map_err(|error| failed(error.into()))?;
-                table.heap.set(here, column, value.value());
+        Record::Update { row, columns, .. } => match find(table, &row) {
+            Some(here) => {
+                for (column, value) in columns {
+                    let column = usize::from(column);
+                    if column >= table.spec.columns.len() {
+                        return Err(ReplayError::Shape { lsn, table: table.spec.name.clone() });
+                    }
+                    table.check_column(column, &value.value()).map_err(|error| failed(error.into()))?;
+                    table.heap.set(here, column, value.value());
+                }
             }
-        }
-        Record::Delete { row, .. } => {
-            let here = find(table, row, lsn, rows)?;
-            for index in &table.indexes {
-                let key = table.key_of(index, here);
-                index.remove_latched(&index.latch(), &key, here);
-            }
-            table.heap.free(here);
+            None => is_fuzzy.then_some(()).ok_or_else(|| no_such_row(table, row, lsn))?,
+        },
+        Record::Delete { row, .. } => match find(table, &row) {
+            Some(here) => remove(table, here),
+            None => is_fuzzy.then_some(()).ok_or_else(|| no_such_row(table, row, lsn))?,
+        },
+        Record::CreateTable { .. } | Record::DropTable { .. } | Record::KeepSet { .. } => {
+            unreachable!("a record about a table and not about its rows")
         }
     }
     Ok(())
 }
 
-fn find(table: &RowTable, row: RowName, lsn: u64, rows: &Rows) -> Result<RowId, ReplayError> {
-    let found = match &row {
-        RowName::Number(number) => rows.get(&(table.number, *number)).copied(),
+fn no_such_row(table: &RowTable, row: RowName, lsn: u64) -> ReplayError {
+    ReplayError::NoSuchRow { lsn, table: table.spec.name.clone(), row }
+}
+
+/// Writes a row under its name; false, and nothing written, if it is there and must not be.
+fn put(table: &RowTable, number: RowId, values: &[Value<'_>], may_be_there: bool) -> bool {
+    let has_key = !table.spec.primary_key.is_empty();
+    let found = if has_key {
+        let index = &table.indexes[0];
+        index.get(&index.keys.of_row(values, 0))
+    } else {
+        live(table, number)
+    };
+    if found.is_some() && !may_be_there {
+        return false;
+    }
+    if let Some(row) = found {
+        remove_keys(table, row);
+    }
+    let row = match found {
+        Some(row) => row,
+        None if has_key => table.heap.allocate(),
+        None => number,
+    };
+    table.heap.reserve(row);
+    table.heap.write(row, values);
+    for index in &table.indexes {
+        let is_new = index.load(&index.keys.of_row(values, row), row);
+        assert!(is_new, "the key of a row that was not there, or whose keys were removed");
+    }
+    true
+}
+
+/// Takes a row away. Its slot is given to others only when all free slots are collected: a row may be placed there by number.
+fn remove(table: &RowTable, row: RowId) {
+    remove_keys(table, row);
+    table.heap.set_state(row, RowState::Free);
+}
+
+fn remove_keys(table: &RowTable, row: RowId) {
+    for index in &table.indexes {
+        let key = table.key_of(index, row);
+        index.remove_latched(&index.latch(), &key, row);
+    }
+}
+
+fn find(table: &RowTable, row: &RowName) -> Option<RowId> {
+    match row {
+        RowName::Number(number) => live(table, *number),
         RowName::Key(key) => {
             let values: Vec<Value<'_>> = key.iter().map(LoggedValue::value).collect();
             let index = &table.indexes[0];
             index.get(&index.keys.low(&values))
         }
-    };
-    found.ok_or_else(|| ReplayError::NoSuchRow { lsn, table: table.spec.name.clone(), row })
+    }
+}
+
+fn live(table: &RowTable, row: RowId) -> Option<RowId> {
+    (row < table.heap.slot_count() && table.heap.state(row) == RowState::Live).then_some(row)
 }

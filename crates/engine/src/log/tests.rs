@@ -8,7 +8,7 @@ mod early_release;
 mod faults;
 mod groups;
 mod history;
-mod storage;
+pub(crate) mod storage;
 
 use std::sync::Arc;
 
@@ -125,7 +125,10 @@ fn replayed_keys(storage: &MemoryStorage) -> Vec<i64> {
 
 /// Every transaction of a log up to its end or the first error.
 fn read(storage: &MemoryStorage) -> (Vec<LoggedTransaction>, Result<LogEnd, ReadError>) {
-    let mut reader = LogReader::new(storage).unwrap();
+    let mut reader = match LogReader::new(storage) {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
     let mut transactions = Vec::new();
     for transaction in reader.by_ref() {
         match transaction {

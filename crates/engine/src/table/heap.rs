@@ -212,7 +212,24 @@ impl Heap {
 
     /// Every live row, in order of number. Under a table lock, or while nobody writes.
     pub fn live_rows(&self) -> impl Iterator<Item = RowId> + '_ {
-        (0..self.next.load(Ordering::Acquire)).filter(|&row| self.state(row) == RowState::Live)
+        (0..self.slot_count()).filter(|&row| self.state(row) == RowState::Live)
+    }
+
+    /// Every row there is has a smaller number.
+    pub(crate) fn slot_count(&self) -> u64 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// Makes room for a row of that number, while nobody else uses the heap.
+    pub(crate) fn reserve(&self, row: RowId) {
+        self.next.fetch_max(row + 1, Ordering::AcqRel);
+    }
+
+    /// Finds out which slots are free, while nobody else uses the heap: after rows were placed by number.
+    pub(crate) fn collect_free(&self) {
+        let mut free = self.free.lock();
+        *free = (0..self.slot_count()).filter(|&row| self.state(row) == RowState::Free).collect();
+        self.free_count.store(free.len(), Ordering::Relaxed);
     }
 
     /// Bytes of memory that the rows occupy.

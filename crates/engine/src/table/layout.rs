@@ -10,7 +10,7 @@ use crate::value::{ColumnSpec, ColumnType};
 pub const COLUMNS_MAX: usize = 56;
 
 /// A table as declared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSpec {
     /// Its name.
     pub name: String,

@@ -43,8 +43,9 @@ impl Connection {
             let row = table.heap.allocate();
             // Recorded first: whatever fails below is taken back with the rest.
             work.undo.insertion(table, row);
-            table.heap.write(row, values);
+            // Locked before it is there: a checkpoint passes over all slots and reads whatever it finds unlocked.
             work.lock(LockName::row(table.number, row), Mode::X)?;
+            table.heap.write(row, values);
             for (position, index) in table.indexes.iter().enumerate() {
                 let key = index.keys.of_row(values, row);
                 work.insert_key(table, position, index, &key, row)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::format::{FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, measure_frame};
+use super::super::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Magic, Stamp, measure_frame, stamp_frame};
 use super::*;
 
 /// A log of 12 transactions in several segments, and its transactions.
@@ -23,7 +23,7 @@ fn log() -> (BTreeMap<u64, Vec<u8>>, Vec<LoggedTransaction>) {
 /// Where each frame of a segment ends.
 fn frame_ends(segment: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
-    let mut at = SEGMENT_HEADER_BYTES;
+    let mut at = HEADER_BYTES;
     while at < segment.len() {
         at += measure_frame(&segment[at..]).0;
         ends.push(at);
@@ -53,7 +53,7 @@ fn a_torn_tail_at_any_byte_leaves_the_whole_units_before_it() {
                 assert_eq!(found, all[..whole + with_zeros], "segment {number} cut at {length}");
                 let end = end.unwrap();
                 if zeros == 0 {
-                    let is_clean = length == SEGMENT_HEADER_BYTES || ends.contains(&length);
+                    let is_clean = length == HEADER_BYTES || ends.contains(&length);
                     assert_eq!(end.torn.is_none(), is_clean, "segment {number} cut at {length}: {end:?}");
                 }
             }
@@ -83,7 +83,7 @@ fn no_changed_byte_passes() {
     for (&number, segment) in &segments {
         for at in 0..segment.len() {
             // The rest of a segment's header is not used.
-            if (32..SEGMENT_HEADER_BYTES).contains(&at) {
+            if (48..HEADER_BYTES).contains(&at) {
                 continue;
             }
             let mut damaged = segments.clone();
@@ -100,12 +100,12 @@ fn zeroed_and_exchanged_blocks_do_not_pass() {
         for (start, end) in (0..segment.len()).step_by(16).map(|start| (start, (start + 32).min(segment.len()))) {
             let mut damaged = segments.clone();
             damaged.get_mut(&number).unwrap()[start..end].fill(0);
-            if damaged != segments && !(start >= 32 && end <= SEGMENT_HEADER_BYTES) {
+            if damaged != segments && !(start >= 48 && end <= HEADER_BYTES) {
                 check_damaged(damaged, number, &all, &format!("segment {number}, zeros at {start}"));
             }
         }
         // Two frames change places.
-        let starts = [&[SEGMENT_HEADER_BYTES], &frame_ends(segment)[..]].concat();
+        let starts = [&[HEADER_BYTES], &frame_ends(segment)[..]].concat();
         if let [a, b, c, ..] = starts[..] {
             let mut damaged = segments.clone();
             let swapped = [&segment[..a], &segment[b..c], &segment[a..b], &segment[c..]].concat();
@@ -135,11 +135,12 @@ fn a_missing_segment_is_an_older_log() {
 fn a_good_checksum_of_nonsense_is_damage() {
     let (mut segments, _) = log();
     let (&last, segment) = segments.iter_mut().next_back().unwrap();
-    let start = SEGMENT_HEADER_BYTES;
+    let start = HEADER_BYTES;
     let (length, lsn) = measure_frame(&segment[start..]);
     let mut forged = Vec::new();
     let nonsense = vec![9; length - FRAME_HEADER_BYTES];
     super::super::format::append_frame(&mut forged, lsn, &nonsense, crc32fast::hash(&nonsense));
+    stamp_frame(&mut forged, Stamp { magic: Magic::Segment, database: 0, number: last });
     segment[start..start + length].copy_from_slice(&forged);
     let (_, end) = read(&MemoryStorage::of(segments));
     assert!(matches!(end, Err(ReadError::Damaged { segment, .. }) if segment == last));

@@ -1,0 +1,128 @@
+//! Every table of an engine by its number, and which of them belong together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::log::Log;
+use crate::log::record::Unit;
+use crate::table::layout::TableSpec;
+use crate::table::{RowTable, TableError};
+
+/// The tables.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    tables: RwLock<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    /// `None` where a table was dropped: numbers are never given twice, for locks and the log name them.
+    list: Vec<Option<Arc<RowTable>>>,
+    /// How many indexes were made so far; the next one's number.
+    indexes: u32,
+    /// The tables of each set that was filled.
+    sets: BTreeMap<String, Vec<u32>>,
+}
+
+/// What there is at a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Contents {
+    /// Every table.
+    pub(crate) tables: Vec<Arc<RowTable>>,
+    /// The tables of each set.
+    pub(crate) sets: BTreeMap<String, Vec<u32>>,
+    /// The number that the next table gets.
+    pub(crate) next_table: u32,
+}
+
+impl Catalog {
+    /// Adds an empty table, and tells the log where it keeps tables.
+    pub(crate) fn create(&self, spec: TableSpec, log: Option<&Log>) -> Result<Arc<RowTable>, TableError> {
+        let mut tables = self.tables.write();
+        let number = tables.list.len() as u32;
+        let table = Arc::new(RowTable::new(number, tables.indexes, spec)?);
+        if let Some(log) = log {
+            let mut unit = Unit::default();
+            unit.create_table(number, &table.spec);
+            // Before anybody knows the number, hence before any unit that names it.
+            log.append_catalog_change(&mut unit)
+                .map_err(|source| TableError::Log { table: table.spec.name.clone(), source })?;
+        }
+        tables.add(Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// Adds an empty table of that number, which must be higher than all there have been.
+    pub(crate) fn restore(&self, number: u32, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
+        let mut tables = self.tables.write();
+        let table = Arc::new(RowTable::new(number, tables.indexes, spec)?);
+        tables.skip_to(number);
+        tables.add(Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// Gives no number below that one to a new table.
+    pub(crate) fn skip_to(&self, number: u32) {
+        self.tables.write().skip_to(number);
+    }
+
+    /// Forgets a table, and the set that it is in.
+    pub(crate) fn remove(&self, number: u32, log: Option<&Log>) {
+        let mut tables = self.tables.write();
+        if let Some(log) = log {
+            let mut unit = Unit::default();
+            unit.drop_table(number);
+            // A log that is dead takes no more changes; then the table is there again when the database is opened anew.
+            let _ = log.append_catalog_change(&mut unit);
+        }
+        if let Some(table) = tables.list.get_mut(number as usize) {
+            *table = None;
+        }
+        tables.sets.retain(|_, members| !members.contains(&number));
+    }
+
+    /// The table of that number, if it is there.
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<RowTable>> {
+        self.tables.read().list.get(number as usize)?.clone()
+    }
+
+    /// Enters a set of tables.
+    pub(crate) fn keep_set(&self, name: &str, members: Vec<u32>) {
+        self.tables.write().sets.insert(name.to_owned(), members);
+    }
+
+    /// Takes a set of tables out again; the tables stay.
+    pub(crate) fn forget_set(&self, name: &str) {
+        self.tables.write().sets.remove(name);
+    }
+
+    /// The tables of a set.
+    pub(crate) fn set(&self, name: &str) -> Option<Vec<u32>> {
+        self.tables.read().sets.get(name).cloned()
+    }
+
+    /// What there is, and what `at` says at the moment at which that is all.
+    pub(crate) fn contents<T>(&self, at: impl FnOnce() -> T) -> (Contents, T) {
+        let tables = self.tables.read();
+        let contents = Contents {
+            tables: tables.list.iter().flatten().map(Arc::clone).collect(),
+            sets: tables.sets.clone(),
+            next_table: tables.list.len() as u32,
+        };
+        (contents, at())
+    }
+}
+
+impl Tables {
+    fn add(&mut self, table: Arc<RowTable>) {
+        self.indexes += table.indexes.len() as u32;
+        self.list.push(Some(table));
+    }
+
+    fn skip_to(&mut self, number: u32) {
+        let length = self.list.len().max(number as usize);
+        self.list.resize(length, None);
+    }
+}

@@ -1,0 +1,169 @@
+//! Making a checkpoint, a block of rows after the other, while transactions run.
+
+use std::io;
+use std::sync::Arc;
+
+use plimsoll_policy::Priority;
+
+use super::file::CheckpointWriter;
+use super::{CheckpointError, CheckpointReport};
+use crate::catalog::{Catalog, Contents};
+use crate::lock::head::Answer;
+use crate::lock::{LockName, LockTable, Member, Mode};
+use crate::log::Log;
+use crate::log::record::Unit;
+use crate::log::storage::FileName;
+use crate::table::RowTable;
+use crate::table::heap::{RowId, RowState};
+
+/// A checkpoint that is being made.
+pub(super) struct Draft<'a> {
+    log: &'a Log,
+    reader: Reader<'a>,
+    number: u64,
+    begin_lsn: u64,
+    writer: CheckpointWriter,
+    contents: Contents,
+    /// The table being read, and the row that is next.
+    at_table: usize,
+    next_row: RowId,
+    unit: Unit,
+    block_bytes: usize,
+    rows: u64,
+}
+
+impl<'a> Draft<'a> {
+    /// Notes where the log stands, and begins the file of that number. A step writes about so many bytes.
+    pub(super) fn begin(
+        log: &'a Log,
+        locks: &'a LockTable,
+        catalog: &Catalog,
+        number: u64,
+        block_bytes: usize,
+    ) -> Result<Self, CheckpointError> {
+        let (contents, begin_lsn) = catalog.contents(|| log.next_lsn());
+        let failed = |source| CheckpointError::Storage { file: FileName::Draft(number), source };
+        let writer = CheckpointWriter::begin(log.storage(), log.database(), number, begin_lsn, contents.next_table);
+        let writer = writer.map_err(failed)?;
+        let reader = Reader::new(locks);
+        let (unit, at_table, next_row, rows) = (Unit::default(), 0, 0, 0);
+        Ok(Draft { log, reader, number, begin_lsn, writer, contents, at_table, next_row, unit, block_bytes, rows })
+    }
+
+    /// Writes the next block; false when there is none any more.
+    pub(super) fn step(&mut self) -> Result<bool, CheckpointError> {
+        let Some(table) = self.contents.tables.get(self.at_table).map(Arc::clone) else { return Ok(false) };
+        self.unit.clear();
+        if self.next_row == 0 {
+            self.unit.create_table(table.number, &table.spec);
+        }
+        // Rows that come later are in the log.
+        let end = table.heap.slot_count();
+        while self.next_row < end {
+            self.read_row(&table, self.next_row);
+            self.next_row += 1;
+            if self.unit.len() >= self.block_bytes {
+                break;
+            }
+        }
+        if self.next_row >= end {
+            (self.at_table, self.next_row) = (self.at_table + 1, 0);
+        }
+        self.write_unit()?;
+        Ok(true)
+    }
+
+    /// Ends the draft and makes it the checkpoint that counts.
+    pub(super) fn finish(mut self) -> Result<CheckpointReport, CheckpointError> {
+        self.unit.clear();
+        let sets = std::mem::take(&mut self.contents.sets);
+        sets.iter().for_each(|(name, tables)| self.unit.keep_set(name, tables));
+        self.write_unit()?;
+        // Whatever was read is the work of units before this place. They must be on disk before the checkpoint is: locks
+        // may be given up before that, and a checkpoint that knew more than the log would hold half transactions.
+        let end_lsn = self.log.next_lsn();
+        self.log.flush()?;
+        let (number, begin_lsn, rows) = (self.number, self.begin_lsn, self.rows);
+        let (storage, draft) = (self.log.storage(), FileName::Draft(number));
+        let publish = |writer: CheckpointWriter| -> io::Result<u64> {
+            let bytes = writer.finish(end_lsn, rows)?;
+            storage.rename(draft, FileName::Checkpoint(number))?;
+            Ok(bytes)
+        };
+        let bytes = publish(self.writer).map_err(|source| CheckpointError::Storage { file: draft, source })?;
+        Ok(CheckpointReport { number, begin_lsn, end_lsn, rows, bytes })
+    }
+
+    fn write_unit(&mut self) -> Result<(), CheckpointError> {
+        self.unit.finish();
+        let file = FileName::Draft(self.number);
+        self.writer.unit(&self.unit).map_err(|source| CheckpointError::Storage { file, source })
+    }
+
+    /// Adds a row as the last transaction that has committed left it; waits while one that has not is writing it.
+    fn read_row(&mut self, table: &RowTable, row: RowId) {
+        // What is free has been so since before the beginning, or the log says how it became so, or what comes there.
+        while table.heap.state(row) != RowState::Free {
+            let name = LockName::row(table.number, row);
+            if self.reader.lock(name) {
+                if table.heap.state(row) == RowState::Live {
+                    self.unit.insert(table, row);
+                    self.rows += 1;
+                }
+                self.reader.locks.release(&self.reader.member, name);
+                return;
+            }
+        }
+    }
+}
+
+/// Who reads the rows.
+struct Reader<'a> {
+    locks: &'a LockTable,
+    member: Arc<Member>,
+    /// How often in a row it was chosen to give way.
+    refusals: u32,
+}
+
+impl<'a> Reader<'a> {
+    fn new(locks: &'a LockTable) -> Self {
+        let reader = Reader { locks, member: locks.join(), refusals: 0 };
+        reader.begin();
+        reader
+    }
+
+    /// It has the lowest priority, until it was made to give way too often.
+    fn begin(&self) {
+        self.locks.begin(&self.member, Priority::LOW, self.refusals);
+    }
+
+    fn end(&self) {
+        self.locks.roll_back(&self.member);
+        self.locks.end(&self.member);
+    }
+
+    /// Waits for a row. False if it was chosen to give way to somebody, as schedulers do with whoever holds or awaits a lock;
+    /// it holds nothing then.
+    fn lock(&mut self, name: LockName) -> bool {
+        let is_granted = match self.locks.ask(&self.member, name, Mode::S) {
+            Ok(Answer::Wait) => self.locks.wait(&self.member).outcome.is_ok(),
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        if is_granted {
+            self.refusals = 0;
+        } else {
+            self.refusals = self.refusals.saturating_add(1);
+            self.end();
+            self.begin();
+        }
+        is_granted
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.end();
+        self.locks.leave(&self.member);
+    }
+}

@@ -1,0 +1,125 @@
+//! The machine may crash at any moment, over and over, with checkpoints and segments that are used again: what was
+//! acknowledged is there, whole.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::*;
+
+/// Each thread has a row in the keyed table that counts its transactions, and as many rows in the list, of which the newest
+/// few are kept.
+const THREADS: i64 = 3;
+const KEPT: i64 = 4;
+/// A key that stands for an account of each thread; the sum over them is 0.
+const ACCOUNTS: i64 = 100;
+
+fn bounds() -> LogOptions {
+    LogOptions { checkpoint_bytes: 2_500, segment_bytes: 1_500, ..options(Durability::Sync) }
+}
+
+fn begin(engine: &Arc<Engine>) {
+    add_tables(engine);
+    let mut connection = engine.connect();
+    for thread in 0..THREADS {
+        put(&mut connection, thread, "0").unwrap();
+        put(&mut connection, ACCOUNTS + thread, "0").unwrap();
+    }
+}
+
+fn number(connection: &mut Connection, key: i64) -> Result<(u64, i64), TransactionError> {
+    let row = connection.find(KEYED, &[Value::Int(key)], Purpose::Write)?.expect("it was put there");
+    let mut text = String::new();
+    connection.text(KEYED, row, 2, &mut text);
+    Ok((row, text.parse().expect("a number")))
+}
+
+/// The next transaction of a thread: it counts on, moves an amount to a neighbour's account, adds a row to the list and
+/// removes an old one.
+fn step(connection: &mut Connection, thread: i64) -> Result<i64, TransactionError> {
+    connection.transact(Priority::LOW, |connection| {
+        let (row, count) = number(connection, thread)?;
+        let count = count + 1;
+        connection.set(KEYED, row, 2, Value::Text(&count.to_string()))?;
+        for (account, amount) in [(thread, count), ((thread + 1) % THREADS, -count)] {
+            let (row, balance) = number(connection, ACCOUNTS + account)?;
+            connection.set(KEYED, row, 2, Value::Text(&(balance + amount).to_string()))?;
+        }
+        connection.insert(LIST, &[Value::Int(thread * 1_000_000 + count), Value::Int(count)])?;
+        let old = [Value::Int(thread * 1_000_000 + count - KEPT)];
+        let mut rows = Vec::new();
+        connection.find_all((LIST, 0), &old, &old, Purpose::Write, &mut rows)?;
+        rows.iter().try_for_each(|&row| connection.delete(LIST, row))?;
+        Ok(count)
+    })
+}
+
+/// How far each thread has come according to a recovered database, which must be whole.
+fn counts(engine: &Engine, what: &str) -> Vec<i64> {
+    let [keyed, list] = contents(engine);
+    let value = |key: i64| -> i64 {
+        let prefix = format!("{key}|");
+        let row = keyed.iter().find(|row| row.starts_with(&prefix)).unwrap_or_else(|| panic!("{what}: no row {key}"));
+        row.split('|').nth(2).unwrap().parse().unwrap()
+    };
+    assert_eq!((0..THREADS).map(|thread| value(ACCOUNTS + thread)).sum::<i64>(), 0, "{what}");
+    let counts: Vec<_> = (0..THREADS).map(value).collect();
+    let mut expect: Vec<String> = Vec::new();
+    for (thread, &count) in (0..).zip(&counts) {
+        let kept = (count - KEPT + 1).max(1)..=count;
+        expect.extend(kept.map(|count| format!("{}|{count}|", thread * 1_000_000 + count)));
+    }
+    expect.sort_unstable();
+    assert_eq!(list, expect, "{what}");
+    counts
+}
+
+/// Runs threads on a database, crashes it so many times meanwhile, and returns one of the disks that a crash has left.
+fn crash_under_load(storage: &MemoryStorage, crashes: u64, first_seed: u64) -> MemoryStorage {
+    let engine = open(storage, &bounds()).unwrap();
+    if engine.row_tables().is_empty() {
+        begin(&engine);
+    }
+    let acknowledged = Mutex::new(counts(&engine, "before the load"));
+    let is_over = AtomicBool::new(false);
+    let mut left = storage.durable();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (engine, acknowledged, is_over) = (&engine, &acknowledged, &is_over);
+            scope.spawn(move || {
+                let mut connection = engine.connect();
+                while !is_over.load(Ordering::Relaxed) {
+                    let count = step(&mut connection, thread).unwrap();
+                    acknowledged.lock()[thread as usize] = count;
+                }
+            });
+        }
+        for seed in first_seed..first_seed + crashes {
+            let before = acknowledged.lock().clone();
+            let crashed = storage.after_crash(seed);
+            left = crashed.durable();
+            let after = acknowledged.lock().clone();
+            let what = format!("crash {seed}");
+            let again = match open(&crashed, &bounds()) {
+                Ok(again) => again,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            for ((before, found), after) in before.iter().zip(counts(&again, &what)).zip(after) {
+                // At most the one that was about to be acknowledged is there besides.
+                assert!((*before..=after + 1).contains(&found), "{what}: {before} <= {found} <= {after} + 1");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    left
+}
+
+#[test]
+fn what_was_acknowledged_survives_crashes_upon_crashes() {
+    let long = std::env::var_os("PLIMSOLL_LONG").is_some();
+    let (generations, crashes) = if long { (60, 1_000) } else { (20, 120) };
+    let mut storage = MemoryStorage::default();
+    for generation in 0..generations {
+        storage = crash_under_load(&storage, crashes, generation * crashes);
+    }
+}
