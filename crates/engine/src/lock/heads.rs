@@ -49,4 +49,9 @@ impl Heads {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
+
+    /// How many requests wait for a name.
+    pub(super) fn waiter_count(&self) -> usize {
+        self.0.iter().map(|named| named.head.queue().len()).sum()
+    }
 }

@@ -197,7 +197,8 @@ impl Member {
     }
 
     /// Marks one transaction of this member as a victim, if it is in one of these states. Exactly one of all who try
-    /// succeeds, and none when the transaction has passed its commit point (invariant 6).
+    /// succeeds, and none when the transaction has passed its commit point (invariant 6). Nobody is preempted who has been
+    /// promoted, or has just inherited that (invariant 8).
     pub(super) fn doom(&self, serial: u64, from: &[State], error: RequestError) -> Option<Life> {
         self.shift(|life| {
             (life.serial == serial && from.contains(&life.state))

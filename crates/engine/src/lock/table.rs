@@ -143,7 +143,7 @@ impl LockTable {
     pub fn end(&self, member: &Member) {
         assert_eq!(member.locks(), 0, "invariant 5: who ends holds nothing");
         let ended = member.shift(|life| (life.state == State::Ending).then_some(Life { state: State::Idle, ..life }));
-        assert!(ended.is_some(), "invariant 5: a transaction ends after its commit point, or is rolled back");
+        assert!(ended.is_some(), "invariants 5 and 6: who ends has been ending, and nobody interfered");
         if !self.leaves_holders_alone {
             member.forget_contended();
         }
@@ -185,6 +185,11 @@ impl LockTable {
     /// How many names have a grant or a waiter. For tests and statistics.
     pub fn name_count(&self) -> usize {
         self.partitions.iter().map(|partition| partition.lock().len()).sum()
+    }
+
+    /// How many requests wait now. For tests and statistics.
+    pub fn waiter_count(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.lock().waiter_count()).sum()
     }
 
     /// What the table has decided so far.

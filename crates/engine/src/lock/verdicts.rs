@@ -33,6 +33,13 @@ pub(super) struct Todo {
     pub(super) waiters: Vec<Slot>,
 }
 
+impl Drop for Todo {
+    fn drop(&mut self) {
+        let is_done = self.pairs.is_empty() && self.waiters.is_empty();
+        assert!(is_done || std::thread::panicking(), "invariant 4: what has to follow is left undone");
+    }
+}
+
 /// What both schedulers say about a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ruling {
@@ -124,6 +131,8 @@ impl LockTable {
                 self.carry_out_pair(pair, &mut todo);
                 at += 1;
             }
+            todo.pairs.clear();
+            at = 0;
             // Only now that everybody has the place that it is to have: inheritance may undo cycles that it has made.
             let Some(waiter) = todo.waiters.pop() else { return };
             self.break_cycles(waiter, &mut todo);
@@ -182,6 +191,7 @@ impl LockTable {
 
     /// A transaction has been made a victim: if it waited, it is woken. If it runs, it will see.
     pub(super) fn after_doom(&self, victim: &Member, before: &Life, todo: &mut Todo) {
+        assert!(before.priority != Priority::PROMOTED, "invariant 8: a promoted transaction is preempted");
         if before.state == State::Waiting {
             self.take_out(victim, before.serial, RequestError::Preempted, todo);
         }

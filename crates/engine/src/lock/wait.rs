@@ -21,7 +21,6 @@ impl LockTable {
         mut heads: MutexGuard<'_, Heads>,
     ) -> Result<Answer, RequestError> {
         let hash = name.hash();
-        let requested = self.clock.now();
         let head = heads.get_mut(name, hash).expect("the partition is locked and the request is in it");
         let ticket = head.queue()[head.position(member.slot).expect("it has just been put there")].ticket;
         // Published before the partition is unlocked, hence before anybody can wake it.
@@ -32,7 +31,6 @@ impl LockTable {
             if let Some(life) = began {
                 waiting.name = Some(name);
                 waiting.serial = life.serial;
-                waiting.requested = requested;
                 assert!(waiting.decision.is_none(), "invariant 2: one wait at a time");
             }
             began
@@ -43,6 +41,10 @@ impl LockTable {
             head.cancel(member.slot, |_| unreachable!("the partition has been locked since it came"));
             return member.check().map(|()| Answer::Wait);
         };
+        // Nobody decides about it before the partition is unlocked. It is known to wait by now, so that it is taken out again
+        // whatever happens to its thread.
+        let requested = self.clock.now();
+        member.waiting.lock().requested = requested;
         let mut todo = Todo::default();
         if !self.leaves_holders_alone {
             self.note_new_waiter(head, name, member, &mut todo);

@@ -4,6 +4,7 @@
 
 mod crash;
 mod damage;
+mod early_release;
 mod faults;
 mod groups;
 mod history;

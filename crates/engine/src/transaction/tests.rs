@@ -1,1 +1,208 @@
-//! Tests.
+//! Transactions that are rolled back for others, and clients that die.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_policy::{Priority, lock_scheduler};
+
+use super::*;
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::EngineOptions;
+use crate::table::layout::TableSpec;
+use crate::value::{ColumnSpec, ColumnType, Value};
+
+/// A clock that is the end of whoever asks it on a thread of this name.
+#[derive(Debug, Default)]
+struct DeadlyClock(MonotonicClock);
+
+const DOOMED_THREAD: &str = "dies when it looks at the clock";
+
+impl Clock for DeadlyClock {
+    fn now(&self) -> Duration {
+        let is_doomed = std::thread::current().name() == Some(DOOMED_THREAD) && !std::thread::panicking();
+        assert!(!is_doomed, "the client dies");
+        self.0.now()
+    }
+}
+
+/// A table of ten rows, keys 0 to 9, with a value.
+fn engine(scheduler: &str) -> Arc<Engine> {
+    let lock_scheduler = lock_scheduler(scheduler).expect("listed");
+    let clock = Arc::new(DeadlyClock::default());
+    let engine = Engine::new(EngineOptions { lock_scheduler, clock, ..EngineOptions::default() });
+    let column = |name: &str| ColumnSpec { name: name.to_owned(), kind: ColumnType::Int64, nullable: false };
+    let columns = vec![column("key"), column("value")];
+    let spec = TableSpec { name: "t".to_owned(), columns, primary_key: vec![0], secondary: vec![] };
+    let table = engine.create_table(spec).expect("a small table");
+    for key in 0..10 {
+        table.load(&[Value::Int(key), Value::Int(0)]).expect("distinct keys");
+    }
+    engine
+}
+
+fn add(connection: &mut Connection, key: i64, amount: i64) -> Result<(), TransactionError> {
+    let row = connection.find(0, &[Value::Int(key)], Purpose::Write)?.expect("one of the ten");
+    let value = connection.int(0, row, 1);
+    connection.set(0, row, 1, Value::Int(value + amount))
+}
+
+fn value(engine: &Arc<Engine>, key: i64) -> i64 {
+    let look = |connection: &mut Connection| {
+        let row = connection.find(0, &[Value::Int(key)], Purpose::Read)?.expect("one of the ten");
+        Ok(connection.int(0, row, 1))
+    };
+    engine.connect().transact(Priority::LOW, look).expect("nobody is in the way for long")
+}
+
+fn wait_for_waiter(engine: &Engine) {
+    while engine.locks().waiter_count() == 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// Runs `work` on a thread that dies in it.
+fn die(engine: &Arc<Engine>, work: impl FnOnce(&mut Connection) + Send) {
+    std::thread::scope(|scope| {
+        let client = || {
+            let mut connection = engine.connect();
+            connection.begin(Priority::LOW, 0);
+            work(&mut connection);
+            panic!("the client dies");
+        };
+        let thread = std::thread::Builder::new().name(DOOMED_THREAD.to_owned());
+        thread.spawn_scoped(scope, client).expect("a thread").join().expect_err("it dies");
+    });
+}
+
+#[test]
+fn a_preempted_transaction_is_run_again_and_loses_nothing() {
+    let engine = engine("pabort");
+    let mut attempts = 0;
+    let mut low = engine.connect();
+    std::thread::scope(|scope| {
+        let outcome = low.transact(Priority::LOW, |low| {
+            attempts += 1;
+            add(low, 0, 1)?;
+            if attempts == 1 {
+                scope.spawn(|| engine.connect().transact(Priority::HIGH, |high| add(high, 0, 10)));
+                while engine.lock_statistics().preempted == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            add(low, 1, 1)
+        });
+        assert_eq!(outcome, Ok(()));
+    });
+    assert_eq!(attempts, 2);
+    assert_eq!((value(&engine, 0), value(&engine, 1)), (11, 1));
+    let usage = low.usage();
+    assert_eq!((usage.preemptions, usage.deadlocks), (1, 0));
+    assert!(usage.rollback_time > Duration::ZERO);
+    assert_eq!(engine.locks().name_count(), 0);
+}
+
+#[test]
+fn a_preempted_transaction_cannot_commit() {
+    let engine = engine("pabort");
+    let mut low = engine.connect();
+    low.begin(Priority::LOW, 0);
+    add(&mut low, 0, 1).expect("nobody else");
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine.connect().transact(Priority::HIGH, |high| add(high, 0, 10)));
+        while engine.lock_statistics().preempted == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(low.commit(), Err(TransactionError::Preempted));
+        assert!(!low.is_open() && TransactionError::Preempted.is_retryable());
+    });
+    assert_eq!(value(&engine, 0), 10);
+}
+
+#[test]
+fn every_wait_is_told_once() {
+    let engine = engine("nprio");
+    let mut holder = engine.connect();
+    holder.begin(Priority::LOW, 0);
+    add(&mut holder, 0, 1).expect("nobody else");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut waiter = engine.connect();
+            waiter.transact(Priority::HIGH, |waiter| add(waiter, 0, 1)).expect("it waits");
+            let mut waits = Vec::new();
+            waiter.take_lock_waits(&mut waits);
+            assert_eq!(
+                (waits.len() as u64, waits[0].queue_time),
+                (waiter.usage().lock_waits, waiter.usage().lock_wait)
+            );
+            assert_eq!(waits[0].queue_time, waits[0].excess, "it was the first in the queue");
+            waiter.take_lock_waits(&mut waits);
+            assert_eq!(waits.len(), 1, "told twice");
+        });
+        wait_for_waiter(&engine);
+        holder.commit().expect("it is nobody's victim");
+    });
+}
+
+#[test]
+fn a_client_that_dies_at_work_leaves_neither_locks_nor_changes() {
+    let engine = engine("standard");
+    die(&engine, |connection| {
+        add(connection, 0, 5).expect("nobody else");
+        connection.insert(0, &[Value::Int(100), Value::Int(1)]).expect("a new key");
+    });
+    assert_eq!(engine.locks().name_count(), 0);
+    assert_eq!((value(&engine, 0), engine.row_table(0).heap.live_rows().count()), (0, 10));
+    assert_eq!(engine.lock_statistics().abandoned, 1);
+}
+
+#[test]
+fn a_client_that_dies_waiting_leaves_its_queue() {
+    let engine = engine("standard");
+    let mut holder = engine.connect();
+    holder.begin(Priority::LOW, 0);
+    add(&mut holder, 0, 1).expect("nobody else");
+    die(&engine, |connection| {
+        add(connection, 1, 5).expect("nobody else");
+        // Whoever begins to wait looks at the clock.
+        let _ = add(connection, 0, 5);
+    });
+    // What the dead one held is free, and the holder's lock has no waiter any more.
+    assert_eq!(value(&engine, 1), 0);
+    holder.commit().expect("it is nobody's victim");
+    assert_eq!((value(&engine, 0), engine.locks().name_count()), (1, 0));
+    assert_eq!(engine.lock_statistics().abandoned, 1);
+}
+
+#[test]
+fn a_client_that_dies_waiting_to_insert_leaves_no_gap_locked() {
+    let engine = engine("standard");
+    let mut reader = engine.connect();
+    reader.begin(Priority::LOW, 0);
+    // Both gaps at the end are read: below the last key, and above it.
+    let (low, high) = ([Value::Int(9)], [Value::Int(20)]);
+    let mut rows = Vec::new();
+    reader.find_all((0, 0), &low, &high, Purpose::Read, &mut rows).expect("nobody else");
+    die(&engine, |connection| {
+        let _ = connection.insert(0, &[Value::Int(15), Value::Int(0)]);
+    });
+    reader.commit().expect("it is nobody's victim");
+    assert_eq!((engine.locks().name_count(), engine.lock_statistics().abandoned), (0, 1));
+    engine
+        .connect()
+        .transact(Priority::LOW, |new| new.insert(0, &[Value::Int(15), Value::Int(0)]).map(|_| ()))
+        .unwrap();
+}
+
+#[test]
+fn work_that_is_rolled_back_too_often_goes_first() {
+    let engine = engine("pabort");
+    let mut low = engine.connect();
+    low.begin(Priority::LOW, 5);
+    add(&mut low, 0, 1).expect("nobody else");
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine.connect().transact(Priority::HIGH, |high| add(high, 0, 10)));
+        wait_for_waiter(&engine);
+        assert_eq!(low.commit(), Ok(()));
+    });
+    assert_eq!((value(&engine, 0), engine.lock_statistics().promotions), (11, 1));
+}

@@ -1,0 +1,131 @@
+//! Waiting, deadlocks, commit points and ends.
+
+use super::*;
+
+#[test]
+fn nobody_is_rolled_back_after_its_commit_point() {
+    let locks = LockTable::new(options("pabort"));
+    let [low, high] = Priority::USUAL.map(|priority| {
+        let member = locks.join();
+        locks.begin(&member, priority, 0);
+        member
+    });
+    let name = LockName::row(0, 0);
+    assert_eq!(locks.ask(&low, name, Mode::X), Ok(Answer::Granted));
+    assert_eq!(locks.commit_point(&low), Ok(()));
+    assert_eq!(locks.ask(&high, name, Mode::X), Ok(Answer::Wait));
+    assert_eq!((low.state(), locks.statistics().preempted), (State::Ending, 0));
+    locks.release(&low, name);
+    locks.end(&low);
+    assert_eq!(locks.wait(&high).outcome, Ok(Answer::Granted));
+}
+
+#[test]
+fn the_starvation_bound_is_an_option() {
+    let locks = LockTable::new(LockOptions { starvation_bound: StarvationBound::none(), ..options("pow") });
+    let member = locks.join();
+    locks.begin(&member, Priority::LOW, 1_000);
+    assert_eq!(member.priority(), Priority::LOW);
+}
+
+#[test]
+fn deadlocks_are_found_through_queues_and_cost_the_cheapest() {
+    let statistics = check(
+        "nprio",
+        "L1 a S = granted
+         L2 b X = granted
+         H1 a X = wait
+         L2 a S = wait
+         L1 b X = wait, L2 deadlock
+         L2 ends = L1 granted
+         L1 commits = done, H1 granted",
+    );
+    assert_eq!(statistics.deadlocks, 1);
+    check(
+        "standard",
+        "L1 a S = granted
+         L2 a S = granted
+         L1 a X = wait
+         L2 a X = wait, L2 deadlock
+         L2 ends = L1 converted",
+    );
+}
+
+#[test]
+fn queue_time_and_wait_excess() {
+    let clock = Arc::new(StoppedClock::default());
+    let options = LockOptions { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..options("standard") };
+    let mut stage = Stage { locks: LockTable::new(options), clock, actors: BTreeMap::new() };
+    for step in ["L1 a X", "+1ms", "L2 a X", "+1ms", "L3 a X", "+1ms"] {
+        stage.perform(step);
+    }
+    let mut waits = Vec::new();
+    for ending in ["L1", "L2", "L3"] {
+        let actor = &stage.actors[ending];
+        stage.locks.roll_back(&actor.member);
+        stage.locks.release(&actor.member, LockName::row(0, u64::from(b'a')));
+        stage.locks.end(&actor.member);
+        for actor in stage.actors.values() {
+            let decision = stage.locks.outcome(&actor.member);
+            waits.extend(
+                decision.map(|decision| (decision.wait.queue_time.as_millis(), decision.wait.excess.as_millis())),
+            );
+        }
+        stage.pass(Duration::from_millis(10));
+    }
+    // L2 waited for the holder alone, L3 for L2 as well.
+    assert_eq!(waits, [(2, 2), (11, 1)]);
+}
+
+#[test]
+fn a_wait_that_nobody_will_see_the_end_of_is_given_up() {
+    let locks = LockTable::new(options("standard"));
+    let members: Vec<_> = (0..3).map(|_| locks.join()).collect();
+    members.iter().for_each(|member| locks.begin(member, Priority::LOW, 0));
+    let name = LockName::row(0, 0);
+    assert_eq!(locks.ask(&members[0], name, Mode::X), Ok(Answer::Granted));
+    assert_eq!(locks.ask(&members[1], name, Mode::X), Ok(Answer::Wait));
+    assert_eq!(locks.ask(&members[2], name, Mode::X), Ok(Answer::Wait));
+    // One dies waiting.
+    locks.roll_back(&members[1]);
+    locks.end(&members[1]);
+    // The other one is granted before it dies.
+    locks.release(&members[0], name);
+    locks.roll_back(&members[2]);
+    locks.end(&members[2]);
+    assert_eq!(locks.name_count(), 0);
+}
+
+/// A commit and a preemption that meet: exactly one of them wins, whatever the timing.
+#[test]
+fn a_commit_point_loses_against_a_preemption_exactly_once_or_wins() {
+    let locks = LockTable::new(options("pabort"));
+    let name = LockName::row(0, 0);
+    let (low, high) = (locks.join(), locks.join());
+    let mut preempted = 0;
+    for _ in 0..2_000 {
+        locks.begin(&low, Priority::LOW, 0);
+        locks.begin(&high, Priority::HIGH, 0);
+        assert_eq!(locks.ask(&low, name, Mode::X), Ok(Answer::Granted));
+        let has_committed = std::thread::scope(|scope| {
+            let committer = scope.spawn(|| {
+                let outcome = locks.commit_point(&low);
+                if outcome.is_err() {
+                    locks.roll_back(&low);
+                }
+                locks.release(&low, name);
+                locks.end(&low);
+                outcome.is_ok()
+            });
+            if locks.ask(&high, name, Mode::X) == Ok(Answer::Wait) {
+                assert_eq!(locks.wait(&high).outcome, Ok(Answer::Granted));
+            }
+            committer.join().expect("it does not panic")
+        });
+        preempted += u64::from(!has_committed);
+        assert_eq!(locks.statistics().preempted, preempted, "a victim that committed, or one counted twice");
+        assert_eq!(locks.commit_point(&high), Ok(()));
+        locks.release(&high, name);
+        locks.end(&high);
+    }
+}
