@@ -19,7 +19,10 @@ use plimsoll_engine::lock::LockStatistics;
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::transaction::{Connection, End, Purpose, TransactionError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
-use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, Priority, StarvationBound, lock_scheduler};
+use plimsoll_policy::{
+    CpuScheduler, CpuVerdict, LOCK_SCHEDULERS, Priority, Requester, Stance, StarvationBound, cpu_scheduler,
+    lock_scheduler,
+};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -184,22 +187,52 @@ fn scheduler_name(seed: u64) -> &'static str {
     if kind.name == "cr(d)" { "cr(20us)" } else { kind.example }
 }
 
-/// Whether only the lock scheduler rolls back and raises.
-fn is_without_cpu_scheduler(seed: u64) -> bool {
-    cpu_scheduler_number(seed) == 0
+/// A CPU scheduler that leaves threads alone and does all else: on a busy machine, threads of low priority would get too
+/// little to end in time.
+#[derive(Debug)]
+struct VerdictsOnly(&'static str);
+
+impl VerdictsOnly {
+    fn like(&self) -> &'static dyn CpuScheduler {
+        cpu_scheduler(self.0).expect("listed")
+    }
 }
 
-/// Mostly none, since threads of low priority get little of a busy machine.
-fn cpu_scheduler_number(seed: u64) -> usize {
-    let number = seed as usize / LOCK_SCHEDULERS.len() % 16;
-    if number < CPU_SCHEDULERS.len() { number } else { 0 }
+impl CpuScheduler for VerdictsOnly {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn about(&self) -> &'static str {
+        self.like().about()
+    }
+
+    fn nice(&self, _priority: Priority) -> i32 {
+        0
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> CpuVerdict {
+        self.like().verdict(requester, holder)
+    }
+
+    fn leaves_holders_alone(&self) -> bool {
+        self.like().leaves_holders_alone()
+    }
+}
+
+/// Most histories have none, so that each lock scheduler is seen alone.
+static CPU_SCHEDULERS: [VerdictsOnly; 4] =
+    [VerdictsOnly("none"), VerdictsOnly("none"), VerdictsOnly("cpu-prio-inherit"), VerdictsOnly("p-cpu")];
+
+fn cpu_scheduler_of(seed: u64) -> &'static VerdictsOnly {
+    &CPU_SCHEDULERS[seed as usize / LOCK_SCHEDULERS.len() % CPU_SCHEDULERS.len()]
 }
 
 fn options(seed: u64) -> EngineOptions {
     let bounds = [1, 2, 5].map(|count| StarvationBound::after(count.try_into().expect("not zero")));
     EngineOptions {
         lock_scheduler: lock_scheduler(scheduler_name(seed)).expect("listed"),
-        cpu_scheduler: CPU_SCHEDULERS[cpu_scheduler_number(seed)],
+        cpu_scheduler: cpu_scheduler_of(seed),
         starvation_bound: bounds[seed as usize % bounds.len()],
         retry_max: 10_000,
         ..EngineOptions::default()
@@ -309,7 +342,7 @@ fn every_history_is_serializable_and_nothing_is_left_behind() {
             panic!("seed {seed}: {difference}");
         }
         check_what_is_left(&engine, &model, seed);
-        if is_without_cpu_scheduler(seed) {
+        if cpu_scheduler_of(seed).name() == "none" {
             add(tally.entry(scheduler_name(seed)).or_default(), engine.locks().statistics());
         }
     }
