@@ -1,7 +1,7 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
 use super::Style;
-use crate::results::{Latency, MeanLength, TimeShare, WorkloadResult};
+use crate::results::{Latency, MeanLength, TimeShare, WorkloadResult, most_urgent_first};
 use crate::summary::{Rates, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
 
@@ -57,9 +57,7 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
 
 fn latency(out: &mut Vec<String>, workload: &Workload) {
     let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
-    let mut classes = classes.collect::<Vec<_>>();
-    classes.sort();
-    classes.dedup();
+    let classes = most_urgent_first(classes);
     out.push(format!("  {:<22}{:>10}{:>10}{:>10}{:>10}", "latency", "mean", "p50", "p95", "p99"));
     latency_rows(out, workload, "all", |result| Some((result.completed, result.latency_us?)));
     // A single class is the workload itself.
