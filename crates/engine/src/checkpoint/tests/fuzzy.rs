@@ -105,7 +105,11 @@ fn check(before: &[Step], during: &[Step], after: &[Step]) {
     let mut run_all = |steps: &[Step], draft: &mut Option<Draft<'_>>| {
         for step in steps {
             match step {
-                Step::Read => drop(draft.as_mut().map(|draft| draft.step().unwrap())),
+                Step::Read => {
+                    if let Some(draft) = draft {
+                        draft.step().unwrap();
+                    }
+                }
                 Step::Transaction(changes, rolls_back) => run(&mut connection, changes, *rolls_back),
             }
         }
