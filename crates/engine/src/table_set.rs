@@ -146,7 +146,7 @@ impl TableSet {
             Ok(Entry { declaration, rows: Some(rows), loaded: Mutex::default() })
         };
         let tables = tables.into_iter().zip(numbers).map(entry).collect::<Result<_, _>>()?;
-        let set = TableSet { name: Some(name.to_owned()), ..TableSet::of(engine, tables) };
+        let set = TableSet::of(engine, tables).named(name);
         set.is_kept.store(true, Ordering::Relaxed);
         Ok(Some(set))
     }

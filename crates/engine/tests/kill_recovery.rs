@@ -199,7 +199,8 @@ fn check(engine: &Engine) -> Vec<i64> {
 #[test]
 fn everything_acknowledged_survives_kills_upon_kills() {
     let is_long = std::env::var_os("PLIMSOLL_LONG").is_some();
-    let (kills_max, time_max) = if is_long { (5_000, Duration::from_secs(900)) } else { (300, Duration::from_secs(40)) };
+    let (kills_max, time_max) =
+        if is_long { (5_000, Duration::from_secs(900)) } else { (300, Duration::from_secs(40)) };
     // Beside the build, which is on a disk where the system's temporary folder need not be.
     let parent = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = parent.path().join("bank");
