@@ -108,6 +108,7 @@ impl TableSet {
     pub fn create(engine: &Arc<Engine>, tables: Vec<TableDeclaration>) -> Result<Self, TableSetError> {
         let entry = |declaration: TableDeclaration| {
             let rows = declaration.keeps_rows.then(|| engine.create_table(declaration.spec.clone())).transpose()?;
+            rows.iter().for_each(|rows| rows.set_loading(true));
             Ok::<_, TableSetError>(Entry { declaration, rows, loaded: Mutex::default() })
         };
         let tables = tables.into_iter().map(entry).collect::<Result<_, _>>()?;
@@ -206,6 +207,7 @@ impl TableSet {
         let build = |entry: &Entry| self.column_table(entry, std::mem::take(&mut *entry.loaded.lock()));
         let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
         self.columns.publish(tables, "as loaded");
+        self.tables.iter().filter_map(|entry| entry.rows.as_ref()).for_each(|rows| rows.set_loading(false));
         let numbers = self.tables.iter().map(|entry| Some(entry.rows.as_ref()?.number)).collect::<Option<Vec<u32>>>();
         if let (Some(name), Some(numbers), true) = (&self.name, numbers, self.engine.is_durable()) {
             self.engine.keep_set(name, numbers)?;
