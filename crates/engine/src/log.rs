@@ -5,11 +5,28 @@
 //! the last ([`record`]). Uncommitted changes never reach the log, so it holds no undo, and a unit is there or it is not: it
 //! has one checksum (`log/format.rs`). Units get their place, the log sequence number, while all locks of their
 //! transaction are held; hence whatever depends on a transaction stands behind it, and every prefix of the log is a state
-//! that some serial order has produced. A transaction that changes nothing leaves no unit and waits for nothing.
+//! that some serial order has produced. A transaction that changes nothing leaves no unit.
 //!
-//! Loading is not a transaction and is not logged. Dropping the last table that has units empties the log. There is no
-//! checkpoint: the log grows up to [`LogOptions::bytes_max`] and then refuses changes. What it proves is that acknowledged
-//! changes are there ([`reader`]) and say what happened ([`replay`]); loaded data cannot be recovered from it.
+//! Loading is not a transaction and is not logged; what makes it durable is a checkpoint.
+//!
+//! # Two kinds of logs
+//! *Of a database with a data folder* ([`LogOptions::data_folder`], [`data_folder`]): it outlives the process. Making and
+//! dropping tables is logged, too. [Checkpoints](crate::checkpoint) bound what has to be read again, and
+//! [recovery](crate::recovery) brings back what was acknowledged. Units before the last checkpoint are needed no more; if
+//! checkpoints fail, the log grows up to [`LogOptions::bytes_max`] and then refuses changes.
+//!
+//! *Of any other database*: it lies in a folder that is removed with it. It makes commits cost what they cost, and
+//! [`reader`] and [`replay`] can show what is in it; nobody will recover from it, for what was loaded is not there. It keeps
+//! the newest [`LogOptions::bytes_max`] bytes of units and forgets older ones. Dropping the last table that has
+//! units empties it.
+//!
+//! # Segments
+//! The log is a sequence of files of [`LogOptions::segment_bytes`]. One that holds nothing that is still needed is renamed to
+//! the next number and written over, so that a log in its stride takes no room from the file system
+//! (`log/segments.rs`). Old frames behind the new ones do not count: a frame's checksum covers the database's id and the
+//! segment's number, which is never given twice, and the log sequence number. A process that opens a database begins a new
+//! segment behind all that there are, so that what a crash has left behind the last whole unit never counts again, even if
+//! the same log sequence numbers are given to other units.
 //!
 //! # Who does what
 //! A committer copies its unit into the buffer of the group that gathers. One thread, the writer, takes whatever has gathered,
@@ -21,12 +38,21 @@
 //! is full makes committers wait. So what a crash can lose is bounded by bytes: at most the buffer and the group being written,
 //! each of `buffer_bytes`; on a disk that keeps up it is [`LogOptions::lag`] and the time of two writes.
 //!
+//! A committer may also give up its locks when its unit has its place (`Log::append`) and wait afterwards
+//! (`Log::wait`); checkpoints take that into account.
+//!
 //! # Faults
 //! Whatever goes wrong in writing or syncing ends the log for good: after a failed sync nobody knows which pages the
 //! kernel still has, and a second sync that succeeds proves nothing. The commits of that group fail and are rolled back, and
 //! so does every later one that has changed something; reading goes on. Whether a unit of the group in which the failure
 //! happened is found on disk later is open, as it must be; it was not acknowledged. Under `async`, units that were
-//! acknowledged but not yet durable may be lost by then.
+//! acknowledged but not yet durable may be lost by then. A data folder can be opened anew, and has all that was acknowledged
+//! under `sync`. A disk that is full ends the log when it needs another segment; a checkpoint that finds it full fails, and
+//! the log goes on.
+//!
+//! What is tested: crashes at any moment, any blocks of 512 bytes that were not synced lost; any call failing; any byte
+//! damaged, any length cut (`log/tests`, `checkpoint/tests`); processes killed hundreds of times under load
+//! (`tests/kill_recovery.rs`), and under TPC-C (`target/tests/recovery.rs`).
 //!
 //! # Why plain files
 //! The write limit of a control group counts what the group's own threads submit. `fdatasync` right after the write submits
@@ -40,6 +66,7 @@
 pub mod data_folder;
 pub mod folder;
 pub(crate) mod format;
+mod options;
 pub(crate) mod queue;
 pub mod reader;
 pub mod record;
@@ -58,77 +85,12 @@ use std::time::Duration;
 use crate::clock::Clock;
 use data_folder::{DataFolder, random_number};
 use folder::LogFolder;
+pub use options::{Durability, LogOptions};
 pub(crate) use queue::Ticket;
 use queue::{CheckpointNote, Queue};
 use record::Unit;
 use segments::{Former, Segments};
 use storage::{FolderStorage, LogStorage};
-
-/// What a commit waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Nothing: there is no log.
-    #[default]
-    None,
-    /// A place in the log's buffer, which is written soon.
-    Async,
-    /// The disk.
-    Sync,
-}
-
-impl Durability {
-    /// Every value, the default first.
-    pub const ALL: [Durability; 3] = [Durability::None, Durability::Async, Durability::Sync];
-
-    /// As options write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Durability::None => "none",
-            Durability::Async => "async",
-            Durability::Sync => "sync",
-        }
-    }
-}
-
-/// How an engine logs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogOptions {
-    /// What a commit waits for.
-    pub durability: Durability,
-    /// Where the log's own folder is made; `None` takes the first of the system's temporary folders that is on a disk.
-    pub folder: Option<PathBuf>,
-    /// Where the database is kept, log and checkpoints, beyond the end of the process; `None`: nowhere.
-    pub data_folder: Option<PathBuf>,
-    /// Bytes of units after which the next checkpoint begins. Without a data folder there are none.
-    pub checkpoint_bytes: u64,
-    /// Bytes of a segment, one file of the log. A transaction that needs more gets a segment of its own size.
-    pub segment_bytes: u64,
-    /// Bytes of units that the log keeps. With a data folder it is full when so many have come since the last checkpoint that
-    /// could be made; without, it forgets the oldest.
-    pub bytes_max: u64,
-    /// Bytes of units that may wait for the writer; committers wait for room beyond that.
-    pub buffer_bytes: usize,
-    /// Under `async`: the writer begins when so many bytes wait.
-    pub lag_bytes: usize,
-    /// Under `async`: the writer begins when a unit has waited so long.
-    pub lag: Duration,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        LogOptions {
-            durability: Durability::None,
-            folder: None,
-            data_folder: None,
-            checkpoint_bytes: 256 << 20,
-            segment_bytes: 64 << 20,
-            bytes_max: 8 << 30,
-            buffer_bytes: 1 << 20,
-            lag_bytes: 256 << 10,
-            lag: Duration::from_millis(100),
-        }
-    }
-}
 
 /// Why there is no log, or no room in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -127,11 +127,7 @@ pub(crate) struct Recovered {
 }
 
 /// Recovers the database of that id. Nothing in the storage is changed.
-pub(crate) fn recover(
-    storage: &dyn LogStorage,
-    database: u64,
-    clock: &dyn Clock,
-) -> Result<Recovered, RecoveryError> {
+pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock) -> Result<Recovered, RecoveryError> {
     let began = clock.now();
     let numbers = numbers(storage)?;
     let catalog = Catalog::default();
@@ -225,8 +221,7 @@ fn redo(catalog: &Catalog, transaction: LoggedTransaction, is_fuzzy: bool) -> Re
 fn apply_one(catalog: &Catalog, record: Record, place: Place) -> Result<(), RecoveryError> {
     match (row_table(&record), record) {
         (Some(number), record) => {
-            let table =
-                catalog.get(number).ok_or(ReplayError::NoSuchTable { lsn: place.lsn, table: number })?;
+            let table = catalog.get(number).ok_or(ReplayError::NoSuchTable { lsn: place.lsn, table: number })?;
             apply(&table, record, place)?;
         }
         (None, Record::CreateTable { table, spec }) => drop(catalog.restore(table, spec)?),

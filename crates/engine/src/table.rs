@@ -5,6 +5,8 @@ pub mod index;
 pub mod key;
 pub mod layout;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use heap::{Heap, RowId};
 use index::Index;
 use key::{KEY_BYTES_MAX, KeyLayout};
@@ -23,6 +25,8 @@ pub struct RowTable {
     pub heap: Heap,
     /// The primary key first, if there is one, then the secondary indexes.
     pub indexes: Vec<Index>,
+    /// Whether rows are being loaded, which takes no locks: nobody else should read them meanwhile.
+    is_loading: AtomicBool,
 }
 
 /// A table cannot be kept as declared.
@@ -91,7 +95,7 @@ impl RowTable {
             indexes.push(Index::new(first_index + position as u32, keys, unique));
         }
         let heap = Heap::new(RowLayout::new(&spec.columns));
-        Ok(RowTable { number, spec, heap, indexes })
+        Ok(RowTable { number, spec, heap, indexes, is_loading: AtomicBool::new(false) })
     }
 
     /// Whether a row may stand in this table.
@@ -113,6 +117,16 @@ impl RowTable {
     /// Whether a column belongs to an index.
     pub fn is_indexed(&self, column: usize) -> bool {
         self.indexes.iter().any(|index| index.keys.columns().contains(&column))
+    }
+
+    /// Notes that loading begins or has ended: until then a checkpoint leaves the rows out.
+    pub(crate) fn set_loading(&self, is_loading: bool) {
+        self.is_loading.store(is_loading, Ordering::Release);
+    }
+
+    /// Whether rows are being loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.is_loading.load(Ordering::Acquire)
     }
 
     /// Adds a row while no transaction is using the table.

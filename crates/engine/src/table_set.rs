@@ -2,10 +2,15 @@
 //!
 //! The column copy is filled when the tables are loaded. What transactions change later reaches it only by
 //! [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
+//!
+//! In a database that outlives its process, a set with a name is entered under it when it has been loaded, and
+//! [`TableSet::adopt`] finds it again, with columns made of the rows as they were recovered. Tables that are not kept as rows
+//! are not kept beyond the process either.
 
 mod convert;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -13,6 +18,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use plimsoll_policy::Priority;
 
+use crate::checkpoint::CheckpointError;
 use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable, DiskFolder};
 use crate::engine::Engine;
 use crate::lock::Mode;
@@ -45,6 +51,17 @@ pub enum TableSetError {
     /// The rows could not be read while others wrote.
     #[error("refreshing the columns: {0}")]
     Transaction(#[from] TransactionError),
+    /// What was loaded could not be made durable.
+    #[error("the loaded tables could not be made durable: {0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// A set that was kept has other tables.
+    #[error("the tables kept as {name} are not those that are declared now ({table} differs); drop them and load anew")]
+    OtherTables {
+        /// The set's name.
+        name: String,
+        /// A table that differs.
+        table: String,
+    },
     /// Rows and batches could not be converted into each other.
     #[error("table {table}: {source}")]
     Convert {
@@ -72,6 +89,10 @@ pub struct TableSet {
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     refreshes: Mutex<u64>,
+    /// What it is entered under where the database outlives the process.
+    name: Option<String>,
+    /// Whether the tables stay in the database when this value goes.
+    is_kept: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -87,11 +108,68 @@ impl TableSet {
     pub fn create(engine: &Arc<Engine>, tables: Vec<TableDeclaration>) -> Result<Self, TableSetError> {
         let entry = |declaration: TableDeclaration| {
             let rows = declaration.keeps_rows.then(|| engine.create_table(declaration.spec.clone())).transpose()?;
+            rows.iter().for_each(|rows| rows.set_loading(true));
             Ok::<_, TableSetError>(Entry { declaration, rows, loaded: Mutex::default() })
         };
         let tables = tables.into_iter().map(entry).collect::<Result<_, _>>()?;
-        let (columns, column_folder) = (ColumnStore::new(), None);
-        Ok(TableSet { engine: Arc::clone(engine), tables, columns, column_folder, refreshes: Mutex::new(0) })
+        Ok(TableSet::of(engine, tables))
+    }
+
+    fn of(engine: &Arc<Engine>, tables: Vec<Entry>) -> Self {
+        TableSet {
+            engine: Arc::clone(engine),
+            tables,
+            columns: ColumnStore::new(),
+            column_folder: None,
+            refreshes: Mutex::new(0),
+            name: None,
+            is_kept: AtomicBool::new(false),
+        }
+    }
+
+    /// The tables that the database has kept under that name; `None` if it has none. Their column copy is still to be
+    /// [made](Self::fill_columns).
+    pub fn adopt(
+        engine: &Arc<Engine>,
+        name: &str,
+        tables: Vec<TableDeclaration>,
+    ) -> Result<Option<Self>, TableSetError> {
+        let Some(numbers) = engine.set(name) else { return Ok(None) };
+        let other = |table: &str| TableSetError::OtherTables { name: name.to_owned(), table: table.to_owned() };
+        if numbers.len() != tables.len() {
+            return Err(other("their number"));
+        }
+        let entry = |(declaration, number): (TableDeclaration, u32)| {
+            let rows = engine.row_table(number);
+            if rows.spec != declaration.spec {
+                return Err(other(&declaration.spec.name));
+            }
+            Ok(Entry { declaration, rows: Some(rows), loaded: Mutex::default() })
+        };
+        let tables = tables.into_iter().zip(numbers).map(entry).collect::<Result<_, _>>()?;
+        let set = TableSet::of(engine, tables).named(name);
+        set.is_kept.store(true, Ordering::Relaxed);
+        Ok(Some(set))
+    }
+
+    /// Makes the column copy of what the rows hold now, while no transaction uses them.
+    pub fn fill_columns(&self) -> Result<(), TableSetError> {
+        self.publish_rows("as recovered")
+    }
+
+    /// The same tables, to be kept under that name where the database outlives the process.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Lets the tables go from the database for good when this value goes.
+    pub fn discard(&self) {
+        if self.is_kept.swap(false, Ordering::Relaxed)
+            && let Some(name) = &self.name
+        {
+            self.engine.forget_set(name);
+        }
     }
 
     /// The same tables with their column copy in files of this folder.
@@ -124,11 +202,17 @@ impl TableSet {
         Ok(())
     }
 
-    /// Ends loading: what was loaded becomes the column copy.
+    /// Ends loading: what was loaded becomes the column copy, and durable where the database is.
     pub fn finish_load(&self) -> Result<(), TableSetError> {
         let build = |entry: &Entry| self.column_table(entry, std::mem::take(&mut *entry.loaded.lock()));
         let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
         self.columns.publish(tables, "as loaded");
+        self.tables.iter().filter_map(|entry| entry.rows.as_ref()).for_each(|rows| rows.set_loading(false));
+        let numbers = self.tables.iter().map(|entry| Some(entry.rows.as_ref()?.number)).collect::<Option<Vec<u32>>>();
+        if let (Some(name), Some(numbers), true) = (&self.name, numbers, self.engine.is_durable()) {
+            self.engine.keep_set(name, numbers)?;
+            self.is_kept.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -137,10 +221,17 @@ impl TableSet {
     pub fn refresh(&self) -> Result<(), TableSetError> {
         // One refresh at a time: the later one would undo the earlier one's label.
         let mut refreshes = self.refreshes.lock();
-        let kept_as_rows = || self.tables.iter().filter_map(|entry| Some((entry, entry.rows.as_ref()?)));
-        if kept_as_rows().next().is_none() {
+        if self.tables.iter().all(|entry| entry.rows.is_none()) {
             return Ok(());
         }
+        self.publish_rows(format!("refresh {}", *refreshes + 1))?;
+        *refreshes += 1;
+        Ok(())
+    }
+
+    /// Makes the column copies of all tables that are kept as rows, as of one moment.
+    fn publish_rows(&self, label: impl Into<String>) -> Result<(), TableSetError> {
+        let kept_as_rows = || self.tables.iter().filter_map(|entry| Some((entry, entry.rows.as_ref()?)));
         let mut connection = self.engine.connect();
         let batches = connection.transact(Priority::LOW, |connection| {
             for (_, rows) in kept_as_rows() {
@@ -153,8 +244,7 @@ impl TableSet {
             self.column_table(entry, batches.map_err(|error| entry.convert_error(error))?)
         };
         let tables = kept_as_rows().zip(batches).map(build).collect::<Result<Vec<_>, TableSetError>>()?;
-        *refreshes += 1;
-        self.columns.publish(tables, format!("refresh {}", *refreshes));
+        self.columns.publish(tables, label);
         Ok(())
     }
 
@@ -170,8 +260,11 @@ impl TableSet {
 }
 
 impl Drop for TableSet {
-    /// The engine forgets the tables with the set: nobody else knows their numbers.
+    /// The engine forgets the tables with the set, unless they are kept: nobody else knows their numbers.
     fn drop(&mut self) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
         for rows in self.tables.iter().filter_map(|entry| entry.rows.as_ref()) {
             self.engine.drop_table(rows.number);
         }

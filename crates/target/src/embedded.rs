@@ -15,7 +15,7 @@ use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
-use plimsoll_engine::{Engine, EngineOptions, Log, LogError, LogOptions, LogStatistics};
+use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
 use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
@@ -34,7 +34,7 @@ pub struct EmbeddedOptions {
     pub columns_in_files: bool,
     /// Where these files are.
     pub column_folder: PathBuf,
-    /// What a commit waits for, and where the log is.
+    /// What a commit waits for, where the log is, and whether the database outlives the process.
     pub log: LogOptions,
 }
 
@@ -60,12 +60,12 @@ pub enum OpenError {
     /// The folder of its columns.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Its log.
+    /// Its log, or what its data folder holds.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Engine(#[from] plimsoll_engine::OpenError),
 }
 
-/// The embedded engine, with the tables of any number of schemas. Its data live as long as this value.
+/// The embedded engine, with the tables of any number of schemas. Without a data folder its data live as long as this value.
 #[derive(Debug)]
 pub struct Embedded {
     engine: Arc<Engine>,
@@ -78,12 +78,15 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// An empty database.
+    /// An empty database, or the one in the data folder.
     pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
-        let log = Log::open(&options.log, Arc::clone(&options.engine.clock))?;
-        let engine = Engine::with_log(options.engine.clone(), log);
+        let engine = Engine::open(options.engine.clone(), &options.log)?;
+        // Where loading was interrupted, tables are left that nobody knows of.
+        if engine.is_durable() {
+            engine.drop_tables_outside_sets();
+        }
         Ok(Embedded { engine, options: RwLock::new(options), queries, column_folder, schemas: RwLock::default() })
     }
 
@@ -97,28 +100,53 @@ impl Embedded {
         self.engine.log_statistics()
     }
 
+    /// What was recovered when it was opened; `None` without a data folder.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.engine.recovery()
+    }
+
     /// The tables of a schema, for whoever wants to look beneath.
     pub fn tables(&self, schema: &'static Schema) -> Result<Arc<TableSet>, DatabaseError> {
-        let schemas = self.schemas.read();
-        let set = schemas.get(schema.name).ok_or_else(|| {
+        if let Some(set) = self.schemas.read().get(schema.name) {
+            return Ok(Arc::clone(set));
+        }
+        self.adopt(schema)?.ok_or_else(|| {
             DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name))
-        });
-        set.map(Arc::clone)
+        })
+    }
+
+    /// The tables of a schema that the data folder has kept.
+    fn adopt(&self, schema: &'static Schema) -> Result<Option<Arc<TableSet>>, DatabaseError> {
+        let mut schemas = self.schemas.write();
+        if let Some(set) = schemas.get(schema.name) {
+            return Ok(Some(Arc::clone(set)));
+        }
+        let declarations = schema.tables.iter().map(declaration).collect();
+        let Some(set) = TableSet::adopt(&self.engine, schema.name, declarations).map_err(failed)? else {
+            return Ok(None);
+        };
+        let set = Arc::new(self.place_columns(set));
+        set.fill_columns().map_err(failed)?;
+        schemas.insert(schema.name, Arc::clone(&set));
+        Ok(Some(set))
+    }
+
+    fn place_columns(&self, set: TableSet) -> TableSet {
+        match &self.column_folder {
+            Some(folder) => set.with_columns_in(folder.clone()),
+            None => set,
+        }
     }
 }
 
 impl Database for Embedded {
     fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
         let mut schemas = self.schemas.write();
-        if schemas.contains_key(schema.name) {
+        if schemas.contains_key(schema.name) || self.engine.set(schema.name).is_some() {
             return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
         }
         let set = TableSet::create(&self.engine, schema.tables.iter().map(declaration).collect()).map_err(failed)?;
-        let set = match &self.column_folder {
-            Some(folder) => set.with_columns_in(folder.clone()),
-            None => set,
-        };
-        schemas.insert(schema.name, Arc::new(set));
+        schemas.insert(schema.name, Arc::new(self.place_columns(set.named(schema.name))));
         Ok(())
     }
 
@@ -141,7 +169,14 @@ impl Database for Embedded {
     }
 
     fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.schemas.write().remove(schema.name);
+        match self.schemas.write().remove(schema.name) {
+            Some(set) => set.discard(),
+            None => {
+                for table in self.engine.set(schema.name).unwrap_or_default() {
+                    self.engine.drop_table(table);
+                }
+            }
+        }
         Ok(())
     }
 

@@ -27,6 +27,16 @@ struct TargetOption {
 /// Every option of the embedded engine.
 static OPTIONS: &[TargetOption] = &[
     TargetOption {
+        name: "checkpoint_mib",
+        about: "with `data_folder`: MiB of log from one checkpoint to the next",
+        set: |options, value| {
+            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
+            options.log.checkpoint_bytes = mib.ok_or("a number from 1 to 1048576")? << 20;
+            Ok(())
+        },
+        get: |options| (options.log.checkpoint_bytes >> 20).into(),
+    },
+    TargetOption {
         name: "column_folder",
         about: "where the files of `column_store=file` are made, on a real disk",
         set: |options, value| {
@@ -57,6 +67,15 @@ static OPTIONS: &[TargetOption] = &[
             Ok(())
         },
         get: |options| options.engine.cpu_scheduler.name().into(),
+    },
+    TargetOption {
+        name: "data_folder",
+        about: "where the database is kept beyond the end of the process, with `durability=sync` or `async`; nowhere if it is not said",
+        set: |options, value| {
+            options.log.data_folder = Some(path(value)?);
+            Ok(())
+        },
+        get: |options| options.log.data_folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
         name: "dop",
@@ -94,7 +113,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "log_folder",
-        about: "where the log is while the database is open; a temporary folder on a disk if it is not said",
+        about: "where the log is while a database without `data_folder` is open; a temporary folder on a disk if it is not said",
         set: |options, value| {
             options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
             options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
@@ -266,6 +285,8 @@ mod tests {
         assert_eq!(settings["target.lock_policy"], "nprio");
         assert_eq!(settings["target.durability"], "sync");
         assert_eq!(settings["target.log_folder"], Value::Null);
+        assert_eq!(settings["target.data_folder"], Value::Null);
+        assert_eq!(settings["target.checkpoint_mib"], 256);
         assert_eq!(settings["target.url"], "embedded:");
         assert_eq!(
             (&settings["target.column_store"], &settings["target.memory_grant_mib"]),
@@ -311,6 +332,8 @@ mod tests {
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
             ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),
             ("embedded:", Some("log_folder="), "it can be a folder on a disk"),
+            ("embedded:", Some("data_folder="), "it can be the path of a folder"),
+            ("embedded:", Some("checkpoint_mib=0"), "it can be a number from 1 to 1048576"),
         ] {
             let error = Target::parse(url, option).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");

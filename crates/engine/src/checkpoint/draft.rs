@@ -57,8 +57,8 @@ impl<'a> Draft<'a> {
         if self.next_row == 0 {
             self.unit.create_table(table.number, &table.spec);
         }
-        // Rows that come later are in the log.
-        let end = table.heap.slot_count();
+        // Rows that come later are in the log. A table that is being loaded is durable when that has ended.
+        let end = if table.is_loading() { 0 } else { table.heap.slot_count() };
         while self.next_row < end {
             self.read_row(&table, self.next_row);
             self.next_row += 1;

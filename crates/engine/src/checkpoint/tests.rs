@@ -243,7 +243,11 @@ fn what_is_of_another_database_or_damaged_is_refused() {
         for damage in 0..2 {
             let mut damaged = files.clone();
             let bytes = damaged.get_mut(&checkpoint).unwrap();
-            if damage == 0 { bytes[at] ^= 1 << (at % 8) } else { bytes.truncate(at) }
+            if damage == 0 {
+                bytes[at] ^= 1 << (at % 8)
+            } else {
+                bytes.truncate(at)
+            }
             let error = message(&MemoryStorage::of_files(damaged), DATABASE);
             assert!(error.contains("checkpoint-0000000001.rows"), "byte {at}: {error}");
         }
@@ -254,4 +258,34 @@ fn what_is_of_another_database_or_damaged_is_refused() {
     damaged.get_mut(&segment).unwrap()[first_unit + 30] ^= 1;
     let error = message(&MemoryStorage::of_files(damaged), DATABASE);
     assert!(error.contains("the log ends at 0") && error.contains("was durable up to"), "{error}");
+}
+
+#[test]
+fn what_stands_behind_a_torn_end_never_counts_again() {
+    let storage = MemoryStorage::default();
+    let engine = open(&storage, &options(Durability::Sync)).unwrap();
+    add_tables(&engine);
+    let mut connection = engine.connect();
+    (1..=3).for_each(|key| put(&mut connection, key, "as long as all").unwrap());
+    // The crash has kept the last unit, but not the one before.
+    let mut files = storage.files();
+    let segment = files.get_mut(&FileName::Segment(1)).unwrap();
+    let length = segment.len();
+    segment[length - 100] ^= 1;
+    let crashed = MemoryStorage::of_files(files);
+    let (rows, report) = recovered(&crashed).unwrap();
+    assert_eq!((rows[0].len(), report.torn.is_some()), (1, true));
+    // The next process gives the place of the lost unit to another one of the same length.
+    let again = open(&crashed, &options(Durability::Sync)).unwrap();
+    put(&mut again.connect(), 4, "as long as all").unwrap();
+    for disk in [crashed.durable(), crashed.clone()] {
+        let (rows, report) = recovered(&disk).unwrap();
+        assert_eq!(rows, contents(&again));
+        assert_eq!((rows[0].len(), report.torn), (2, None));
+        // The damaged unit whole again, as if a block had come late.
+        let mut files = disk.files();
+        let segment = files.get_mut(&FileName::Segment(1)).unwrap();
+        segment[length - 100] ^= 1;
+        assert_eq!(recovered(&MemoryStorage::of_files(files)).unwrap().0, rows);
+    }
 }

@@ -109,10 +109,8 @@ impl DataFolder {
     /// Takes a database's folder for reading only: nothing in it is changed.
     pub fn open_for_reading(path: &Path) -> Result<Self, DataFolderError> {
         let lock = lock(path)?;
-        let database = read_identity(path)?.ok_or_else(|| DataFolderError::NoDatabase {
-            path: path.to_owned(),
-            found: "nothing".to_owned(),
-        })?;
+        let database = read_identity(path)?
+            .ok_or_else(|| DataFolderError::NoDatabase { path: path.to_owned(), found: "nothing".to_owned() })?;
         Ok(DataFolder { path: path.to_owned(), database, _lock: lock })
     }
 

@@ -77,8 +77,6 @@ pub(crate) struct CheckpointNote {
 pub(crate) struct Ticket {
     /// The group that it became durable with, or will.
     group: u64,
-    /// The log sequence number behind it.
-    pub(crate) end_lsn: u64,
     /// How long it waited for room in the buffer.
     pub(crate) waited: Duration,
 }
@@ -158,10 +156,10 @@ impl Queue {
         if was_empty || is_due {
             self.work.notify_one();
         }
-        let (group, end_lsn) = (state.group, state.next_lsn);
+        let group = state.group;
         drop(state);
         let waited = if slept { self.clock.now().saturating_sub(began) } else { Duration::ZERO };
-        Ok(Ticket { group, end_lsn, waited })
+        Ok(Ticket { group, waited })
     }
 
     /// Waits until the unit of that ticket is durable. Says how long it slept.

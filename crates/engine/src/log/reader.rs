@@ -149,7 +149,9 @@ impl<'a> LogReader<'a> {
                     self.begin_segment(at_segment + 1)?;
                     continue;
                 }
-                Some(next_lsn) if self.lsn > next_lsn => Some("its units go on where the next segment begins".to_owned()),
+                Some(next_lsn) if self.lsn > next_lsn => {
+                    Some("its units go on where the next segment begins".to_owned())
+                }
                 _ => None,
             };
             let stamp = self.segments[at_segment].stamp;

@@ -20,9 +20,11 @@ pub enum FileName {
     Draft(u64),
 }
 
+/// What a name begins and ends with, and how it is made of its number.
+type Form = (&'static str, &'static str, fn(u64) -> FileName);
+
 impl FileName {
-    /// What the name begins and ends with.
-    const FORMS: [(&str, &str, fn(u64) -> FileName); 3] = [
+    const FORMS: [Form; 3] = [
         ("segment-", ".log", FileName::Segment),
         ("checkpoint-", ".rows", FileName::Checkpoint),
         ("checkpoint-", ".draft", FileName::Draft),

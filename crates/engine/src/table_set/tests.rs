@@ -5,6 +5,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::*;
 use crate::engine::EngineOptions;
+use crate::log::{Durability, LogOptions};
 use crate::transaction::Purpose;
 use crate::value::{ColumnSpec, ColumnType, Value};
 
@@ -100,4 +101,43 @@ fn what_does_not_fit_is_refused_by_name() {
     set.load(0, batch.clone()).unwrap();
     let error = set.load(0, batch).unwrap_err();
     assert_eq!(error.to_string(), "table ship is loaded with two rows of the same primary key");
+}
+
+#[test]
+fn a_set_is_found_again_when_the_database_is_opened_anew() {
+    // Beside the build, which is on a disk where the system's temporary folder need not be.
+    let parent = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let log = LogOptions {
+        durability: Durability::Sync,
+        data_folder: Some(parent.path().join("data")),
+        ..LogOptions::default()
+    };
+    let open = || Engine::open(EngineOptions::default(), &log).unwrap();
+    let engine = open();
+    let set = TableSet::create(&engine, vec![declaration()]).unwrap().named("fleet");
+    set.load(0, batch(&declaration().arrow)).unwrap();
+    set.finish_load().unwrap();
+    let mut connection = engine.connect();
+    connection.begin(Priority::LOW, 0);
+    let number = set.rows(0).unwrap().number;
+    let row = connection.find(number, &[Value::Int(2)], Purpose::Write).unwrap().unwrap();
+    connection.delete(number, row).unwrap();
+    connection.commit().unwrap();
+    drop(connection);
+    set.refresh().unwrap();
+    let expect = rows(&set);
+    drop((set, engine));
+
+    let engine = open();
+    assert!(TableSet::adopt(&engine, "navy", vec![declaration()]).unwrap().is_none());
+    let mut other = declaration();
+    other.spec.secondary = vec![vec![0]];
+    let error = TableSet::adopt(&engine, "fleet", vec![other]).unwrap_err().to_string();
+    assert!(error.contains("are not those that are declared now (ship differs)"), "{error}");
+    let set = TableSet::adopt(&engine, "fleet", vec![declaration()]).unwrap().unwrap();
+    set.fill_columns().unwrap();
+    assert_eq!((rows(&set), set.snapshot().label()), (expect, "as recovered"));
+    set.discard();
+    drop((set, engine));
+    assert!(open().row_tables().is_empty());
 }

@@ -30,7 +30,7 @@ enum Change {
     /// Adds a row to the list.
     Add(i64),
     /// Changes every row of the list with that number.
-    Change(i64, i64),
+    Note(i64, i64),
     /// Removes every row of the list with that number.
     Remove(i64),
 }
@@ -40,7 +40,7 @@ fn change() -> impl Strategy<Value = Change> {
         3 => (0..KEYS, any::<i32>()).prop_map(|(key, value)| Change::Put(key, value)),
         2 => (0..KEYS, any::<bool>()).prop_map(|(key, again)| Change::Delete(key, again)),
         2 => (0..KEYS).prop_map(Change::Add),
-        1 => (0..KEYS, any::<i64>()).prop_map(|(number, value)| Change::Change(number, value)),
+        1 => (0..KEYS, any::<i64>()).prop_map(|(number, value)| Change::Note(number, value)),
         1 => (0..KEYS).prop_map(Change::Remove),
     ]
 }
@@ -76,7 +76,7 @@ fn apply(connection: &mut Connection, change: &Change) -> Result<(), Transaction
             Ok(())
         }
         Change::Add(number) => connection.insert(LIST, &[Value::Int(*number), Value::Null]).map(|_| ()),
-        Change::Change(number, value) => {
+        Change::Note(number, value) => {
             let mut rows = Vec::new();
             connection.find_all((LIST, 0), &key(number), &key(number), Purpose::Write, &mut rows)?;
             rows.iter().try_for_each(|&row| connection.set(LIST, row, 1, Value::Int(*value)))
@@ -105,7 +105,11 @@ fn check(before: &[Step], during: &[Step], after: &[Step]) {
     let mut run_all = |steps: &[Step], draft: &mut Option<Draft<'_>>| {
         for step in steps {
             match step {
-                Step::Read => drop(draft.as_mut().map(|draft| draft.step().unwrap())),
+                Step::Read => {
+                    if let Some(draft) = draft {
+                        draft.step().unwrap();
+                    }
+                }
                 Step::Transaction(changes, rolls_back) => run(&mut connection, changes, *rolls_back),
             }
         }

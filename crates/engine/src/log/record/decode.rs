@@ -1,8 +1,8 @@
 //! The records of a unit, from its bytes.
 
 use super::{
-    COMMIT, CREATE_TABLE, DELETE, DROP_TABLE, INSERT, INT_32, INT_64, KEEP_SET, LoggedValue, NULL, Record, RowName, TEXT,
-    UPDATE,
+    COMMIT, CREATE_TABLE, DELETE, DROP_TABLE, INSERT, INT_32, INT_64, KEEP_SET, LoggedValue, NULL, Record, RowName,
+    TEXT, UPDATE,
 };
 use crate::table::layout::TableSpec;
 use crate::value::{ColumnSpec, ColumnType};
