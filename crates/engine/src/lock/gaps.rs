@@ -20,8 +20,11 @@ impl LockTable {
     /// Gives up the intention to insert into a gap, but not the right of having read it. Says whether that right is held.
     pub fn give_up_intention(&self, member: &Member, gap: LockName) -> bool {
         let mut todo = Todo::default();
-        let still_held = self
-            .change(gap, &mut todo, |head, granted| head.give_up_intention(member.slot, |waiter| granted.push(waiter)));
+        let still_held = self.change(gap, &mut todo, |head, granted| {
+            let still_held = head.give_up_intention(member.slot, |waiter| granted.push(waiter));
+            self.forget_reprieves(head);
+            still_held
+        });
         if !still_held {
             member.count_release();
         }
@@ -95,11 +98,16 @@ impl LockTable {
                 // It is ahead of others now, whom it may have waited for.
                 let ticket = Ticket { sequence: heir.next_wait(), ..head.queue()[at].ticket };
                 head.renew(slot, ticket, |_| unreachable!("its rank is what it was"));
+                if !self.leaves_holders_alone {
+                    // It asks for more than before, and others hold what does not go with it.
+                    self.note_new_waiter(head, gap, &heir, todo);
+                }
             }
             if !self.leaves_holders_alone {
                 self.note_new_holder(head, gap, &heir, todo);
             }
         }
+        self.forget_reprieves(head);
         // No request of theirs announces these edges (invariant 4).
         todo.waiters = heirs;
     }

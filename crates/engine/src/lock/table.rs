@@ -277,6 +277,10 @@ impl LockTable {
         }
         head.note_grant(now);
         if !self.leaves_holders_alone && !head.queue().is_empty() {
+            if granted.iter().any(|waiter| waiter.conversion) {
+                // It was ahead of others and may hold what goes with them.
+                self.forget_reprieves(head);
+            }
             members.iter().for_each(|member| self.note_new_holder(head, name, member, todo));
         }
     }

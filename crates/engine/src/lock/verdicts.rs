@@ -211,6 +211,19 @@ impl LockTable {
         }
     }
 
+    /// Holders may have got out of the way of those who still wait for the name: should they come back, their time begins
+    /// anew. In the partition of the name.
+    pub(super) fn forget_reprieves(&self, head: &Head) {
+        if self.leaves_holders_alone {
+            return;
+        }
+        for waiter in head.queue() {
+            let member = self.member(waiter.slot);
+            let mut waiting = member.waiting.lock();
+            waiting.reprieves.retain(|reprieve| head.blocked_by(waiter.slot, reprieve.holder).is_some());
+        }
+    }
+
     /// The time of a holder is over: it is rolled back if the same transaction is still in the same waiter's way, and the
     /// scheduler has not changed its mind.
     pub(super) fn end_reprieve(&self, pair: Pair, serial: u64, todo: &mut Todo) {
