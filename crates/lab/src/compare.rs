@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::analysis::Rank;
-use crate::analysis::cells::{Cell, Cells};
+use crate::analysis::cells::{Cell, Cells, is_one_request};
 use crate::results::{Finding, Interval, Results, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
@@ -155,6 +155,7 @@ impl<'a, 'b> Pairs<'a, 'b> {
         let point = |(row, (base, other)): (usize, &(&Cell<'a>, &Cell<'a>))| {
             let throughput = judge(&self.speed, &speed_noise, row);
             let latency = judge(&self.latency, &latency_noise, row);
+            let completed_min = base_cells.completed_min(base).min(cells.completed_min(other));
             ComparedPoint {
                 setting: base.setting.clone(),
                 arm: base.arm.to_owned(),
@@ -166,8 +167,7 @@ impl<'a, 'b> Pairs<'a, 'b> {
                     // Of what is not determined, not even that it is equal.
                     Some(ratio)
                         if throughput.finding != Shown::NotDetermined
-                            && (one_request(base_cells, base, ratio.value)
-                                || one_request(cells, other, ratio.value)) =>
+                            && is_one_request(1.0 - ratio.value, completed_min) =>
                     {
                         Finding::NoDifference
                     }
@@ -179,12 +179,6 @@ impl<'a, 'b> Pairs<'a, 'b> {
         };
         self.pairs.iter().enumerate().map(point).collect()
     }
-}
-
-/// Whether one request more or less in a window makes as much as the difference seen.
-fn one_request(cells: &Cells<'_>, cell: &Cell<'_>, ratio: f64) -> bool {
-    let fewest = results(cells, cell).iter().map(|result| result.completed).min().unwrap_or(0);
-    (1.0 - ratio).abs() * fewest.max(1) as f64 <= 1.0
 }
 
 fn results<'a>(cells: &Cells<'a>, cell: &Cell<'a>) -> Vec<&'a WorkloadResult> {

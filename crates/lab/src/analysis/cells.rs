@@ -83,10 +83,21 @@ impl<'a> Cells<'a> {
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
+    /// The fewest requests that the workload of a cell completed in a valid run; 0 without one.
+    pub(crate) fn completed_min(&self, cell: &Cell<'_>) -> u64 {
+        cell.runs.iter().map(|run| self.result(cell, *run).completed).min().unwrap_or(0)
+    }
+
     /// The block of a run, from 0.
     pub(crate) fn block(&self, run: usize) -> usize {
         self.points[run].repeat.saturating_sub(1) as usize
     }
+}
+
+/// Whether one request more or less in a window makes as much as a relative difference that was seen, where some window holds
+/// so few.
+pub(crate) fn is_one_request(difference: f64, completed_min: u64) -> bool {
+    difference.abs() * completed_min.max(1) as f64 <= 1.0
 }
 
 /// A setting as text: equal settings have equal texts.

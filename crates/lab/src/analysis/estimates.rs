@@ -95,17 +95,15 @@ fn merged_locks(
     let of_runs = results.iter().filter_map(|result| result.classes.get(class));
     let of_runs: Vec<&LockStatistics> = of_runs.map(|part| part.locks.as_ref()).collect::<Option<_>>()?;
     let mut all = LockStatistics::merged(&of_runs);
-    let known: [(&mut Lengths, fn(&LockHistograms) -> &BTreeMap<String, Latencies>); 4] = [
-        (&mut all.queue_time_us, |locks| &locks.queue_time),
-        (&mut all.wait_excess_us, |locks| &locks.wait_excess),
-        (&mut all.wait_remainder_us, |locks| &locks.wait_remainder),
-        (&mut all.work_lost_us, |locks| &locks.work_lost),
-    ];
-    for (lengths, histogram) in known {
-        let histogram = merged(histograms.iter().filter_map(|one| histogram(&one.locks).get(class)));
+    let fill_in = |lengths: &mut Lengths, of: fn(&LockHistograms) -> &BTreeMap<String, Latencies>| {
+        let histogram = merged(histograms.iter().filter_map(|one| of(&one.locks).get(class)));
         // Histograms of a part of the runs would tell percentiles of that part only.
         *lengths = lengths.with_percentiles(histogram.filter(|all| all.len() == lengths.count).as_ref());
-    }
+    };
+    fill_in(&mut all.queue_time_us, |locks| &locks.queue_time);
+    fill_in(&mut all.wait_excess_us, |locks| &locks.wait_excess);
+    fill_in(&mut all.wait_remainder_us, |locks| &locks.wait_remainder);
+    fill_in(&mut all.work_lost_us, |locks| &locks.work_lost);
     Some(all)
 }
 

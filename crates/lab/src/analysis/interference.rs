@@ -2,7 +2,7 @@
 
 use plimsoll_model::statistics::{self, Finding as Shown};
 
-use super::cells::{Cell, Cells};
+use super::cells::{Cell, Cells, is_one_request};
 use super::noise::WorkloadNoise;
 use crate::results::{Finding, Interference};
 
@@ -15,6 +15,7 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>) -> Vec<Interferen
         let base = own.iter().position(|other| other.arm == alone && other.setting == cell.setting)?;
         let comparison = statistics::compare_settings(&noise.speed, row, base, noise.speed_noise.as_ref());
         let ratio = comparison.ratio?;
+        let completed_min = cells.completed_min(cell).min(cells.completed_min(own[base]));
         Some(Interference {
             setting: cell.setting.clone(),
             arm: cell.arm.to_owned(),
@@ -22,19 +23,12 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>) -> Vec<Interferen
             ratio: ratio.into(),
             finding: match comparison.finding {
                 Shown::NotDetermined => Finding::NotDetermined,
-                _ if is_one_request(cells, cell, own[base], ratio.value) => Finding::NoDifference,
+                _ if is_one_request(1.0 - ratio.value, completed_min) => Finding::NoDifference,
                 shown => shown.into(),
             },
         })
     });
     ratios.collect()
-}
-
-/// Whether one request more or less in a window makes as much as the difference seen.
-fn is_one_request(cells: &Cells<'_>, a: &Cell<'_>, b: &Cell<'_>, ratio: f64) -> bool {
-    let completed = |cell: &Cell<'_>| cell.runs.iter().map(|run| cells.result(cell, *run).completed).min();
-    let fewest = completed(a).min(completed(b)).unwrap_or(0);
-    (1.0 - ratio).abs() * fewest.max(1) as f64 <= 1.0
 }
 
 impl From<Shown> for Finding {

@@ -1,6 +1,7 @@
 //! One workload alone against together: whether a difference is to be believed.
 
 use super::{Percentile, Workload};
+use crate::analysis::cells::is_one_request;
 use crate::results::{Finding, Latency};
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
@@ -62,7 +63,7 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
     let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
-    let few = difference * completed_min.max(1) as f64 <= 1.0;
+    let few = is_one_request(difference, completed_min);
     match (workload.shown, workload.noise_floor) {
         (Some(Finding::Slower), _) => Verdict::Slower,
         (Some(Finding::Faster), _) => Verdict::Faster,
