@@ -37,6 +37,16 @@ fn begin(engine: &Arc<Engine>) {
         put(&mut connection, thread, "0").unwrap();
         put(&mut connection, ACCOUNTS + thread, "0").unwrap();
     }
+    engine.log().unwrap().flush().unwrap();
+}
+
+/// Ends the threads, also when a check fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn number(connection: &mut Connection, key: i64) -> Result<(u64, i64), TransactionError> {
@@ -106,6 +116,7 @@ fn crash_under_load(way: Way, storage: &MemoryStorage, crashes: u64, first_seed:
                 }
             });
         }
+        let _over = Over(&is_over);
         for seed in first_seed..first_seed + crashes {
             let before = acknowledged.lock().clone();
             let crashed = storage.after_crash(seed);
@@ -122,7 +133,6 @@ fn crash_under_load(way: Way, storage: &MemoryStorage, crashes: u64, first_seed:
                 assert!((before..=after + 1).contains(&found), "{what}: {before} <= {found} <= {after} + 1");
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     left
 }
