@@ -36,13 +36,20 @@ fn options(durability: Durability) -> LogOptions {
 
 /// Opens what is in a storage, as `Engine::open` opens a folder.
 fn open(storage: &MemoryStorage, options: &LogOptions) -> Result<Arc<Engine>, RecoveryError> {
+    open_with(storage, options, EngineOptions::default())
+}
+
+fn open_with(
+    storage: &MemoryStorage,
+    options: &LogOptions,
+    engine: EngineOptions,
+) -> Result<Arc<Engine>, RecoveryError> {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::default());
     let Recovered { catalog, report, start, numbers } = recover(storage, DATABASE, &*clock)?;
     remove_drafts(storage);
     let log = Log::resume(Arc::new(storage.clone()), options, clock, start).unwrap();
     let parts = Parts { catalog, log: Some(log), numbers: Some(numbers), recovery: Some(report) };
-    let engine = EngineOptions { retry_max: 1_000_000, ..EngineOptions::default() };
-    Ok(Engine::assemble(engine, parts).unwrap())
+    Ok(Engine::assemble(EngineOptions { retry_max: 1_000_000, ..engine }, parts).unwrap())
 }
 
 fn add_tables(engine: &Engine) {
