@@ -45,7 +45,18 @@ pub static EXHIBITS: &[Source] = &[
     source!("SI/5.4-selection.toml"),
     source!("SI/5.5-join.toml"),
     source!("SI/5.6-tpch-classes.toml"),
+    source!("MW/tab2.1-bottleneck.toml"),
+    source!("MW/fig2.4-waits.toml"),
     source!("MW/fig2.5-nplq.toml"),
+    source!("MW/fig2.5-cpu.toml"),
+    source!("MW/fig2.6-cpu-bound.toml"),
+    source!("MW/fig2.7-inherit.toml"),
+    source!("MW/fig2.10-preemption.toml"),
+    source!("MW/3.7-lock-statistics.toml"),
+    source!("MW/tab3.3-lock-policies.toml"),
+    source!("MW/fig3.10-cr-wdl.toml"),
+    source!("MW/uncontended-cost.toml"),
+    source!("MW/early-lock-release.toml"),
     source!("NO/fig9-scan-beside-group.toml"),
 ];
 
