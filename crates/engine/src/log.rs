@@ -275,14 +275,6 @@ impl Log {
         self.folder = Folder::Data(folder);
     }
 
-    /// Adds a transaction's unit; when this returns, the transaction may be acknowledged. To be called with all of its locks
-    /// held. Says how long it waited for the disk, or for room. The same as [`append`](Self::append) and
-    /// [`wait`](Self::wait).
-    pub(crate) fn commit(&self, unit: &Unit) -> Result<Duration, LogError> {
-        let ticket = self.append(unit)?;
-        Ok(ticket.waited + self.wait(ticket)?)
-    }
-
     /// Gives a transaction's unit its place, with all of the transaction's locks held. From then on whatever depends on the
     /// transaction stands behind it, so that its locks may be given up; acknowledged it may be only when
     /// [`wait`](Self::wait) has returned. After an error the unit has no place, and the changes can be taken back.

@@ -164,12 +164,23 @@ impl Queue {
 
     /// Waits until the unit of that ticket is durable. Says how long it slept.
     pub(super) fn wait(&self, ticket: Ticket) -> Result<Duration, LogError> {
-        let mut state = self.state.lock();
-        if state.durable_below > ticket.group {
+        self.sleep_until_durable(self.state.lock(), ticket.group + 1)
+    }
+
+    /// Waits until everything appended so far is durable. Says how long it slept.
+    pub(super) fn wait_for_all(&self) -> Result<Duration, LogError> {
+        let state = self.state.lock();
+        let groups = state.group + u64::from(state.units > 0);
+        self.sleep_until_durable(state, groups)
+    }
+
+    /// Waits until all groups below that number are durable. Says how long it slept.
+    fn sleep_until_durable(&self, mut state: MutexGuard<'_, State>, groups: u64) -> Result<Duration, LogError> {
+        if state.durable_below >= groups {
             return Ok(Duration::ZERO);
         }
         let began = self.clock.now();
-        self.wait_for_group(&mut state, ticket.group)?;
+        self.wait_for_group(&mut state, groups - 1)?;
         drop(state);
         Ok(self.clock.now().saturating_sub(began))
     }
@@ -213,19 +224,6 @@ impl Queue {
             self.durable[(group % 2) as usize].wait(state);
         }
         Ok(())
-    }
-
-    /// Waits until everything appended so far is durable. Says how long it slept.
-    pub(super) fn wait_for_all(&self) -> Result<Duration, LogError> {
-        let mut state = self.state.lock();
-        let groups = state.group + u64::from(state.units > 0);
-        if state.durable_below >= groups {
-            return Ok(Duration::ZERO);
-        }
-        let began = self.clock.now();
-        self.wait_for_group(&mut state, groups - 1)?;
-        drop(state);
-        Ok(self.clock.now().saturating_sub(began))
     }
 
     /// Waits until everything appended so far is durable, and the log is emptied if that was wished.

@@ -14,22 +14,18 @@ pub(super) enum Debt {
 }
 
 impl Work {
-    /// Puts the changes into the log, with all locks still held. Under `sync` waits until they are durable, unless locks are
+    /// Puts the changes into the log, of which there is one, with all locks still held. Under `sync` waits until they are durable, unless locks are
     /// given up early: then the wait is still owed.
     pub(super) fn log_changes(&mut self, tables: &Tables) -> Result<Option<Debt>, TransactionError> {
         let is_early = self.engine.early_lock_release();
         if self.undo.changes().is_empty() {
-            return Ok((is_early && self.engine.log().is_some()).then_some(Debt::Others));
+            return Ok(is_early.then_some(Debt::Others));
         }
         self.describe_changes(tables);
-        let Some(log) = self.engine.log() else { return Ok(None) };
-        if is_early {
-            let ticket = log.append(&self.unit)?;
-            self.usage.log_wait += ticket.waited;
-            return Ok(Some(Debt::Unit(ticket)));
-        }
-        self.usage.log_wait += log.commit(&self.unit)?;
-        Ok(None)
+        let ticket = self.engine.log().expect("who calls has looked").append(&self.unit)?;
+        self.usage.log_wait += ticket.waited;
+        let debt = Debt::Unit(ticket);
+        if is_early { Ok(Some(debt)) } else { self.pay(debt).map(|()| None) }
     }
 
     /// Waits for what is owed. If the log fails now the changes stay: others may have read them. But it has failed for
