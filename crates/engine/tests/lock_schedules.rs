@@ -259,7 +259,7 @@ fn check(schedule: &Schedule) -> Result<(), String> {
 }
 
 fn every_schedule() -> Vec<Schedule> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lock_schedules");
+    let folder = Path::new("tests/lock_schedules");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().flat_map(|file| schedules(&fs::read_to_string(file).unwrap())).collect()

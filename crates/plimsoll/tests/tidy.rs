@@ -11,7 +11,8 @@ const FILE_LINES_MAX: usize = 450;
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/plimsoll is two folders down").to_owned()
+    // Tests begin in the folder of their crate; where that was when they were compiled does not matter.
+    PathBuf::from("../..")
 }
 
 /// Every Rust file below a folder.

@@ -281,7 +281,7 @@ fn a_real_process_that_writes_waits_for_block_io() {
         eprintln!("left out: kernel.task_delayacct is 0, so no waiting for block I/O is measured");
         return;
     }
-    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let folder = tempfile::tempdir_in(".").unwrap();
     let file = format!("of={}", folder.path().join("file").display());
     let mut command = Command::new("dd");
     command.args(["if=/dev/zero", &file, "bs=4k", "count=20000", "oflag=direct,dsync"]).stderr(Stdio::null());
