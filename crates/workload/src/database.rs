@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
 
+use crate::activity::ActivityWatch;
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -38,6 +39,19 @@ pub trait Database: Send + Sync {
         Footprint { processes: vec![std::process::id().cast_signed()], folder: None }
     }
 
+    /// Runs SQL that makes or fills tables beside those of a schema, while no client is connected. Several statements may be
+    /// given, with semicolons between them.
+    fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
+        let (_, _) = (schema, sql);
+        Err(DatabaseError::Unsupported("this target makes no tables by SQL; use `--target postgres:`".to_owned()))
+    }
+
+    /// Opens a watch on what the server's processes are doing; `None` if the database is in this process, where that is seen
+    /// from its threads.
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        Ok(None)
+    }
+
     /// Changes an option of the open database, while no client is connected.
     ///
     /// Name and value are known to be valid for the target. Options take effect when a database is opened unless an
@@ -66,12 +80,12 @@ pub enum OptionChange {
     NeedsReopening,
 }
 
-/// One client's connection. Statements outside `begin` … `commit` are an error in the benchmark.
+/// One client's connection. A statement outside `begin` … `commit` is a transaction of its own.
 pub trait Session: Send {
     /// Sets the priority of the transactions that begin from now on.
     fn set_priority(&mut self, priority: Priority);
 
-    /// Begins a serializable transaction.
+    /// Begins a transaction: serializable unless an option of the target says otherwise.
     fn begin(&mut self) -> Result<(), DatabaseError>;
 
     /// Runs one statement; its rows replace what `rows` held.
@@ -93,6 +107,17 @@ pub trait Session: Send {
     /// Runs a query, outside any transaction, and returns all of its rows.
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError>;
 
+    /// How the database would run a query now; `None` where it does not tell.
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        let _ = sql;
+        Ok(None)
+    }
+
+    /// The id of the server's process that serves this session, if that is a process of this machine of its own.
+    fn server_process(&self) -> Option<i32> {
+        None
+    }
+
     /// What this session has cost so far.
     fn usage(&self) -> SessionUsage;
 
@@ -111,6 +136,16 @@ pub struct LockWait {
     /// it then. All of the queue time if the request was refused before. The rest of the queue time is WaitRemainder, the time
     /// spent on other waiters.
     pub excess: Duration,
+}
+
+/// How a database runs a query: two settings with equal plans differ in speed for other reasons than the plan.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct QueryPlan {
+    /// 16 hexadecimal digits; equal for equal shapes.
+    pub hash: String,
+    /// The plan's operators with their tables and indexes, without costs and row counts, in one line:
+    /// `Gather(Hash Join(Seq Scan orders, Hash(Seq Scan customer)))`.
+    pub shape: String,
 }
 
 /// The rows of a query and what they were read from.
@@ -145,6 +180,12 @@ pub enum DatabaseError {
     /// Rolled back for the sake of a more important transaction: run it again.
     #[error("preempted by a more important transaction")]
     Preempted,
+    /// Another transaction changed what this one has read: run it again.
+    #[error("conflict with a concurrent transaction")]
+    Conflict,
+    /// The connection to the server is gone: it was shut down, it crashed, or somebody ended this session.
+    #[error("the connection was lost: {0}")]
+    ConnectionLost(String),
     /// A row with that key exists already.
     #[error("duplicate key in {table}")]
     Duplicate {
@@ -162,6 +203,6 @@ pub enum DatabaseError {
 impl DatabaseError {
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted)
+        matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict)
     }
 }

@@ -10,6 +10,7 @@
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
 //! handed in by the driver's seed.
 
+pub mod activity;
 pub mod benchmark;
 mod column_operators;
 pub mod database;

@@ -21,6 +21,11 @@ pub struct Statement {
 /// the columns of the SQL text.
 pub type NativeStatement = fn(&mut dyn RowAccess, &[Value<'_>], &mut Rows) -> Result<(), DatabaseError>;
 
+/// The native form of a statement that has none: only servers can run it.
+pub fn sql_only(_: &mut dyn RowAccess, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
+    Err(DatabaseError::Unsupported("this statement is SQL only; run it on a server: `--target postgres:`".to_owned()))
+}
+
 /// A parameter or a stored value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {

@@ -1,0 +1,1 @@
+//! PostgreSQL as a database under test: a connection, a private server, and a look at what its backends do.
