@@ -142,7 +142,7 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Nothing is opened or limited yet.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
-        let store = Store::new(targets, &plan.url);
+        let store = Store::new(targets);
         Runner { plan, store, limits, instruments: None, loaded_under: Limits::new(), benchmarks: None }
     }
 
@@ -222,7 +222,7 @@ impl<'a> Runner<'a> {
             self.store.close();
             self.loaded_under.clone_from(&in_loading);
         }
-        self.store.open(&setting.options)?;
+        self.store.open(setting)?;
         let reload = self.plan.run.reload;
         if self.store.must_load(benchmarks, members, reload) {
             self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;

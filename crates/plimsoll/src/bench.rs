@@ -94,9 +94,9 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         title: None,
         study: None,
         text: None,
-        url: options.target.target.clone(),
         base: Setting {
             swept: BTreeMap::new(),
+            url: options.target.target.clone(),
             options: target_options(&options.target)?,
             limits: BTreeMap::new(),
             workloads: vec![workload],

@@ -37,9 +37,9 @@ fn plan() -> Plan {
         title: None,
         study: None,
         text: None,
-        url: "embedded:".to_owned(),
         base: Setting {
             swept: BTreeMap::new(),
+            url: "embedded:".to_owned(),
             options: BTreeMap::new(),
             limits: BTreeMap::new(),
             workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
