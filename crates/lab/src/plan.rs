@@ -129,6 +129,19 @@ pub struct RunPlan {
     pub reload: Reload,
     /// Which settings are run.
     pub search: Search,
+    /// What happens when the server goes away in the middle of a run.
+    pub server_lost: ServerLost,
+}
+
+/// What happens when a server goes away in the middle of a run, which is then invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerLost {
+    /// It is opened anew, and the next run begins.
+    #[default]
+    GoOn,
+    /// The experiment ends.
+    Stop,
 }
 
 /// When data is loaded anew.

@@ -29,7 +29,7 @@ use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
 use plimsoll_workload::registry::{BenchmarkError, make};
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, Setting, option_text};
+use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::sensors::Instruments;
 use crate::targets::Targets;
@@ -260,7 +260,15 @@ impl<'a> Runner<'a> {
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();
         let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
-        let measured = measured.map_err(|error| RunError::Run { run: name(), error })?;
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(lost) if lost.is_server_lost() && self.plan.run.server_lost == ServerLost::GoOn => {
+                // Its processes are not those that limits were put on, and its data may be half of a transaction's.
+                self.store.close();
+                return Ok(point::lost(id, began_s, setting, arm, lost.to_string()));
+            }
+            Err(error) => return Err(RunError::Run { run: name(), error }),
+        };
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         Ok(point::record(id, at_s, setting, arm, &measured, reading))

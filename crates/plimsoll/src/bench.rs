@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
 use plimsoll_lab::limits::NoLimits;
-use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
@@ -110,6 +110,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             seed: options.seed,
             reload: Reload::default(),
             search: Search::default(),
+            server_lost: ServerLost::Stop,
         },
         claims: Vec::new(),
     })
