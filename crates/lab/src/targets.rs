@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::database::Database;
+use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
 
 use crate::plan::Setting;
@@ -24,6 +24,12 @@ pub trait Targets: Sync {
 
     /// Every setting of the target by name, defaults included, for the record.
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
+
+    /// Where its data will lie and how much can; `None` if that is not known.
+    fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
+        let (_, _) = (url, options);
+        None
+    }
 
     /// Opens an empty database.
     fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String>;

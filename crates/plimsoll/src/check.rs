@@ -20,7 +20,7 @@ pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
     let progress = Progress::new();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
     progress.show("checking", 0, 1);
-    let lines = benchmark.check(&database).map_err(Failure::world)?;
+    let lines = benchmark.check(database.as_ref()).map_err(Failure::world)?;
     progress.clear();
     if options.json {
         let document = serde_json::json!({

@@ -58,6 +58,20 @@ pub enum Writes {
     Grows,
 }
 
+impl Writes {
+    /// Each of them.
+    pub const ALL: [Writes; 3] = [Writes::Nothing, Writes::InPlace, Writes::Grows];
+
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Writes::Nothing => "nothing",
+            Writes::InPlace => "in-place",
+            Writes::Grows => "grows",
+        }
+    }
+}
+
 /// One simulated user: draws a request, then runs it, perhaps several times.
 pub trait Client: Send {
     /// Draws the next request with all of its input, and says which of [`Benchmark::transactions`] it is.
