@@ -143,6 +143,7 @@ mod tests {
     use std::time::Duration;
 
     use plimsoll_machine::cpu_time::ThreadTimes;
+    use plimsoll_workload::driver::Board;
 
     use super::*;
     use crate::sensors::GroupReading;
@@ -152,6 +153,8 @@ mod tests {
             workload: workload.to_owned(),
             clients: clients.to_vec(),
             workers: workers.map(<[_]>::to_vec),
+            servers: vec![None; clients.len()],
+            board: Board::new(clients.len()),
         }
     }
 
