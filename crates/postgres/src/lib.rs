@@ -1,1 +1,3 @@
 //! PostgreSQL as a database under test: a connection, a private server, and a look at what its backends do.
+
+pub mod activity;

@@ -50,6 +50,8 @@ pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
     url: &'a str,
     open: Option<Open>,
+    /// How often a database was opened, or data loaded into it. A count.
+    generation: u64,
 }
 
 struct Open {
@@ -69,7 +71,12 @@ struct Loaded {
 
 impl<'a> Store<'a> {
     pub(super) fn new(targets: &'a dyn Targets, url: &'a str) -> Self {
-        Store { targets, url, open: None }
+        Store { targets, url, open: None, generation: 0 }
+    }
+
+    /// Changes whenever the database is opened anew or data is loaded into it.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The database.
@@ -96,6 +103,7 @@ impl<'a> Store<'a> {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
             if open.lacks(benchmark, reload) {
+                self.generation += 1;
                 open.load(name, benchmark, watch)?;
             }
         }
@@ -139,6 +147,7 @@ impl<'a> Store<'a> {
         self.open = None;
         let database = self.targets.open(self.url, options);
         let database = database.map_err(|error| StoreError::Open { url: self.url.to_owned(), error })?;
+        self.generation += 1;
         self.open = Some(Open { options: options.clone(), database, loaded: BTreeMap::new() });
         Ok(())
     }
