@@ -43,6 +43,12 @@ pub trait Benchmark: Send + Sync {
     /// The client of that number. Equal numbers give equal sequences of requests.
     fn client(&self, number: usize) -> Box<dyn Client>;
 
+    /// Queries whose plans tell settings of a database apart, with their names: one that runs at other settings by another
+    /// plan has another reason to be faster or slower. None unless the benchmark has some.
+    fn queries(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Checks what must hold of the data and, where clients of this value have run, of their input.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }

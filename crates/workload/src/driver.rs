@@ -32,6 +32,7 @@
 //! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is what
 //! comes back; `coordinator` owns the phases, `client_loop` is the life of one client, `recorder` what it notes down.
 
+mod board;
 mod client_loop;
 mod clock;
 mod coordinator;
@@ -55,6 +56,7 @@ mod warm_up;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use hdrhistogram::Histogram;
 pub use lock_statistics::{Lengths, LockStatistics};
@@ -91,7 +93,7 @@ pub struct Window {
 }
 
 /// The threads that work for one workload, by the kernel's ids.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WorkloadThreads {
     /// The workload's name.
     pub workload: String,
@@ -100,6 +102,11 @@ pub struct WorkloadThreads {
     /// The database's query threads, which all analytical workloads on that database share; empty if queries run in
     /// another process. `None` if the benchmark is not analytical: its clients' threads do all the work.
     pub workers: Option<Vec<i32>>,
+    /// The server's process that serves each client, in order of client number; `None` where the database is in this process
+    /// or on another machine.
+    pub servers: Vec<Option<i32>>,
+    /// What each client is doing.
+    pub board: Board,
 }
 
 /// What a run is doing.

@@ -49,6 +49,8 @@ pub enum StoreError {
 pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
     open: Option<Open>,
+    /// How often a database was opened, or data loaded into it. A count.
+    generation: u64,
 }
 
 struct Open {
@@ -69,7 +71,12 @@ struct Loaded {
 
 impl<'a> Store<'a> {
     pub(super) fn new(targets: &'a dyn Targets) -> Self {
-        Store { targets, open: None }
+        Store { targets, open: None, generation: 0 }
+    }
+
+    /// Changes whenever the database is opened anew or data is loaded into it.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The database.
@@ -96,6 +103,7 @@ impl<'a> Store<'a> {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
             if open.lacks(benchmark, reload)? {
+                self.generation += 1;
                 open.load(name, benchmark, watch)?;
             }
         }
@@ -151,6 +159,7 @@ impl<'a> Store<'a> {
         let url = setting.url.clone();
         let database = self.targets.open(&url, &options);
         let database = database.map_err(|error| StoreError::Open { url: url.clone(), error })?;
+        self.generation += 1;
         self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
         Ok(())
     }
