@@ -11,8 +11,10 @@
 //! handed in by the driver's seed.
 
 pub mod activity;
+mod batch;
 pub mod benchmark;
 mod column_operators;
+mod condition;
 pub mod database;
 pub mod driver;
 mod footprint;
@@ -24,6 +26,7 @@ mod recording;
 pub mod registry;
 pub mod rows;
 pub mod schema;
+mod share;
 pub mod statement;
 pub mod tpcc;
 pub mod tpch;
