@@ -12,7 +12,6 @@
 //! printed on a terminal.
 
 mod audit;
-mod batch;
 mod check;
 mod client;
 mod customer;

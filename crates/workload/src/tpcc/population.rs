@@ -5,12 +5,12 @@
 
 use arrow::record_batch::RecordBatch;
 
-use super::batch::Batch;
 use super::random::{Constants, LAST_NAME_BITS, LAST_NAMES, Purpose, Random, last_name};
 use super::schema::{
     CUSTOMER, CUSTOMERS_PER_DISTRICT, DISTRICT, DISTRICTS_PER_WAREHOUSE, HISTORY, ITEM, ITEMS, NEW_ORDER, ORDER_LINE,
     ORDERS, ORDERS_DELIVERED, ORDERS_LOADED, SCHEMA, STOCK, WAREHOUSE,
 };
+use crate::batch::Batch;
 use crate::schema::TableId;
 
 /// When loading happens, in microseconds: 2024-01-01 00:00 UTC. Fixed, so that equal seeds give equal data, and queries
