@@ -13,6 +13,7 @@
 pub mod activity;
 mod batch;
 pub mod benchmark;
+mod ch;
 mod column_operators;
 mod condition;
 pub mod database;

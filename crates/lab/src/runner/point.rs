@@ -99,6 +99,8 @@ pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: Stri
         device: Device::default(),
         counters: None,
         top_down: None,
+        server: None,
+        plans: Vec::new(),
     };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }
