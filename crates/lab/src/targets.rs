@@ -22,6 +22,11 @@ pub trait Targets: Sync {
     /// The names of the options that a target has; empty if there is no such target.
     fn option_names(&self, url: &str) -> Vec<&'static str>;
 
+    /// A URL for people: without the password that it may have.
+    fn shown(&self, url: &str) -> String {
+        url.to_owned()
+    }
+
     /// Every setting of the target by name, defaults included, for the record.
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
 

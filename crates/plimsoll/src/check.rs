@@ -26,7 +26,7 @@ pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
         let document = serde_json::json!({
             "workload": benchmark.name(),
             "scale": scale,
-            "target": options.target.target,
+            "target": target.url(),
             "passed": !lines.iter().any(has_failed),
             "checks": lines,
         });

@@ -36,6 +36,10 @@ impl Targets for AllTargets {
         parse(url, options)?.open().map_err(|error| error.to_string())
     }
 
+    fn shown(&self, url: &str) -> String {
+        Target::parse(url, []).map_or_else(|_| url.to_owned(), |target| target.url())
+    }
+
     fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
         parse(url, options).ok()?.room()
     }

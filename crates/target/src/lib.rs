@@ -6,4 +6,7 @@ pub mod embedded;
 pub mod open;
 
 pub use embedded::{Embedded, EmbeddedOptions};
+/// Removes the servers of our own that a killed process has left, and says what it did.
+pub use plimsoll_postgres::server::clean_up_leftovers;
+
 pub use open::{DEFAULT_URL, OpenError, PRIVATE_URL, Target, TargetError};

@@ -158,7 +158,7 @@ impl<'a> Store<'a> {
         self.open = None;
         let url = setting.url.clone();
         let database = self.targets.open(&url, &options);
-        let database = database.map_err(|error| StoreError::Open { url: url.clone(), error })?;
+        let database = database.map_err(|error| StoreError::Open { url: self.targets.shown(&url), error })?;
         self.generation += 1;
         self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
         Ok(())
