@@ -11,6 +11,7 @@
 //! handed in by the driver's seed.
 
 pub mod activity;
+pub mod asdb;
 mod batch;
 pub mod benchmark;
 mod ch;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{ch, rows, tpcb, tpcc, tpch};
+use crate::{asdb, ch, rows, tpcb, tpcc, tpch};
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -42,6 +42,7 @@ pub static BENCHMARKS: &[Entry] = &[
     tpcb::ENTRY,
     tpch::ENTRY,
     ch::ENTRY,
+    asdb::ENTRY,
     rows::ENTRY,
     projection::ENTRY,
     selection::ENTRY,
