@@ -4,7 +4,8 @@
 //! [`statement`] is a statement in its two forms (SQL text and native row operations), [`benchmark`] is what a benchmark
 //! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
 //! Performance Council; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables,
-//! `column_operators` one over columns made for it. [`driver`] makes clients run them and measures, [`memory`] is a small
+//! `column_operators` one over columns made for it; [`file`] is
+//! what users bring along. [`driver`] makes clients run them and measures, [`memory`] is a small
 //! reference database to test all of this against.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
@@ -15,6 +16,7 @@ pub mod benchmark;
 mod column_operators;
 pub mod database;
 pub mod driver;
+pub mod file;
 mod footprint;
 mod inquiry;
 pub mod memory;
