@@ -40,6 +40,13 @@ pub trait Benchmark: Send + Sync {
     /// Creates the tables and fills them.
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError>;
 
+    /// Called before the clients of a run are made, once their data are there: a benchmark whose input comes from the data, or
+    /// that can be wrong, looks at them here.
+    fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        let _ = database;
+        Ok(())
+    }
+
     /// The client of that number. Equal numbers give equal sequences of requests.
     fn client(&self, number: usize) -> Box<dyn Client>;
 
