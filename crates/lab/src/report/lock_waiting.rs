@@ -55,6 +55,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     let chart = Chart::Shares {
         label: "Parts of response time that classes spent in lock queues".to_owned(),
         parts: PARTS.map(str::to_owned).into(),
+        tones: (0..PARTS.len()).collect(),
         bars,
     };
     let rolled_back = rows.iter().any(|(_, _, locks)| locks.rollbacks > 0);

@@ -1,5 +1,6 @@
 //! Tests of whole runs: with a clock that jumps where time matters, with short real windows elsewhere.
 
+mod board;
 mod in_flight;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use plimsoll_policy::Priority;
 
+use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, Nanos};
 use super::fakes::{FakeBenchmark, FakeDatabase, ROLLBACK};
@@ -70,7 +72,7 @@ fn simulate_and_count(
         clients: 1,
         retry_max: options.retry_max,
         failed_at_once: AtomicUsize::new(0),
-        completed: vec![Default::default()],
+        board: Board::new(1),
     };
     let session = database.session(benchmark.schema()).expect("it opens sessions");
     let mut session = RoundTrips::new(session, options, "w", 0, &clock, &signals);
@@ -84,7 +86,7 @@ fn simulate_and_count(
         past_end: false,
     };
     let recorder = client_loop.run(&mut *benchmark.client(0), &mut session, 0);
-    (recorder, team.completed())
+    (recorder, team.board.completed())
 }
 
 fn latencies(recorder: &Recorder) -> Histogram<u64> {
