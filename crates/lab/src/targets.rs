@@ -5,6 +5,15 @@ use std::collections::BTreeMap;
 use plimsoll_workload::database::Database;
 use serde_json::Value;
 
+use crate::plan::Setting;
+
+/// The options of a setting that its target has; the others are for other targets that are swept.
+pub fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
+    let known = targets.option_names(&setting.url);
+    let own = setting.options.iter().filter(|(name, _)| known.contains(&name.as_str()));
+    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Opens databases by URL. Options are names with values as text.
 pub trait Targets: Sync {
     /// Refuses a URL or an option that cannot be had, before anything runs. The error says what is wrong and what there is.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
 use plimsoll_lab::limits::NoLimits;
-use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
@@ -94,9 +94,9 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         title: None,
         study: None,
         text: None,
-        url: options.target.target.clone(),
         base: Setting {
             swept: BTreeMap::new(),
+            url: options.target.target.clone(),
             options: target_options(&options.target)?,
             limits: BTreeMap::new(),
             workloads: vec![workload],
@@ -110,6 +110,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             seed: options.seed,
             reload: Reload::default(),
             search: Search::default(),
+            server_lost: ServerLost::Stop,
         },
         claims: Vec::new(),
     })

@@ -206,6 +206,16 @@ pub enum DriveError {
         /// What the last of them met.
         error: DatabaseError,
     },
+    /// The server went away, or ended a client's session.
+    #[error("workload {workload}: client {client}: {error}")]
+    ServerLost {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// The database's words.
+        error: DatabaseError,
+    },
     /// A client's requests fail one after the other.
     #[error("workload {workload}: {count} requests of client {client} failed in a row, the last one with: {error}")]
     KeepsFailing {
@@ -228,6 +238,17 @@ pub enum DriveError {
         /// The panic's message and where it happened.
         message: String,
     },
+}
+
+impl DriveError {
+    /// Whether the server is gone or has ended a session, for which the run is not to blame.
+    pub fn is_server_lost(&self) -> bool {
+        match self {
+            DriveError::ServerLost { .. } => true,
+            DriveError::NoSession { error, .. } => matches!(error, DatabaseError::ConnectionLost(_)),
+            _ => false,
+        }
+    }
 }
 
 /// Runs all workloads at once and returns what their clients measured.

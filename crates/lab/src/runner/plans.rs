@@ -12,23 +12,28 @@ use crate::results::PlannedQuery;
 pub(super) struct Plans(BTreeMap<(usize, String), (u64, Vec<PlannedQuery>)>);
 
 impl Plans {
-    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell.
+    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell. Why
+    /// it does not is a warning.
     pub(super) fn of(
         &mut self,
         setting: usize,
         drives: &[Drive<'_>],
         generation: u64,
-    ) -> Result<Vec<PlannedQuery>, DatabaseError> {
+        warnings: &mut Vec<String>,
+    ) -> Vec<PlannedQuery> {
         let mut all = Vec::new();
         for drive in drives {
             let key = (setting, drive.name.to_owned());
             if self.0.get(&key).is_none_or(|(of, _)| *of != generation) {
-                let plans = ask(drive)?;
+                let plans = ask(drive).unwrap_or_else(|error| {
+                    warnings.push(format!("{}: the plans of its queries are not known: {error}", drive.name));
+                    Vec::new()
+                });
                 self.0.insert(key.clone(), (generation, plans));
             }
             all.extend(self.0[&key].1.iter().cloned());
         }
-        Ok(all)
+        all
     }
 }
 

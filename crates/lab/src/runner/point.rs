@@ -1,5 +1,7 @@
 //! From what clients and sensors measured in one run to its record.
 
+use std::collections::BTreeMap;
+
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
 use super::convert;
@@ -8,7 +10,7 @@ use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
 use crate::record::{RunId, RunRecord};
-use crate::results::{PlannedQuery, Point, WorkloadResult};
+use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
 /// The record of a run.
@@ -78,6 +80,29 @@ pub(super) fn record(
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
+}
+
+/// The record of a run in whose middle the server went away: it has no figures.
+pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
+    let point = Point {
+        setting: setting.swept.clone(),
+        arm: arm.name.clone(),
+        repeat: id.repeat,
+        is_again: id.is_again,
+        at_s,
+        warmup_s: 0.0,
+        valid: false,
+        why_invalid: Some(why),
+        window_s: 0.0,
+        achieved: BTreeMap::new(),
+        workloads: Vec::new(),
+        device: Device::default(),
+        counters: None,
+        top_down: None,
+        server: None,
+        plans: Vec::new(),
+    };
+    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }
 
 /// What a reader of a workload's figures must know.

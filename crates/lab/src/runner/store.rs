@@ -8,7 +8,7 @@ use plimsoll_workload::schema::Schema;
 
 use super::{RunProgress, Watch};
 use crate::plan::{Reload, Setting};
-use crate::targets::Targets;
+use crate::targets::{Targets, own_options};
 
 /// Why data cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -48,13 +48,13 @@ pub enum StoreError {
 /// A target, open or not, and what it holds.
 pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
-    url: &'a str,
     open: Option<Open>,
     /// How often a database was opened, or data loaded into it. A count.
     generation: u64,
 }
 
 struct Open {
+    url: String,
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
     /// What is loaded, by the name of its schema.
@@ -70,8 +70,8 @@ struct Loaded {
 }
 
 impl<'a> Store<'a> {
-    pub(super) fn new(targets: &'a dyn Targets, url: &'a str) -> Self {
-        Store { targets, url, open: None, generation: 0 }
+    pub(super) fn new(targets: &'a dyn Targets) -> Self {
+        Store { targets, open: None, generation: 0 }
     }
 
     /// Changes whenever the database is opened anew or data is loaded into it.
@@ -96,7 +96,7 @@ impl<'a> Store<'a> {
         reload: Reload,
         watch: &mut Watch<'_>,
     ) -> Result<(), StoreError> {
-        self.open(&setting.options)?;
+        self.open(setting)?;
         let open = self.open.as_mut().expect("it was just opened");
         open.drop_unwanted(benchmarks)?;
         for member in members {
@@ -127,8 +127,9 @@ impl<'a> Store<'a> {
     }
 
     /// Opens the target, or changes the options of the open one; opens it anew where they cannot be changed.
-    pub(super) fn open(&mut self, options: &BTreeMap<String, String>) -> Result<(), StoreError> {
-        if let Some(open) = &mut self.open {
+    pub(super) fn open(&mut self, setting: &Setting) -> Result<(), StoreError> {
+        let options = own_options(self.targets, setting);
+        if let Some(open) = self.open.as_mut().filter(|open| open.url == setting.url) {
             let mut in_place = open.options.keys().all(|name| options.contains_key(name));
             for (name, value) in options.iter().filter(|(name, value)| open.options.get(*name) != Some(value)) {
                 let change = open.database.set_option(name, value).map_err(|error| StoreError::Option {
@@ -139,16 +140,17 @@ impl<'a> Store<'a> {
                 in_place &= change == OptionChange::Applied;
             }
             if in_place {
-                open.options.clone_from(options);
+                open.options = options;
                 return Ok(());
             }
         }
         // The old one gives its memory back first.
         self.open = None;
-        let database = self.targets.open(self.url, options);
-        let database = database.map_err(|error| StoreError::Open { url: self.url.to_owned(), error })?;
+        let url = setting.url.clone();
+        let database = self.targets.open(&url, &options);
+        let database = database.map_err(|error| StoreError::Open { url: url.clone(), error })?;
         self.generation += 1;
-        self.open = Some(Open { options: options.clone(), database, loaded: BTreeMap::new() });
+        self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
         Ok(())
     }
 

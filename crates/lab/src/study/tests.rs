@@ -27,7 +27,7 @@ fn it_resolves_on_machines_of_any_size() {
         for quick in [false, true] {
             for free_memory in [None, Some(1 << 30), Some(1 << 40)] {
                 let plan = plan(&Study { url: URL, options: &options, cores, free_memory, quick, seed: 11 });
-                assert_eq!((plan.url.as_str(), &plan.base.options), (URL, &options));
+                assert_eq!((plan.base.url.as_str(), &plan.base.options), (URL, &options));
                 let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
                 assert_eq!(arms, ["alone:oltp", "alone:olap", "together"]);
                 let [oltp, olap] = &plan.base.workloads[..] else { panic!("two workloads") };
