@@ -116,6 +116,7 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         float("latency_max_us", &|row| row.sample.latency_max_us),
         whole("aborted_deadlock", &|row| Some(row.sample.aborted.deadlock)),
         whole("aborted_preempted", &|row| Some(row.sample.aborted.preempted)),
+        whole("aborted_conflict", &|row| Some(row.sample.aborted.conflict)),
         whole("aborted_user", &|row| Some(row.sample.aborted.user)),
         whole("aborted_error", &|row| Some(row.sample.aborted.error)),
         float("lock_wait_s", &|row| row.sample.lock_wait_s),

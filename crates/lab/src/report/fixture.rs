@@ -329,7 +329,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         clients,
         completed,
         throughput_per_s: did.throughput_per_s,
-        aborted: Aborted { deadlock: 12, preempted: 0, user: completed / 230, error: 0 },
+        aborted: Aborted { deadlock: 12, preempted: 0, conflict: 0, user: completed / 230, error: 0 },
         latency_us: latency(completed, did.p50, did.tail),
         latency_distribution: distribution(completed, did.p50, did.tail),
         classes: if kind == "tpcc" { named(&[("high", 0.1, 0.95), ("low", 0.9, 1.0)]) } else { BTreeMap::new() },

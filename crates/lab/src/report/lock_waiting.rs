@@ -19,7 +19,7 @@ const TERMS: [(&str, &str); 5] = [
     ("WaitRemainder", "from then on: time spent on others in the queue"),
     (
         "rolled back",
-        "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again",
+        "attempts that came to nothing for a more important transaction (preempted), a deadlock or a conflict; they run again",
     ),
     (
         "work lost",

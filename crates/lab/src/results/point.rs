@@ -160,6 +160,9 @@ pub struct Aborted {
     pub deadlock: u64,
     /// Attempts rolled back for a more important transaction, and run again.
     pub preempted: u64,
+    /// Attempts rolled back because another transaction had changed what they had read, and run again.
+    #[serde(default)]
+    pub conflict: u64,
     /// Requests that rolled themselves back as the benchmark prescribes; these count as completed too.
     pub user: u64,
     /// Requests given up: an error, or more retries than the bound.

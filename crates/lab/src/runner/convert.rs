@@ -123,8 +123,8 @@ fn microseconds(time: Duration) -> f64 {
 }
 
 fn aborted(counts: &AbortCounts) -> Aborted {
-    let AbortCounts { deadlock, preempted, user, error } = *counts;
-    Aborted { deadlock, preempted, user, error }
+    let AbortCounts { deadlock, preempted, conflict, user, error } = *counts;
+    Aborted { deadlock, preempted, conflict, user, error }
 }
 
 #[cfg(test)]

@@ -83,6 +83,7 @@ struct Attempts {
     last_began: Nanos,
     deadlocks: u32,
     preemptions: u32,
+    conflicts: u32,
     /// Time spent on taking back those that were rolled back; `None` where the target cannot tell.
     rollback_time: Option<Duration>,
 }
@@ -147,6 +148,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                     outcome: attempts.outcome.as_ref().ok().copied(),
                     deadlocks: attempts.deadlocks,
                     preemptions: attempts.preemptions,
+                    conflicts: attempts.conflicts,
                     lock_wait,
                     lock_waits,
                     each_lock_wait: is_each_known.then_some(incidents.lock_waits.as_slice()),
@@ -175,25 +177,27 @@ impl<C: Clock> ClientLoop<'_, C> {
     ) -> Attempts {
         work_lost.clear();
         let (mut last_began, mut before) = (began, *before);
-        let (mut deadlocks, mut preemptions, mut rollback_time) = (0, 0, Some(Duration::ZERO));
+        let (mut deadlocks, mut preemptions, mut conflicts, mut rollback_time) = (0, 0, 0, Some(Duration::ZERO));
         loop {
             let outcome = client.run(session);
             let is_retryable = outcome.as_ref().is_err_and(DatabaseError::is_retryable);
             if !is_retryable {
-                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+                return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
             }
             let (now, after) = (self.clock.now(), session.usage());
             let taking_back = waited(&before, &after).rollback_time;
             rollback_time = rollback_time.zip(taking_back).map(|(sum, time)| sum + time);
-            if outcome == Err(DatabaseError::Preempted) {
-                let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
-                work_lost.push(age);
-                preemptions += 1;
-            } else {
-                deadlocks += 1;
+            match outcome {
+                Err(DatabaseError::Preempted) => {
+                    let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
+                    work_lost.push(age);
+                    preemptions += 1;
+                }
+                Err(DatabaseError::Conflict) => conflicts += 1,
+                _ => deadlocks += 1,
             }
-            if deadlocks + preemptions > self.team.retry_max || self.signals.halted() {
-                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+            if deadlocks + preemptions + conflicts > self.team.retry_max || self.signals.halted() {
+                return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
             }
             (last_began, before) = (now, after);
         }
