@@ -25,10 +25,10 @@ impl Plans {
         for drive in drives {
             let key = (setting, drive.name.to_owned());
             if self.0.get(&key).is_none_or(|(of, _)| *of != generation) {
-                let plans = ask(drive).unwrap_or_else(|error| {
-                    warnings.push(format!("{}: the plans of its queries are not known: {error}", drive.name));
-                    Vec::new()
-                });
+                let mut plans = Vec::new();
+                if let Err(error) = ask(drive, &mut plans) {
+                    warnings.push(format!("{}: not all plans of its queries are known: {error}", drive.name));
+                }
                 self.0.insert(key.clone(), (generation, plans));
             }
             all.extend(self.0[&key].1.iter().cloned());
@@ -37,11 +37,11 @@ impl Plans {
     }
 }
 
-fn ask(drive: &Drive<'_>) -> Result<Vec<PlannedQuery>, DatabaseError> {
+/// Adds the plan of each query, as far as they are told.
+fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseError> {
     let queries = drive.benchmark.queries();
-    let mut plans = Vec::new();
     if queries.is_empty() {
-        return Ok(plans);
+        return Ok(());
     }
     let mut session = drive.database.session(drive.benchmark.schema())?;
     for (name, sql) in queries {
@@ -49,5 +49,5 @@ fn ask(drive: &Drive<'_>) -> Result<Vec<PlannedQuery>, DatabaseError> {
         let Some(plan) = session.plan(&sql)? else { break };
         plans.push(PlannedQuery::new(drive.name, name, plan));
     }
-    Ok(plans)
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::fixture::policies::policies;
+use crate::report::fixture::server::on_server;
 use crate::report::fixture::{poor_study, study};
 
 #[test]
@@ -132,6 +133,23 @@ fn nothing_at_all_is_still_readable() {
     Warnings
       - the clock rate of the cores changed between blocks (2.25 GHz to 2.60 GHz)
     "#);
+}
+
+#[test]
+fn the_parts_of_a_server_read_like_this() {
+    let mut results = on_server();
+    // As a study without a sweep, which is told workload by workload.
+    results.points.truncate(3);
+    results.points.iter_mut().for_each(|point| point.setting.clear());
+    results.experiment.sweep.clear();
+    results.estimates.clear();
+    let text = render(&results, &Options::default());
+    let from = text.find("  time share").expect("it is told");
+    let to = text.find("  counters").expect("they are told");
+    insta::assert_snapshot!(&text[from..to], @"");
+    let from = text.find("Looked at").expect("what it cost");
+    insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @"");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
 }
 
 #[test]
