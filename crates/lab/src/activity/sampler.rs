@@ -55,18 +55,19 @@ impl Sampling {
         Sampling { thread: Some(thread.expect("there were threads for all clients")), stop }
     }
 
+    /// Ends the looking, without waiting for a look that is under way.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
     /// Ends the looking, and tells what was seen.
     pub fn finish(mut self) -> Sampled {
         self.end();
         let thread = self.thread.take().expect("it is waited for here only");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-
-    fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
     }
 }
 

@@ -39,7 +39,7 @@ fn a_server_s_own_view_has_marks_statements_and_what_looking_cost() {
     let page = parse(&page);
     let section = text(by_id(&page, "server"));
     for part in
-        ["3.00 s :  checkpoint begins", "vacuum of stock begins", "UPDATE stock SET", "812 044", "2 490", "310 µs"]
+        ["3.00 s: checkpoint begins", "vacuum of stock begins", "UPDATE stock SET", "812 044", "2 490", "310 µs"]
     {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(squeezed(&section).contains(&squeezed(part)), "{part} is not in {section}");
