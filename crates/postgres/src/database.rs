@@ -7,15 +7,16 @@ mod loading;
 mod location;
 mod ownership;
 mod schema_sql;
-
-use std::path::Path;
+mod watch;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_workload::activity::ActivityWatch;
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::connection::{Connection, WireError};
+use crate::server::{Applied, PrivateServer, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
@@ -27,20 +28,38 @@ const LOCK_TIMEOUT: &str = "30s";
 #[derive(Debug)]
 pub struct PostgresDatabase {
     url: ServerUrl,
-    options: RwLock<SessionOptions>,
+    settings: RwLock<ServerSettings>,
     warnings: Warnings,
+    /// Where a server of somebody else is.
     location: Location,
     /// Connections that load, while nobody uses them.
     loaders: Mutex<Vec<Connection>>,
+    /// The server, if it is ours. Dropped last, which ends it.
+    server: Option<Mutex<PrivateServer>>,
 }
 
 impl PostgresDatabase {
     /// A server that is there already. Connects once, to see that it can be used and where it is.
-    pub fn connect(url: ServerUrl, options: SessionOptions) -> Result<Self, DatabaseError> {
+    ///
+    /// Of the settings, sessions make those that were said; the others are as its administrator wants them.
+    pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
         let warnings = Warnings::default();
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
-        Ok(PostgresDatabase { url, options: RwLock::new(options), warnings, location, loaders: Mutex::default() })
+        let (settings, loaders) = (RwLock::new(settings), Mutex::default());
+        Ok(PostgresDatabase { url, settings, warnings, location, loaders, server: None })
+    }
+
+    /// A server of our own, which ends with this value.
+    pub fn private(server: PrivateServer) -> Self {
+        PostgresDatabase {
+            url: ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database()),
+            settings: RwLock::new(server.settings().clone()),
+            warnings: Warnings::default(),
+            location: Location::default(),
+            loaders: Mutex::default(),
+            server: Some(Mutex::new(server)),
+        }
     }
 
     /// Which server it is.
@@ -51,18 +70,6 @@ impl PostgresDatabase {
     /// What could not be had or seen so far, and what would help.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.told()
-    }
-
-    /// Bytes that are free where the server's data is; `None` where that cannot be seen.
-    pub fn free_disk(&self) -> Option<u64> {
-        let folder = self.location.folder.as_deref()?;
-        let space = rustix::fs::statvfs(folder).ok()?;
-        Some(space.f_bavail.saturating_mul(space.f_frsize))
-    }
-
-    /// The folder of the server's data, if it can be seen from here.
-    pub fn folder(&self) -> Option<&Path> {
-        self.location.folder.as_deref()
     }
 
     /// A connection for everything but clients' work.
@@ -104,7 +111,8 @@ impl Database for PostgresDatabase {
             ownership::check_present(&mut connection, schema)?;
         }
         let name = schema_sql::schema_name(schema);
-        let session = PostgresSession::new(connection, Some(&name), &self.options.read(), &self.warnings)?;
+        let options = SessionOptions::of(&self.settings.read());
+        let session = PostgresSession::new(connection, Some(&name), &options, &self.warnings)?;
         Ok(Box::new(session))
     }
 
@@ -118,7 +126,19 @@ impl Database for PostgresDatabase {
     }
 
     fn footprint(&self) -> Footprint {
-        self.location.footprint()
+        self.server.as_ref().map_or_else(|| self.location.footprint(), |server| server.lock().footprint())
+    }
+
+    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        ownership::data(&mut self.control()?, schema)
+    }
+
+    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+        ownership::note_data(&mut self.control()?, schema, data)
+    }
+
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        watch::open(&self.url).map(Some)
     }
 
     fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
@@ -128,7 +148,18 @@ impl Database for PostgresDatabase {
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
-        let _ = (name, value);
-        Ok(OptionChange::NeedsReopening)
+        let refused = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
+        let mut settings = self.settings.write();
+        let mut changed = settings.clone();
+        changed.set(name, value).map_err(refused)?;
+        if let Some(server) = &self.server {
+            // They would outlive the server that they are connected to.
+            self.loaders.lock().clear();
+            if server.lock().apply(changed.clone()).map_err(refused)? == Applied::NeedsNewServer {
+                return Ok(OptionChange::NeedsReopening);
+            }
+        }
+        *settings = changed;
+        Ok(OptionChange::Applied)
     }
 }

@@ -11,6 +11,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 use crate::arrow_rows;
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
 use crate::plan;
+use crate::server::ServerSettings;
 use address_map::AddressMap;
 use backend_share::BackendShare;
 
@@ -26,6 +27,17 @@ pub struct SessionOptions {
     pub cpu_scheduler: &'static dyn CpuScheduler,
     /// Settings of the server for each session: name and value.
     pub settings: Vec<(String, String)>,
+}
+
+impl SessionOptions {
+    /// Those of a server that is set so.
+    pub fn of(settings: &ServerSettings) -> Self {
+        SessionOptions {
+            isolation: settings.isolation().sql().to_lowercase(),
+            cpu_scheduler: settings.cpu_policy(),
+            settings: settings.session_settings(),
+        }
+    }
 }
 
 impl Default for SessionOptions {
@@ -60,7 +72,8 @@ impl PostgresSession {
     ) -> Result<Self, DatabaseError> {
         connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
         let mut command = |name, sql| connection.prepare(name, sql);
-        let (begin, commit, rollback) = (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
+        let (begin, commit, rollback) =
+            (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
             connection,
@@ -128,7 +141,9 @@ impl Session for PostgresSession {
         if self.is_open {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
-        self.connection.execute(&self.begin, &[], &mut self.nothing).map_err(|error| failure::of_command("BEGIN", error))?;
+        self.connection
+            .execute(&self.begin, &[], &mut self.nothing)
+            .map_err(|error| failure::of_command("BEGIN", error))?;
         self.is_open = true;
         Ok(())
     }

@@ -10,7 +10,7 @@ use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
 use super::EmbeddedOptions;
-use crate::open::{DEFAULT_URL, TargetError};
+use crate::open::TargetError;
 
 /// An option of the embedded engine.
 struct TargetOption {
