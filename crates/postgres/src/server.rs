@@ -26,6 +26,7 @@ mod log;
 pub mod options;
 mod quantity;
 mod record;
+mod room;
 mod running;
 pub mod settings;
 mod shared_memory;
