@@ -7,7 +7,6 @@ mod loading;
 mod location;
 mod ownership;
 mod schema_sql;
-mod watch;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
@@ -15,8 +14,9 @@ use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
 use plimsoll_workload::schema::{Schema, TableId};
 
+use crate::activity::{Asker, Watch};
 use crate::connection::{Connection, WireError};
-use crate::server::{Applied, PrivateServer, ServerSettings};
+use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
@@ -28,38 +28,36 @@ const LOCK_TIMEOUT: &str = "30s";
 #[derive(Debug)]
 pub struct PostgresDatabase {
     url: ServerUrl,
-    settings: RwLock<ServerSettings>,
+    server: Server,
     warnings: Warnings,
-    /// Where a server of somebody else is.
-    location: Location,
     /// Connections that load, while nobody uses them.
     loaders: Mutex<Vec<Connection>>,
-    /// The server, if it is ours. Dropped last, which ends it.
-    server: Option<Mutex<PrivateServer>>,
+}
+
+/// Whose server it is.
+#[derive(Debug)]
+enum Server {
+    /// Ours, to be changed at will.
+    Private(RwLock<PrivateServer>),
+    /// Somebody else's, of which only our sessions can be set.
+    Given { location: Location, settings: RwLock<ServerSettings> },
 }
 
 impl PostgresDatabase {
     /// A server that is there already. Connects once, to see that it can be used and where it is.
-    ///
-    /// Of the settings, sessions make those that were said; the others are as its administrator wants them.
     pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
         let warnings = Warnings::default();
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
-        let (settings, loaders) = (RwLock::new(settings), Mutex::default());
-        Ok(PostgresDatabase { url, settings, warnings, location, loaders, server: None })
+        let server = Server::Given { location, settings: RwLock::new(settings) };
+        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default() })
     }
 
     /// A server of our own, which ends with this value.
     pub fn private(server: PrivateServer) -> Self {
-        PostgresDatabase {
-            url: ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database()),
-            settings: RwLock::new(server.settings().clone()),
-            warnings: Warnings::default(),
-            location: Location::default(),
-            loaders: Mutex::default(),
-            server: Some(Mutex::new(server)),
-        }
+        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        let server = Server::Private(RwLock::new(server));
+        PostgresDatabase { url, server, warnings: Warnings::default(), loaders: Mutex::default() }
     }
 
     /// Which server it is.
@@ -70,6 +68,19 @@ impl PostgresDatabase {
     /// What could not be had or seen so far, and what would help.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.told()
+    }
+
+    /// Bytes that are free where the server's data is; `None` where that cannot be seen.
+    pub fn free_disk(&self) -> Option<u64> {
+        let space = rustix::fs::statvfs(self.footprint().folder?).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        match &self.server {
+            Server::Private(server) => SessionOptions::from(server.read().settings()),
+            Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
+        }
     }
 
     /// A connection for everything but clients' work.
@@ -111,8 +122,7 @@ impl Database for PostgresDatabase {
             ownership::check_present(&mut connection, schema)?;
         }
         let name = schema_sql::schema_name(schema);
-        let options = SessionOptions::of(&self.settings.read());
-        let session = PostgresSession::new(connection, Some(&name), &options, &self.warnings)?;
+        let session = PostgresSession::new(connection, Some(&name), &self.session_options(), &self.warnings)?;
         Ok(Box::new(session))
     }
 
@@ -126,19 +136,18 @@ impl Database for PostgresDatabase {
     }
 
     fn footprint(&self) -> Footprint {
-        self.server.as_ref().map_or_else(|| self.location.footprint(), |server| server.lock().footprint())
+        match &self.server {
+            Server::Private(server) => server.read().footprint(),
+            Server::Given { location, .. } => location.footprint(),
+        }
     }
 
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
-        ownership::data(&mut self.control()?, schema)
+        ownership::noted(&mut self.control()?, schema)
     }
 
     fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-        ownership::note_data(&mut self.control()?, schema, data)
-    }
-
-    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
-        watch::open(&self.url).map(Some)
+        ownership::note(&mut self.control()?, schema, data)
     }
 
     fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
@@ -147,19 +156,42 @@ impl Database for PostgresDatabase {
         connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))
     }
 
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        let asker = Asker::new(Connection::open(&self.url)?);
+        Ok(Some(Box::new(Watch::new(asker)?)))
+    }
+
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
-        let refused = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
-        let mut settings = self.settings.write();
-        let mut changed = settings.clone();
-        changed.set(name, value).map_err(refused)?;
-        if let Some(server) = &self.server {
-            // They would outlive the server that they are connected to.
-            self.loaders.lock().clear();
-            if server.lock().apply(changed.clone()).map_err(refused)? == Applied::NeedsNewServer {
-                return Ok(OptionChange::NeedsReopening);
+        let failed = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
+        match &self.server {
+            Server::Private(server) => {
+                let mut server = server.write();
+                let mut changed = server.settings().clone();
+                changed.set(name, value).map_err(failed)?;
+                // They would not survive a restart.
+                self.loaders.lock().clear();
+                Ok(match server.apply(changed).map_err(failed)? {
+                    Applied::NeedsNewServer => OptionChange::NeedsReopening,
+                    _ => OptionChange::Applied,
+                })
+            }
+            Server::Given { settings, .. } => {
+                let mut settings = settings.write();
+                let mut changed = settings.clone();
+                changed.set(name, value).map_err(failed)?;
+                if !is_of_sessions(name) {
+                    return Err(DatabaseError::Failed(format!(
+                        "option `{name}` is of the whole server, which is not ours; set it there, or use `--target postgres:`"
+                    )));
+                }
+                *settings = changed;
+                Ok(OptionChange::Applied)
             }
         }
-        *settings = changed;
-        Ok(OptionChange::Applied)
     }
+}
+
+/// Whether an option is a matter of our sessions, or of what we do to their processes.
+fn is_of_sessions(name: &str) -> bool {
+    name == "cpu_policy" || SERVER_OPTIONS.iter().any(|option| option.name == name && option.for_any_server)
 }

@@ -29,21 +29,13 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
 }
 
-impl SessionOptions {
-    /// Those of a server that is set so.
-    pub fn of(settings: &ServerSettings) -> Self {
+impl From<&ServerSettings> for SessionOptions {
+    fn from(settings: &ServerSettings) -> Self {
         SessionOptions {
-            isolation: settings.isolation().sql().to_lowercase(),
+            isolation: settings.isolation().sql().to_owned(),
             cpu_scheduler: settings.cpu_policy(),
             settings: settings.session_settings(),
         }
-    }
-}
-
-impl Default for SessionOptions {
-    fn default() -> Self {
-        let cpu_scheduler = plimsoll_policy::cpu_scheduler("none").expect("it is in the list");
-        SessionOptions { isolation: "read committed".to_owned(), cpu_scheduler, settings: Vec::new() }
     }
 }
 
@@ -72,8 +64,7 @@ impl PostgresSession {
     ) -> Result<Self, DatabaseError> {
         connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
         let mut command = |name, sql| connection.prepare(name, sql);
-        let (begin, commit, rollback) =
-            (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
+        let (begin, commit, rollback) = (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
             connection,
@@ -141,9 +132,7 @@ impl Session for PostgresSession {
         if self.is_open {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
-        self.connection
-            .execute(&self.begin, &[], &mut self.nothing)
-            .map_err(|error| failure::of_command("BEGIN", error))?;
+        self.connection.execute(&self.begin, &[], &mut self.nothing).map_err(|error| failure::of_command("BEGIN", error))?;
         self.is_open = true;
         Ok(())
     }

@@ -12,21 +12,17 @@ use crate::url::ServerUrl;
 /// What is there under a schema's name.
 enum Present {
     Nothing,
-    /// Ours, with its comment.
+    /// Ours, with what is noted behind the mark.
     Ours(String),
-    /// Somebody else's, with its comment if it has one.
+    /// Somebody else's.
     Foreign,
 }
 
 fn present(connection: &mut Connection, schema: &Schema) -> Result<Present, WireError> {
     let name = escape_literal(&schema_name(schema));
-    let sql =
-        format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
-    Ok(match connection.text(&sql)? {
-        None => Present::Nothing,
-        Some(comment) if comment.starts_with(MARK) => Present::Ours(comment),
-        Some(_) => Present::Foreign,
-    })
+    let sql = format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
+    let Some(comment) = connection.text(&sql)? else { return Ok(Present::Nothing) };
+    Ok(comment.strip_prefix(MARK).map_or(Present::Foreign, |noted| Present::Ours(noted.to_owned())))
 }
 
 fn foreign(schema: &Schema) -> DatabaseError {
@@ -71,33 +67,6 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     }
 }
 
-/// What the comment says of the data, behind the mark.
-const DATA: &str = "; data: ";
-const WRITTEN: &str = "; written: ";
-
-/// Which data was noted.
-pub(super) fn data(connection: &mut Connection, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
-    let Present::Ours(comment) = present(connection, schema)? else { return Ok(None) };
-    Ok(read_note(&comment))
-}
-
-fn read_note(comment: &str) -> Option<LoadedData> {
-    let (data, written) = comment.strip_prefix(MARK)?.strip_prefix(DATA)?.rsplit_once(WRITTEN)?;
-    let written = Writes::ALL.into_iter().find(|writes| writes.name() == written)?;
-    Some(LoadedData { data: data.to_owned(), written })
-}
-
-fn note(data: &LoadedData) -> String {
-    format!("{MARK}{DATA}{}{WRITTEN}{}", data.data, data.written.name())
-}
-
-/// Notes which data there is. Not an error if there is no schema of ours, as for tables that users have made.
-pub(super) fn note_data(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-    let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };
-    let comment = escape_literal(&note(data));
-    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema)))?)
-}
-
 /// Fails where there are no tables to work with.
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
     match present(connection, schema)? {
@@ -109,17 +78,20 @@ pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Res
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Writes behind the mark which data the tables hold. Nothing is written where there is no schema of ours, as for tables that
+/// users have made.
+pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+    let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };
+    let comment = escape_literal(&format!("{MARK}; data={}; written={}", data.data, data.written.name()));
+    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema)))?)
+}
 
-    #[test]
-    fn what_was_noted_is_read_back() {
-        for written in Writes::ALL {
-            let data = LoadedData { data: "file:a; written: b.toml".to_owned(), written };
-            assert_eq!(read_note(&note(&data)), Some(data));
-        }
-        assert_eq!(read_note(MARK), None);
-        assert_eq!(read_note("my own schema"), None);
-    }
+/// Which data the tables hold, if that was noted.
+pub(super) fn noted(connection: &mut Connection, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
+    let Present::Ours(noted) = present(connection, schema)? else { return Ok(None) };
+    let Some((data, written)) = noted.strip_prefix("; data=").and_then(|noted| noted.rsplit_once("; written=")) else {
+        return Ok(None);
+    };
+    let written = Writes::ALL.into_iter().find(|writes| writes.name() == written);
+    Ok(written.map(|written| LoadedData { data: data.to_owned(), written }))
 }
