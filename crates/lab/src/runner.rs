@@ -235,7 +235,7 @@ impl<'a> Runner<'a> {
         }
         self.store.open(setting)?;
         let reload = self.plan.run.reload;
-        if self.store.must_load(benchmarks, members, reload) {
+        if self.store.must_load(benchmarks, members, reload)? {
             self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;
         }
         self.store.prepare(setting, benchmarks, members, reload, watch)?;

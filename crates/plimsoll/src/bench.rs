@@ -12,7 +12,6 @@ use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
 use plimsoll_workload::registry::{benchmark, make};
 use serde_json::Value;
@@ -35,7 +34,7 @@ const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let beginning = Beginning::now();
     let plan = plan(options)?;
-    capacity::check_plan_fits(&plan, available_memory()).map_err(Failure::input)?;
+    capacity::check_plan_fits(&plan, &TARGETS).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
     let mut limits = NoLimits;
@@ -117,7 +116,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
 }
 
 /// Parameters as they were typed, `KEY=VALUE`: numbers where they look like numbers, else text.
-fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
+pub fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
     let pair = |text: &String| {
         let (key, value) = text
             .split_once('=')

@@ -9,6 +9,7 @@
 //! A process that reads a page from the system's cache waits for a device as the server tells it, though no device may be
 //! busy; one that has a page fault, or spins for a spin lock before it sleeps, waits for nothing.
 
+mod connection;
 mod wait_events;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
 
+pub use connection::Asker;
 pub use wait_events::doing;
 
 /// Asks a server over a connection that serves nobody else.

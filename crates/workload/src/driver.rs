@@ -198,6 +198,14 @@ pub enum DriveError {
         /// The database's words.
         error: DatabaseError,
     },
+    /// The benchmark did not find what its clients need.
+    #[error("workload {workload}: {error}")]
+    NotPrepared {
+        /// The workload.
+        workload: String,
+        /// What is missing or wrong.
+        error: DatabaseError,
+    },
     /// Every client's very first request failed, so there is nothing to measure.
     #[error("workload {workload}: the first request of every client failed, the last one with: {error}")]
     NothingWorks {
@@ -262,5 +270,10 @@ pub fn drive(
     stop: &AtomicBool,
 ) -> Result<DriveMeasurement, DriveError> {
     options::validate(drives, window)?;
+    for Drive { name, benchmark, database, .. } in drives {
+        benchmark
+            .prepare(*database)
+            .map_err(|error| DriveError::NotPrepared { workload: (*name).to_owned(), error })?;
+    }
     coordinator::run(drives, window, observer, stop)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange};
 use plimsoll_workload::schema::Schema;
 
 use super::{RunProgress, Watch};
@@ -102,18 +102,28 @@ impl<'a> Store<'a> {
         for member in members {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
-            if open.lacks(benchmark, reload) {
+            if open.lacks(benchmark, reload)? {
                 self.generation += 1;
                 open.load(name, benchmark, watch)?;
             }
         }
-        Ok(())
+        // Before the first client connects: who finds the data after a kill must know.
+        members.iter().try_for_each(|member| open.note_writes(benchmarks[*member].as_ref()))
     }
 
     /// Whether data of any member must be loaded before it can run.
-    pub(super) fn must_load(&self, benchmarks: &[Box<dyn Benchmark>], members: &[usize], reload: Reload) -> bool {
-        let Some(open) = &self.open else { return true };
-        members.iter().any(|member| open.lacks(benchmarks[*member].as_ref(), reload))
+    pub(super) fn must_load(
+        &mut self,
+        benchmarks: &[Box<dyn Benchmark>],
+        members: &[usize],
+        reload: Reload,
+    ) -> Result<bool, StoreError> {
+        let Some(open) = &mut self.open else { return Ok(true) };
+        let mut must = false;
+        for member in members {
+            must |= open.lacks(benchmarks[*member].as_ref(), reload)?;
+        }
+        Ok(must)
     }
 
     /// What of this machine the open database uses; nothing if none is open.
@@ -148,7 +158,7 @@ impl<'a> Store<'a> {
         self.open = None;
         let url = setting.url.clone();
         let database = self.targets.open(&url, &options);
-        let database = database.map_err(|error| StoreError::Open { url: url.clone(), error })?;
+        let database = database.map_err(|error| StoreError::Open { url: self.targets.shown(&url), error })?;
         self.generation += 1;
         self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
         Ok(())
@@ -164,10 +174,29 @@ impl<'a> Store<'a> {
 }
 
 impl Open {
-    /// Whether the data of a benchmark is not there as it must be.
-    fn lacks(&self, benchmark: &dyn Benchmark, reload: Reload) -> bool {
+    /// Whether the data of a benchmark is not there as it must be. What an earlier process has left counts, too.
+    fn lacks(&mut self, benchmark: &dyn Benchmark, reload: Reload) -> Result<bool, StoreError> {
+        let schema = benchmark.schema();
+        if !self.loaded.contains_key(schema.name) {
+            let found = self.database.data(schema);
+            let found = found.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })?;
+            if let Some(LoadedData { data, written }) = found.filter(|found| found.data == benchmark.data()) {
+                self.loaded.insert(schema.name, Loaded { schema, data, written });
+            }
+        }
         let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
-        !self.loaded.get(benchmark.schema().name).is_some_and(fits)
+        Ok(!self.loaded.get(schema.name).is_some_and(fits))
+    }
+
+    /// Keeps with the database what a run is about to do to its data.
+    fn note_writes(&self, benchmark: &dyn Benchmark) -> Result<(), StoreError> {
+        let schema = benchmark.schema();
+        let Some(loaded) = self.loaded.get(schema.name).filter(|loaded| loaded.written < benchmark.writes()) else {
+            return Ok(());
+        };
+        let written = LoadedData { data: loaded.data.clone(), written: benchmark.writes() };
+        let noted = self.database.note_data(schema, &written);
+        noted.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })
     }
 
     /// Drops what no workload of the present setting reads, so that it takes no memory.
@@ -204,7 +233,10 @@ impl Open {
             LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
             _ => StoreError::Stopped,
         })?;
-        self.loaded.insert(schema.name, Loaded { schema, data: benchmark.data(), written: Writes::Nothing });
+        let (data, written) = (benchmark.data(), Writes::Nothing);
+        let noted = self.database.note_data(schema, &LoadedData { data: data.clone(), written });
+        noted.map_err(|error| StoreError::Load { workload: workload.to_owned(), error })?;
+        self.loaded.insert(schema.name, Loaded { schema, data, written });
         Ok(())
     }
 }
