@@ -325,4 +325,3 @@ fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result
     each(&row);
     Ok(())
 }
-

@@ -52,7 +52,9 @@ pub enum TargetError {
     #[error("{0}")]
     ServerOption(String),
     /// The option is one of servers that are started for the purpose.
-    #[error("option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set")]
+    #[error(
+        "option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set"
+    )]
     NotOurs(String),
     /// An option without a value.
     #[error("option `{0}` has no value; write KEY=VALUE")]
@@ -180,9 +182,7 @@ impl Target {
     /// Where its data will lie and how much can; `None` for a server of somebody else.
     pub fn room(&self) -> Option<Room> {
         match &self.kind {
-            Kind::Embedded(_) => {
-                Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? })
-            }
+            Kind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
             Kind::Private(settings) => settings.room(),
             Kind::Server(..) => None,
         }
@@ -192,9 +192,7 @@ impl Target {
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
             Kind::Embedded(options) => Ok(Box::new(Embedded::new(options.clone())?)),
-            Kind::Private(settings) => {
-                Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?)))
-            }
+            Kind::Private(settings) => Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?))),
             Kind::Server(url, settings) => {
                 let failed = |error| OpenError::Server { url: url.to_string(), error };
                 Ok(Box::new(PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?))
