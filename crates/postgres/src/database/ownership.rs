@@ -20,7 +20,8 @@ enum Present {
 
 fn present(connection: &mut Connection, schema: &Schema) -> Result<Present, WireError> {
     let name = escape_literal(&schema_name(schema));
-    let sql = format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
+    let sql =
+        format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
     let Some(comment) = connection.text(&sql)? else { return Ok(Present::Nothing) };
     Ok(comment.strip_prefix(MARK).map_or(Present::Foreign, |noted| Present::Ours(noted.to_owned())))
 }
