@@ -3,7 +3,7 @@
 //! In reading order: [`schema`] says what tables a benchmark has, [`database`] is the trait a target implements,
 //! [`statement`] is a statement in its two forms (SQL text and native row operations), [`benchmark`] is what a benchmark
 //! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
-//! Performance Council, [`tpcb`] its older bank; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables,
+//! Performance Council, [`tpcb`] its older bank, [`tpcw`] its bookshop; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables,
 //! `column_operators` one over columns made for it. [`driver`] makes clients run them and measures, [`memory`] is a small
 //! reference database to test all of this against.
 //!
@@ -32,3 +32,4 @@ pub mod tpcb;
 pub mod tpcc;
 pub mod tpch;
 mod tpch_operators;
+pub mod tpcw;
