@@ -4,16 +4,22 @@ mod consistency;
 mod population;
 
 use super::random::Constants;
-use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, ORDERS_LOADED, SCHEMA};
+use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, ORDERS_LOADED};
 use crate::benchmark::CheckLine;
 use crate::condition::{Condition, judge, query};
 use crate::database::{Database, DatabaseError, Session};
+use crate::schema::Schema;
 
 /// Checks the consistency conditions, and the initial population where no client has run. `completed` is how many
 /// transactions the clients of this benchmark value have completed.
-pub(super) fn check(database: &dyn Database, warehouses: i64, completed: u64) -> Result<Vec<CheckLine>, DatabaseError> {
-    database.refresh(&SCHEMA)?;
-    let mut session = database.session(&SCHEMA)?;
+pub(super) fn check(
+    database: &dyn Database,
+    schema: &'static Schema,
+    warehouses: i64,
+    completed: u64,
+) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(schema)?;
+    let mut session = database.session(schema)?;
     let touched = why_touched(session.as_mut(), warehouses, completed)?;
     let mut lines = consistency::conditions()
         .iter()
@@ -31,9 +37,13 @@ pub(super) fn check(database: &dyn Database, warehouses: i64, completed: u64) ->
 }
 
 /// Checks the initial population alone (TPC-C 4.3.3.1).
-pub(super) fn check_population(database: &dyn Database, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
-    database.refresh(&SCHEMA)?;
-    check_initial(database.session(&SCHEMA)?.as_mut(), warehouses)
+pub(super) fn check_population(
+    database: &dyn Database,
+    schema: &'static Schema,
+    warehouses: i64,
+) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(schema)?;
+    check_initial(database.session(schema)?.as_mut(), warehouses)
 }
 
 fn check_initial(session: &mut dyn Session, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
@@ -55,7 +65,11 @@ pub(super) fn check_constants(constants: Constants) -> CheckLine {
 
 /// Why the data are no longer as loaded; `None` where they are. Data may be older than this process, so its own count of
 /// transactions is not enough. Fewer rows than were loaded are no sign of clients but of a failed load, to be found.
-fn why_touched(session: &mut dyn Session, warehouses: i64, completed: u64) -> Result<Option<String>, DatabaseError> {
+pub(super) fn why_touched(
+    session: &mut dyn Session,
+    warehouses: i64,
+    completed: u64,
+) -> Result<Option<String>, DatabaseError> {
     if completed > 0 {
         return Ok(Some(format!("not judged: clients have completed {completed} transactions")));
     }
