@@ -9,6 +9,7 @@
 //! [`summary`] says it in sentences, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
 //! other. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
 
+pub mod activity;
 pub mod analysis;
 pub mod capacity;
 pub mod claim;

@@ -142,7 +142,12 @@ impl Session for MemorySession {
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
         rows.clear();
-        let undo = self.undo.as_mut().ok_or_else(MemorySession::no_transaction)?;
+        if self.undo.is_none() {
+            self.begin()?;
+            self.execute(statement, parameters, rows)?;
+            return self.commit();
+        }
+        let undo = self.undo.as_mut().expect("a transaction is open");
         let mut store = self.shared.store.lock();
         let result = (statement.native)(&mut Transaction::new(&mut store, undo), parameters, rows);
         drop(store);

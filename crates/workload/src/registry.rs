@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{asdb, ch, rows, tpcc, tpch};
+use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch};
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -39,6 +39,7 @@ pub struct Entry {
 /// Every benchmark.
 pub static BENCHMARKS: &[Entry] = &[
     tpcc::ENTRY,
+    tpcb::ENTRY,
     tpch::ENTRY,
     ch::ENTRY,
     asdb::ENTRY,
@@ -63,9 +64,20 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (distance(best) <= best.len().div_ceil(3)).then_some(best)
 }
 
-/// The benchmark that `NAME` or `NAME:SCALE` asks for, with its parameters at their defaults, and its scale.
+/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. What follows `file:` is a path, which may have colons.
+pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
+    if spec.starts_with(file::PREFIX) {
+        return (spec, None);
+    }
+    spec.split_once(':').map_or((spec, None), |(name, scale)| (name, Some(scale)))
+}
+
+/// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with its parameters at their defaults, and its scale.
 pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
-    let (name, scale) = spec.split_once(':').map_or((spec, None), |(name, scale)| (name, Some(scale)));
+    let (name, scale) = kind_and_scale(spec);
+    if name.starts_with(file::PREFIX) {
+        return make(name, None, &BTreeMap::new(), seed);
+    }
     let entry = entry(name)?;
     let number = |text: &str| {
         let not_a_number =
@@ -84,6 +96,9 @@ pub fn make(
     parameters: &BTreeMap<String, Value>,
     seed: u64,
 ) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
+    if let Some(paths) = kind.strip_prefix(file::PREFIX) {
+        return Ok(file::make(paths, file_scale(paths, scale, parameters)?, seed)?);
+    }
     let entry = entry(kind)?;
     let scale = scale.unwrap_or(entry.scale_default);
     let (name, possible) = (entry.name, entry.scale_possible);
@@ -106,6 +121,26 @@ pub fn make(
         },
     })?;
     Ok(((entry.make)(scale, &parameters, seed), scale))
+}
+
+/// The scale of a workload from a file, which can also be given as its only parameter.
+fn file_scale(
+    path: &str,
+    scale: Option<f64>,
+    parameters: &BTreeMap<String, Value>,
+) -> Result<Option<f64>, BenchmarkError> {
+    let fault = |parameter: &str, given: Option<&Value>| BenchmarkError::FileParameter {
+        path: path.to_owned(),
+        parameter: parameter.to_owned(),
+        given: given.map(Value::to_string),
+    };
+    match parameters.iter().find(|(name, _)| *name != "scale") {
+        Some((unknown, _)) => Err(fault(unknown, None)),
+        None => match parameters.get("scale") {
+            Some(given) => given.as_f64().map(Some).ok_or_else(|| fault("scale", Some(given))),
+            None => Ok(scale),
+        },
+    }
 }
 
 fn entry(name: &str) -> Result<&'static Entry, BenchmarkError> {

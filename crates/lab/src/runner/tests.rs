@@ -2,6 +2,7 @@
 
 mod growth;
 mod limits;
+mod lost;
 mod selection;
 mod watched;
 

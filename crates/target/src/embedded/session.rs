@@ -73,6 +73,12 @@ impl Session for EmbeddedSession {
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
         rows.clear();
+        // By itself a statement is a transaction of its own. Where it fails, it is rolled back there.
+        if !self.connection.is_open() {
+            self.begin()?;
+            self.execute(statement, parameters, rows)?;
+            return self.commit();
+        }
         let mut access =
             Access { connection: &mut self.connection, tables: &self.table_numbers, range: &mut self.range };
         let outcome = (statement.native)(&mut access, parameters, rows);

@@ -9,7 +9,7 @@ use super::client_loop::Signals;
 use super::clock::{Clock, Nanos};
 use super::streams::{Purpose, stream};
 use super::{ClientOptions, Delay};
-use crate::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
+use crate::database::{DatabaseError, LockWait, QueryAnswer, QueryPlan, Session, SessionUsage};
 use crate::statement::{Rows, Statement, Value};
 
 /// Sleeps after each statement that succeeds, so that what the transaction has locked by then stays locked as long as with a
@@ -28,6 +28,8 @@ pub(super) struct RoundTrips<'a, C> {
     clock: &'a C,
     signals: &'a Signals,
     slept: Nanos,
+    /// Whether a transaction is open: a statement that is one of its own leaves no locks behind.
+    is_open: bool,
 }
 
 impl<'a, C: Clock> RoundTrips<'a, C> {
@@ -41,7 +43,7 @@ impl<'a, C: Clock> RoundTrips<'a, C> {
         signals: &'a Signals,
     ) -> Self {
         let random = stream(options.seed, workload, client, Purpose::RoundTrip);
-        RoundTrips { session, length: options.round_trip, random, clock, signals, slept: 0 }
+        RoundTrips { session, length: options.round_trip, random, clock, signals, slept: 0, is_open: false }
     }
 
     /// How long the client has slept in all.
@@ -71,7 +73,9 @@ impl<C: Clock> Session for RoundTrips<'_, C> {
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
-        self.session.begin()
+        self.session.begin()?;
+        self.is_open = true;
+        Ok(())
     }
 
     fn execute(
@@ -80,21 +84,34 @@ impl<C: Clock> Session for RoundTrips<'_, C> {
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
-        self.session.execute(statement, parameters, rows)?;
-        self.travel();
-        Ok(())
+        let outcome = self.session.execute(statement, parameters, rows);
+        self.is_open &= outcome.is_ok();
+        if self.is_open {
+            self.travel();
+        }
+        outcome
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.is_open = false;
         self.session.commit()
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.is_open = false;
         self.session.rollback()
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         self.session.query(sql)
+    }
+
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        self.session.plan(sql)
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.session.server_process()
     }
 
     fn usage(&self) -> SessionUsage {

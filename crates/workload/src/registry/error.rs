@@ -65,10 +65,24 @@ pub enum BenchmarkError {
         /// What it can be.
         possible: Possible,
     },
+    /// The file of a workload cannot be used.
+    #[error(transparent)]
+    File(#[from] crate::file::FileError),
+    /// A workload from a file has no parameter but its scale, which is a number.
+    #[error("`{path}` has no parameter `{parameter}`{}; there is `scale`, a number", given.as_ref().map_or_else(String::new, |given| format!(" that is {given}")))]
+    FileParameter {
+        /// The file.
+        path: String,
+        /// The parameter's name as given.
+        parameter: String,
+        /// The value as given, where it is the value that is wrong.
+        given: Option<String>,
+    },
 }
 
 fn names() -> String {
-    BENCHMARKS.iter().map(|entry| format!("`{}` ({})", entry.name, entry.about)).join(", ")
+    let own = format!("`file:PATH` ({})", crate::file::ABOUT);
+    BENCHMARKS.iter().map(|entry| format!("`{}` ({})", entry.name, entry.about)).chain([own]).join(", ")
 }
 
 fn parameters(name: &str, known: &[Parameter]) -> String {

@@ -76,7 +76,8 @@ impl Cause {
         let parts: [Candidate; 5] = [
             (|s| s.cpu_wait, Self::Cores),
             (|s| s.lock, Self::Locks),
-            (|s| s.io, Self::Disk),
+            // Who waits behind another that waits for a device waits for the device (MW 2.6).
+            (|s| s.io.map(|io| io + s.io_latch.unwrap_or(0.0)), Self::Disk),
             (|s| s.cpu_run, Self::Unexplained),
             (|s| Some(s.other), |growth| Self::Elsewhere { growth, unmeasured: Vec::new() }),
         ];

@@ -1,0 +1,48 @@
+//! By which plans the target would run each workload's queries, asked once for each setting and loaded data.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::driver::Drive;
+
+use crate::results::PlannedQuery;
+
+/// The plans that are known, by setting and workload, with the generation of the data that they are of.
+#[derive(Debug, Default)]
+pub(super) struct Plans(BTreeMap<(usize, String), (u64, Vec<PlannedQuery>)>);
+
+impl Plans {
+    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell.
+    pub(super) fn of(
+        &mut self,
+        setting: usize,
+        drives: &[Drive<'_>],
+        generation: u64,
+    ) -> Result<Vec<PlannedQuery>, DatabaseError> {
+        let mut all = Vec::new();
+        for drive in drives {
+            let key = (setting, drive.name.to_owned());
+            if self.0.get(&key).is_none_or(|(of, _)| *of != generation) {
+                let plans = ask(drive)?;
+                self.0.insert(key.clone(), (generation, plans));
+            }
+            all.extend(self.0[&key].1.iter().cloned());
+        }
+        Ok(all)
+    }
+}
+
+fn ask(drive: &Drive<'_>) -> Result<Vec<PlannedQuery>, DatabaseError> {
+    let queries = drive.benchmark.queries();
+    let mut plans = Vec::new();
+    if queries.is_empty() {
+        return Ok(plans);
+    }
+    let mut session = drive.database.session(drive.benchmark.schema())?;
+    for (name, sql) in queries {
+        // Who does not tell the plan of one query tells that of none.
+        let Some(plan) = session.plan(&sql)? else { break };
+        plans.push(PlannedQuery::new(drive.name, name, plan));
+    }
+    Ok(plans)
+}

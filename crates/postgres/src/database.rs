@@ -1,0 +1,197 @@
+//! A PostgreSQL server as a database under test.
+//!
+//! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, which has a comment that says whose it is.
+//! Nothing without that comment is ever dropped, and nothing outside of it is ever changed.
+
+mod loading;
+mod location;
+mod ownership;
+mod schema_sql;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::{Mutex, RwLock};
+use plimsoll_workload::activity::ActivityWatch;
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
+use plimsoll_workload::schema::{Schema, TableId};
+
+use crate::activity::{Asker, Watch};
+use crate::connection::{Connection, WireError};
+use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
+use crate::session::{PostgresSession, SessionOptions, Warnings};
+use crate::url::ServerUrl;
+use location::Location;
+
+/// How long a change of tables waits for somebody who uses them.
+const LOCK_TIMEOUT: &str = "30s";
+
+/// A PostgreSQL server.
+#[derive(Debug)]
+pub struct PostgresDatabase {
+    url: ServerUrl,
+    server: Server,
+    warnings: Warnings,
+    /// Connections that load, while nobody uses them.
+    loaders: Mutex<Vec<Connection>>,
+}
+
+/// Whose server it is.
+#[derive(Debug)]
+enum Server {
+    /// Ours, to be changed at will.
+    Private(RwLock<PrivateServer>),
+    /// Somebody else's, of which only our sessions can be set.
+    Given { location: Location, settings: RwLock<ServerSettings> },
+}
+
+impl PostgresDatabase {
+    /// A server that is there already. Connects once, to see that it can be used and where it is.
+    pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
+        let warnings = Warnings::default();
+        let mut connection = Connection::open(&url)?;
+        let location = Location::of(&mut connection, &warnings)?;
+        let server = Server::Given { location, settings: RwLock::new(settings) };
+        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default() })
+    }
+
+    /// A server of our own, which ends with this value.
+    pub fn private(server: PrivateServer) -> Self {
+        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        let server = Server::Private(RwLock::new(server));
+        PostgresDatabase { url, server, warnings: Warnings::default(), loaders: Mutex::default() }
+    }
+
+    /// Which server it is.
+    pub fn url(&self) -> &ServerUrl {
+        &self.url
+    }
+
+    /// What could not be had or seen so far, and what would help.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.told()
+    }
+
+    /// Bytes that are free where the server's data is; `None` where that cannot be seen.
+    pub fn free_disk(&self) -> Option<u64> {
+        let space = rustix::fs::statvfs(self.footprint().folder?).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        match &self.server {
+            Server::Private(server) => SessionOptions::from(server.read().settings()),
+            Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
+        }
+    }
+
+    /// A connection for everything but clients' work.
+    fn control(&self) -> Result<Connection, WireError> {
+        let mut connection = Connection::open(&self.url)?;
+        connection.run(&format!("SET lock_timeout = '{LOCK_TIMEOUT}'"))?;
+        Ok(connection)
+    }
+}
+
+impl Database for PostgresDatabase {
+    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        ownership::create(&mut self.control()?, schema, &self.url)
+    }
+
+    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.loaders.lock().clear();
+        ownership::drop(&mut self.control()?, schema)
+    }
+
+    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        let idle = self.loaders.lock().pop();
+        let mut connection = idle.map_or_else(|| self.control(), Ok)?;
+        let loaded = loading::load(&mut connection, schema, table, &batch);
+        if connection.lost().is_none() {
+            self.loaders.lock().push(connection);
+        }
+        loaded
+    }
+
+    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+        self.loaders.lock().clear();
+        loading::finish(schema, &|| self.control(), &self.warnings)
+    }
+
+    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        let mut connection = Connection::open(&self.url)?;
+        if !schema.tables.is_empty() {
+            ownership::check_present(&mut connection, schema)?;
+        }
+        let name = schema_sql::schema_name(schema);
+        let session = PostgresSession::new(connection, Some(&name), &self.session_options(), &self.warnings)?;
+        Ok(Box::new(session))
+    }
+
+    /// Queries see every change that was committed.
+    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    fn footprint(&self) -> Footprint {
+        match &self.server {
+            Server::Private(server) => server.read().footprint(),
+            Server::Given { location, .. } => location.footprint(),
+        }
+    }
+
+    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        ownership::noted(&mut self.control()?, schema)
+    }
+
+    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+        ownership::note(&mut self.control()?, schema, data)
+    }
+
+    fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
+        let mut connection = self.control()?;
+        connection.run(&format!("SET search_path = {}, public", schema_sql::quoted_name(schema)))?;
+        connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))
+    }
+
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        let asker = Asker::new(Connection::open(&self.url)?);
+        Ok(Some(Box::new(Watch::new(asker)?)))
+    }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        let failed = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
+        match &self.server {
+            Server::Private(server) => {
+                let mut server = server.write();
+                let mut changed = server.settings().clone();
+                changed.set(name, value).map_err(failed)?;
+                // They would not survive a restart.
+                self.loaders.lock().clear();
+                Ok(match server.apply(changed).map_err(failed)? {
+                    Applied::NeedsNewServer => OptionChange::NeedsReopening,
+                    _ => OptionChange::Applied,
+                })
+            }
+            Server::Given { settings, .. } => {
+                let mut settings = settings.write();
+                let mut changed = settings.clone();
+                changed.set(name, value).map_err(failed)?;
+                if !is_of_sessions(name) {
+                    return Err(DatabaseError::Failed(format!(
+                        "option `{name}` is of the whole server, which is not ours; set it there, or use `--target postgres:`"
+                    )));
+                }
+                *settings = changed;
+                Ok(OptionChange::Applied)
+            }
+        }
+    }
+}
+
+/// Whether an option is a matter of our sessions, or of what we do to their processes.
+fn is_of_sessions(name: &str) -> bool {
+    name == "cpu_policy" || SERVER_OPTIONS.iter().any(|option| option.name == name && option.for_any_server)
+}

@@ -1,0 +1,240 @@
+//! Workloads of the user's own, read from files: a TOML file with transactions and what their parameters are drawn from, or
+//! pgbench scripts as they are.
+//!
+//! Both forms become the same [`Definition`](program::Definition): `program` says what clients do step by step, `client` does
+//! it. In reading order: `lexer` and `sql` know as much of SQL as is needed without a server, `expression` is pgbench's,
+//! `generator` draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` looks
+//! at data. `docs/own-workload.md` is the user's guide.
+//!
+//! The statements exist as SQL only, so that such a workload runs on servers and not on the embedded engine.
+
+mod benchmark;
+mod check;
+mod client;
+mod datum;
+mod expression;
+mod generator;
+mod lexer;
+mod load;
+mod problem;
+mod program;
+mod script;
+mod sql;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+mod toml_form;
+mod typed;
+mod zipf;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::benchmark::Benchmark;
+use crate::statement::{Statement, sql_only};
+use benchmark::FileBenchmark;
+use datum::Datum;
+pub use problem::{Fault, FileError};
+use problem::{Problem, Source};
+use program::{Definition, Execute, Keep};
+
+/// What the kind of such a workload begins with; the rest is the path of its file.
+pub const PREFIX: &str = "file:";
+
+/// What it is, for the list of workloads.
+pub const ABOUT: &str = "your own: transactions in SQL from a TOML file, or pgbench scripts";
+
+/// A larger file is none that a person wrote. In bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Makes the workload that a kind names: its path, or the paths of several scripts with weights, as in `a.sql@3,b.sql@1`. Also
+/// returns its scale, the file's own if none is given.
+pub(crate) fn make(paths: &str, scale: Option<f64>, seed: u64) -> Result<(Box<dyn Benchmark>, f64), FileError> {
+    let definition = read(paths)?;
+    let scale = scale.unwrap_or(definition.scale);
+    Ok((Box::new(FileBenchmark::new(definition, scale, seed)?), scale))
+}
+
+/// A file that a workload consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadFile {
+    /// Its path, as the kind or another file names it.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// The files behind a kind that begins with [`PREFIX`]; `None` for another kind.
+pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
+    let paths = kind.strip_prefix(PREFIX)?;
+    let files = |definition: &Definition| {
+        definition.files.iter().map(|file| WorkloadFile { path: file.path.clone(), text: file.text.clone() }).collect()
+    };
+    Some(read(paths).map(files))
+}
+
+/// 16 hexadecimal digits that tell contents of files apart.
+pub fn content_hash(files: &[WorkloadFile]) -> String {
+    hash(files.iter().map(|file| file.text.as_str()))
+}
+
+/// A kind that begins with [`PREFIX`] with relative paths taken as relative to a folder. Any other kind stays as it is.
+pub fn anchored(kind: &str, folder: &Path) -> String {
+    let Some(paths) = kind.strip_prefix(PREFIX) else { return kind.to_owned() };
+    let anchored = |(path, weight): (&str, Option<&str>)| {
+        let weight = weight.map_or_else(String::new, |weight| format!("@{weight}"));
+        format!("{}{weight}", folder.join(path).display())
+    };
+    format!("{PREFIX}{}", parts(paths).into_iter().map(anchored).collect::<Vec<_>>().join(","))
+}
+
+/// Paths and their weights. Commas separate only scripts, so that the name of a TOML file may have one.
+fn parts(paths: &str) -> Vec<(&str, Option<&str>)> {
+    let script = |piece| {
+        let (name, weight) = match str::rsplit_once(piece, '@') {
+            Some((name, weight)) if !weight.contains('/') => (name, Some(weight)),
+            _ => (piece, None),
+        };
+        name.ends_with(".sql").then_some((name, weight))
+    };
+    paths.split(',').map(script).collect::<Option<Vec<_>>>().unwrap_or_else(|| vec![(paths, None)])
+}
+
+/// Reads a workload, or finds it among those that were read.
+///
+/// What is read lives as long as the process: the statements of a benchmark are `'static`, and so are the names of its
+/// transactions. Each content is kept once, however often it is asked for: an experiment makes its benchmarks anew at every
+/// setting. A file that was changed in the meantime is another one.
+fn read(paths: &str) -> Result<&'static Definition, FileError> {
+    static READ: Mutex<BTreeMap<String, &'static Definition>> = Mutex::new(BTreeMap::new());
+    let sources = sources(paths)?;
+    let mut read = READ.lock();
+    if let Some(known) = read.get(paths).filter(|known| known.is_current(&sources)) {
+        return Ok(known);
+    }
+    let definition: &'static Definition = Box::leak(Box::new(parse(sources)?));
+    read.insert(paths.to_owned(), definition);
+    Ok(definition)
+}
+
+/// The files that a kind names.
+fn sources(paths: &str) -> Result<Vec<script::Weighted>, FileError> {
+    if paths.is_empty() {
+        let message = "no file is named; write for example file:shop.toml, or file:script.sql";
+        return Err(FileError::of_file(Path::new(PREFIX), message));
+    }
+    let source = |(path, weight): (&str, Option<&str>)| {
+        let path = PathBuf::from(path);
+        let number =
+            weight.map_or(Some(1.0), |weight| weight.parse::<u32>().ok().map(f64::from).filter(|one| *one > 0.0));
+        let wrong = || {
+            let message = format!("`{}` is no weight; write a whole number above 0 behind the @", weight.unwrap_or(""));
+            FileError::of_file(&path, message)
+        };
+        let weight = number.ok_or_else(wrong)?;
+        Ok(script::Weighted { source: Source { text: read_text(&path)?, path }, weight })
+    };
+    parts(paths).into_iter().map(source).collect()
+}
+
+fn parse(sources: Vec<script::Weighted>) -> Result<Definition, FileError> {
+    let [only] = &sources[..] else { return script::parse(&sources) };
+    match only.source.path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => toml_form::parse(&only.source),
+        Some("sql") => script::parse(&sources),
+        _ => {
+            let message = "it is neither a TOML file (.toml) nor a pgbench script (.sql) by its name; rename it";
+            Err(FileError::of_file(&only.source.path, message))
+        }
+    }
+}
+
+/// The text of a file.
+fn read_text(path: &Path) -> Result<String, FileError> {
+    let failed = |message: String| FileError::of_file(path, message);
+    let file = File::open(path).map_err(|error| failed(format!("{error}; name a workload's file")))?;
+    let mut bytes = Vec::new();
+    let found = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    found.map_err(|error| failed(format!("{error}; name a workload's file")))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(failed(format!(
+            "it has more than {FILE_BYTES_MAX} bytes, which is no workload's file; name another"
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        failed(format!("it is no UTF-8 text: line {line} has other bytes; save it as UTF-8"))
+    })
+}
+
+/// A name made of the file's: a letter, then letters, digits, `_` and `-`.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = stem.chars().map(|c| if is_good(c) { c } else { '_' }).take(40).collect();
+    if name.starts_with(|first: char| first.is_ascii_alphabetic()) { name } else { format!("file_{name}") }
+}
+
+/// The name of the place of a workload's tables.
+fn schema_name(name: &str) -> &'static str {
+    let name: String = name.to_ascii_lowercase().chars().map(|c| if c == '-' { '_' } else { c }).take(48).collect();
+    leaked(&format!("file_{name}"))
+}
+
+/// A text that lives as long as the process, see [`read`].
+fn leaked(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+/// A statement that lives as long as the process, see [`read`].
+fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
+    Box::leak(Box::new(Statement { name: leaked(name), sql: leaked(sql), native: sql_only }))
+}
+
+/// A statement without parameters that we put there ourselves.
+fn plain_execute(sql: &str, place: &str) -> Execute {
+    let statement = leaked_statement("set_transaction", sql);
+    Execute { statement, parameters: Vec::new(), place: place.to_owned(), keep: Keep::Nothing }
+}
+
+/// The scale as a value of SQL: a whole number where it is one.
+fn scale_datum(scale: f64) -> Datum {
+    if scale.fract() == 0.0 && scale.abs() < 9e15 { Datum::Int(scale as i64) } else { Datum::Double(scale) }
+}
+
+/// Whether every generator has something to draw at a scale.
+fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<(), FileError> {
+    let problems = definition.generators.iter().filter_map(|declared| {
+        let why = declared.bounds(&scale_datum(scale)).err()?;
+        let name = &definition.slots[declared.slot];
+        Some(Problem::new(declared.at..declared.at, format!("`:{name}` at scale {scale}: {why}")))
+    });
+    let problems: Vec<Problem> = problems.collect();
+    if problems.is_empty() { Ok(()) } else { Err(source.error(problems)) }
+}
+
+impl Definition {
+    /// Whether the files are still what they were when this was made of them.
+    fn is_current(&self, sources: &[script::Weighted]) -> bool {
+        let same = |source: &script::Weighted| {
+            self.files.iter().any(|file| file.path == source.source.path && file.text == source.source.text)
+        };
+        // Files that a file names are not among the sources.
+        sources.iter().all(same)
+            && self.files[sources.len()..].iter().all(|file| read_text(&file.path).as_ref() == Ok(&file.text))
+    }
+}
+
+/// FNV-1a, 64 bits: not for keeping secrets but for telling things apart, alike on every machine and in every version.
+fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    // A byte that no text has stands between them.
+    let bytes = texts.flat_map(|text| text.bytes().chain([0xFF]));
+    let hash =
+        bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    format!("{hash:016x}")
+}

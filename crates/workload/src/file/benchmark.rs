@@ -1,0 +1,159 @@
+//! A workload's file at a scale, as a benchmark.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::client::FileClient;
+use super::generator::Values;
+use super::problem::{FileError, Source};
+use super::program::{Definition, PlacedSql, Step, Tables};
+use super::{check, check_bounds, content_hash, load, scale_datum, sql};
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
+use crate::database::{Database, DatabaseError, Session};
+use crate::schema::Schema;
+
+/// A workload at a scale.
+pub(super) struct FileBenchmark {
+    pub(super) definition: &'static Definition,
+    pub(super) scale: f64,
+    pub(super) seed: u64,
+    /// What parameters are drawn from, as it was when the clients of a run began.
+    values: RwLock<Arc<Values>>,
+}
+
+/// The largest scale; more rows than this makes are not loaded by SQL in a lifetime.
+const SCALE_MAX: f64 = 1e6;
+
+impl FileBenchmark {
+    pub(super) fn new(definition: &'static Definition, scale: f64, seed: u64) -> Result<Self, FileError> {
+        let file = &definition.files[0];
+        let wrong = |what: &str| {
+            FileError::of_file(&file.path, format!("it has no scale {scale}; give a {what} above 0, up to {SCALE_MAX}"))
+        };
+        if !(scale.is_finite() && scale > 0.0 && scale <= SCALE_MAX) {
+            return Err(wrong("number"));
+        }
+        // The tables of pgbench have 100000 accounts a branch.
+        if definition.tables == Tables::Pgbench && scale.fract() != 0.0 {
+            return Err(wrong("whole number"));
+        }
+        let source = Source { path: file.path.clone(), text: file.text.clone() };
+        check_bounds(definition, &source, scale)?;
+        Ok(FileBenchmark { definition, scale, seed, values: RwLock::default() })
+    }
+
+    /// SQL of the file with the values of `:scale` and `:seed`.
+    pub(super) fn sql(&self, text: &str) -> String {
+        let constants = [("scale", scale_datum(self.scale).text().into_owned()), ("seed", self.seed.to_string())];
+        sql::inline(text, &constants).expect("names were checked when the file was read")
+    }
+
+    /// Every text of SQL that makes the data.
+    fn makes_data(&self) -> &[PlacedSql] {
+        match &self.definition.tables {
+            Tables::Setup(statements) => statements,
+            Tables::Given | Tables::Pgbench => &[],
+        }
+    }
+
+    /// The values that parameters are drawn from, in ascending order, so that they do not depend on how the database finds
+    /// them.
+    fn read_values(&self, session: &mut dyn Session) -> Result<Values, DatabaseError> {
+        let read = |query: &PlacedSql| {
+            let failed =
+                |why: String| DatabaseError::Failed(format!("{}: the values of a parameter: {why}", query.place));
+            let answer = session.query(&self.sql(&query.sql)).map_err(|error| failed(error.to_string()))?;
+            let mut values = check::column(&answer.batches).map_err(failed)?;
+            values.sort_by(check::order);
+            Ok(values.into())
+        };
+        self.definition.queries.iter().map(read).collect()
+    }
+
+    /// Asks the server to prepare every statement once, so that a mistake in any of them is told with its place before
+    /// anything is measured. Not where the workload makes tables of its own as it goes.
+    fn check_statements(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        let steps = || self.definition.programs.iter().flat_map(|program| &program.steps);
+        let executes = || {
+            steps().filter_map(|step| match step {
+                Step::Execute(execute) => Some(execute),
+                _ => None,
+            })
+        };
+        let is_plain = |sql: &str| sql::is_preparable(sql) || sql.starts_with("SET TRANSACTION");
+        if !executes().all(|execute| is_plain(execute.statement.sql)) {
+            return Ok(());
+        }
+        for execute in executes().filter(|execute| sql::is_preparable(execute.statement.sql)) {
+            let sql = execute.statement.sql;
+            let prepare = format!("PREPARE plimsoll_check AS {sql}\n; DEALLOCATE plimsoll_check");
+            database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {
+                DatabaseError::Failed(format!("{}: statement `{}`: {error}", execute.place, execute.statement.name))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Definition {
+    /// Its schema; what was read lives as long as the process.
+    pub(super) fn schema_of(&'static self) -> &'static Schema {
+        &self.schema
+    }
+}
+
+impl Benchmark for FileBenchmark {
+    fn name(&self) -> &'static str {
+        &self.definition.name
+    }
+
+    fn schema(&self) -> &'static Schema {
+        self.definition.schema_of()
+    }
+
+    fn data(&self) -> String {
+        let files = self.definition.files.iter();
+        let files = files.map(|file| super::WorkloadFile { path: file.path.clone(), text: file.text.clone() });
+        let hash = content_hash(&files.collect::<Vec<_>>());
+        let uses_seed = |text: &PlacedSql| text.sql.contains(":seed");
+        let seed = self.makes_data().iter().any(uses_seed).then(|| format!(":seed={}", self.seed));
+        format!("{}:{}:{hash}{}", self.schema().name, self.scale, seed.unwrap_or_default())
+    }
+
+    fn writes(&self) -> Writes {
+        self.definition.writes
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &self.definition.names
+    }
+
+    fn is_analytical(&self) -> bool {
+        false
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        (self.definition.mib_per_scale * self.scale * f64::from(1 << 20)) as u64
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        load::load(self, database, progress)
+    }
+
+    fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        self.check_statements(database)?;
+        let mut session = database.session(self.schema())?;
+        *self.values.write() = Arc::new(self.read_values(&mut *session)?);
+        Ok(())
+    }
+
+    fn client(&self, number: usize) -> Box<dyn Client> {
+        Box::new(FileClient::new(self, &self.values.read(), number))
+    }
+
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        let mut session = database.session(self.schema())?;
+        Ok(check::check(self, &mut *session))
+    }
+}

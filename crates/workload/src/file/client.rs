@@ -1,0 +1,286 @@
+//! A client: draws one of the transactions with its parameters, then does its steps.
+
+use std::thread;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::benchmark::FileBenchmark;
+use super::datum::Datum;
+use super::expression::{Expression, Variables, evaluate, is_true};
+use super::generator::{Generator, Values};
+use super::program::{BUILT_IN, Definition, Execute, Keep, Length, Program, Step};
+use super::scale_datum;
+use crate::benchmark::{Client, Outcome};
+use crate::database::{DatabaseError, Session};
+use crate::statement::{Rows, Value};
+
+/// Statements with more parameters than this need memory for them at each call.
+const PARAMETERS_ON_STACK: usize = 32;
+
+/// One client of the workload.
+pub(super) struct FileClient {
+    definition: &'static Definition,
+    /// Sums of weights, so that a number below the last one is a transaction.
+    weights: Vec<f64>,
+    generators: Vec<Generator>,
+    /// Draws transactions and their parameters.
+    random: Pcg64,
+    /// The generator of the request at hand, from which each attempt draws the same.
+    request: Pcg64,
+    /// The variables, by slot. They outlast a transaction, as those of a pgbench client do.
+    slots: Vec<Datum>,
+    /// The variables as the request at hand began.
+    before: Vec<Datum>,
+    current: usize,
+    is_tried: bool,
+    /// Why the parameters of the request at hand could not be drawn.
+    fault: Option<String>,
+    rows: Rows,
+    /// What goes to the server as text and is none, by position; kept for its memory.
+    noted: Vec<String>,
+    default_seed: i64,
+}
+
+impl FileClient {
+    pub(super) fn new(benchmark: &FileBenchmark, values: &Values, number: usize) -> Self {
+        let definition = benchmark.definition;
+        let mut slots = vec![Datum::Null; definition.slots.len()];
+        let seed = benchmark.seed as i64;
+        let scale = scale_datum(benchmark.scale);
+        let generators = definition.generators.iter().map(|declared| {
+            let bounds = declared.bounds(&scale).expect("bounds were checked when the workload was made");
+            declared.generator(bounds, values, number as i64)
+        });
+        let generators = generators.collect();
+        // In the order of `BUILT_IN`.
+        let built_in: [Datum; BUILT_IN.len()] = [scale, Datum::Int(number as i64), Datum::Int(seed), Datum::Int(seed)];
+        for (slot, value) in slots.iter_mut().zip(built_in) {
+            *slot = value;
+        }
+        let sums = definition.programs.iter().scan(0.0, |sum, program| {
+            *sum += program.weight;
+            Some(*sum)
+        });
+        FileClient {
+            definition,
+            weights: sums.collect(),
+            generators,
+            random: Pcg64::new(u128::from(benchmark.seed), number as u128),
+            request: Pcg64::new(0, 0),
+            before: slots.clone(),
+            slots,
+            current: 0,
+            is_tried: false,
+            fault: None,
+            rows: Rows::new(),
+            noted: Vec::new(),
+            default_seed: seed,
+        }
+    }
+
+    fn program(&self) -> &'static Program {
+        &self.definition.programs[self.current]
+    }
+
+    /// Does the steps; says whether a transaction is left open where one of them fails by itself.
+    fn steps(&mut self, session: &mut dyn Session) -> Result<Outcome, Stop> {
+        let steps = &self.program().steps;
+        let mut random = self.request.clone();
+        let (mut at, mut is_open, mut rolled_back) = (0, false, false);
+        while let Some(step) = steps.get(at) {
+            at += 1;
+            let ours = |message: String| Stop { error: DatabaseError::Failed(message), is_open };
+            match step {
+                // Like PostgreSQL, which only warns of the second.
+                Step::Begin if is_open => {}
+                Step::Begin => {
+                    session.begin()?;
+                    is_open = true;
+                }
+                // Likewise.
+                Step::Commit | Step::Rollback if !is_open => {}
+                Step::Commit => {
+                    session.commit()?;
+                    is_open = false;
+                }
+                Step::Rollback => {
+                    session.rollback()?;
+                    (is_open, rolled_back) = (false, true);
+                }
+                Step::Execute(execute) => {
+                    self.execute(execute, session)?;
+                    self.keep(execute).map_err(ours)?;
+                }
+                Step::Set { slot, expression, place } => {
+                    self.slots[*slot] = self.value(expression, place, &mut random).map_err(ours)?;
+                }
+                Step::JumpUnless { condition, to, place } => {
+                    if !is_true(&self.value(condition, place, &mut random).map_err(ours)?) {
+                        at = *to;
+                    }
+                }
+                Step::Jump { to } => at = *to,
+                Step::Sleep { length, place } => thread::sleep(self.length(length, place).map_err(ours)?),
+            }
+        }
+        if is_open {
+            let name = self.definition.names[self.current];
+            let message = format!("`{name}` ends within a transaction; end it with COMMIT or ROLLBACK");
+            return Err(Stop { error: DatabaseError::Failed(message), is_open });
+        }
+        Ok(if rolled_back { Outcome::RolledBack } else { Outcome::Committed })
+    }
+
+    fn value(&self, expression: &Expression, place: &str, random: &mut Pcg64) -> Result<Datum, String> {
+        let mut variables = Variables { slots: &self.slots, random, default_seed: self.default_seed };
+        evaluate(expression, &mut variables).map_err(|why| format!("{place}: {why}"))
+    }
+
+    fn length(&self, length: &Length, place: &str) -> Result<Duration, String> {
+        match length {
+            Length::Fixed(length) => Ok(*length),
+            Length::Variable { slot, unit } => {
+                let value = self.slots[*slot].operand();
+                let count = match &value {
+                    Ok(Datum::Int(number)) => u32::try_from(*number).ok(),
+                    _ => None,
+                };
+                let length = count.and_then(|count| unit.checked_mul(count));
+                length.ok_or_else(|| format!("{place}: {} is no time to sleep", self.slots[*slot].shown()))
+            }
+        }
+    }
+
+    /// Runs a statement with its parameters.
+    fn execute(&mut self, execute: &Execute, session: &mut dyn Session) -> Result<(), DatabaseError> {
+        let FileClient { slots, noted, rows, .. } = self;
+        let parameters = &execute.parameters;
+        noted.resize_with(noted.len().max(parameters.len()), String::new);
+        for (slot, text) in parameters.iter().zip(noted.iter_mut()) {
+            slots[*slot].note(text);
+        }
+        let value = |position: usize| slots[parameters[position]].value(&noted[position]);
+        let outcome = if parameters.len() <= PARAMETERS_ON_STACK {
+            let mut values = [Value::Null; PARAMETERS_ON_STACK];
+            for (position, place) in values.iter_mut().enumerate().take(parameters.len()) {
+                *place = value(position);
+            }
+            session.execute(execute.statement, &values[..parameters.len()], rows)
+        } else {
+            let values: Vec<Value<'_>> = (0..parameters.len()).map(value).collect();
+            session.execute(execute.statement, &values, rows)
+        };
+        outcome.map_err(|error| self.told(execute, error))
+    }
+
+    /// An error that another attempt does not mend, with the statement, its parameters and its place.
+    fn told(&self, execute: &Execute, error: DatabaseError) -> DatabaseError {
+        if error.is_retryable() || matches!(error, DatabaseError::ConnectionLost(_)) {
+            return error;
+        }
+        let shown = |(position, slot): (usize, &usize)| {
+            format!("${} :{} = {}", position + 1, self.definition.slots[*slot], self.slots[*slot].shown())
+        };
+        let parameters: Vec<String> = execute.parameters.iter().enumerate().map(shown).collect();
+        let with = if parameters.is_empty() { String::new() } else { format!(" with {}", parameters.join(", ")) };
+        let one_line = execute.statement.sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (place, name) = (&execute.place, execute.statement.name);
+        DatabaseError::Failed(format!("{place}: statement `{name}` failed: {error}; it was `{one_line}`{with}"))
+    }
+
+    /// Keeps what later steps use of a result.
+    fn keep(&mut self, execute: &Execute) -> Result<(), String> {
+        let FileClient { slots, rows, .. } = self;
+        let place = &execute.place;
+        let mut all = |row: usize, into: &[usize]| {
+            for (column, slot) in into.iter().enumerate() {
+                slots[*slot].set(rows.value(row, column));
+            }
+        };
+        match &execute.keep {
+            Keep::Nothing => {}
+            Keep::OnlyRow(into) => match rows.len() {
+                1 => all(0, into),
+                count => return Err(format!("{place}: \\gset needs one row, and there are {count}")),
+            },
+            Keep::LastRow(into) => {
+                if let Some(last) = rows.len().checked_sub(1) {
+                    all(last, into);
+                }
+            }
+            Keep::FirstRow(columns) => {
+                for kept in columns {
+                    match &kept.default {
+                        _ if !rows.is_empty() => slots[kept.slot].set(rows.value(0, kept.column)),
+                        Some(default) => slots[kept.slot].clone_from(default),
+                        None => {
+                            let (name, parameter) = (execute.statement.name, &self.definition.slots[kept.slot]);
+                            return Err(format!(
+                                "{place}: `{name}` found no row, so that `:{parameter}` has no value; give the \
+                                 parameter a `default`, or make sure that there is one"
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why the steps were not done to their end.
+struct Stop {
+    error: DatabaseError,
+    /// Whether a transaction is open, which the database has not ended.
+    is_open: bool,
+}
+
+impl From<DatabaseError> for Stop {
+    /// After an error of the database no transaction is open.
+    fn from(error: DatabaseError) -> Self {
+        Stop { error, is_open: false }
+    }
+}
+
+impl Client for FileClient {
+    fn draw(&mut self) -> usize {
+        let all = self.weights.last().copied().unwrap_or_default();
+        let drawn = self.random.random::<f64>() * all;
+        self.current = self.weights.partition_point(|sum| *sum <= drawn).min(self.weights.len() - 1);
+        self.request = Pcg64::new(u128::from(self.random.random::<u64>()), 0);
+        self.fault = None;
+        for generator in &self.program().draws {
+            let slot = self.definition.generators[*generator].slot;
+            if let Err(why) = self.generators[*generator].draw(&mut self.random, &mut self.slots[slot]) {
+                self.fault = Some(format!("the parameter `:{}`: {why}", self.definition.slots[slot]));
+            }
+        }
+        self.before.clone_from(&self.slots);
+        self.is_tried = false;
+        self.current
+    }
+
+    fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
+        if let Some(why) = &self.fault {
+            return Err(DatabaseError::Failed(why.clone()));
+        }
+        if std::mem::replace(&mut self.is_tried, true) {
+            self.slots.clone_from(&self.before);
+        }
+        match self.steps(session) {
+            Ok(outcome) => Ok(outcome),
+            Err(Stop { error, is_open }) => {
+                if is_open {
+                    session.rollback()?;
+                }
+                if error.is_retryable() && !self.program().is_retried {
+                    let name = self.definition.names[self.current];
+                    return Err(DatabaseError::Failed(format!("`{name}` is not run again, as its file says: {error}")));
+                }
+                Err(error)
+            }
+        }
+    }
+}

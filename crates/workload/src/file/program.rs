@@ -1,0 +1,172 @@
+//! A workload's file as it was understood: what clients do step by step, whichever form the file has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::datum::Datum;
+use super::expression::Expression;
+use super::generator::Declared;
+use crate::benchmark::Writes;
+use crate::schema::Schema;
+use crate::statement::Statement;
+
+/// Everything that was read from one or several files. It lives as long as the process, see [`super::read`].
+#[derive(Debug)]
+pub(super) struct Definition {
+    /// The workload's name.
+    pub(super) name: String,
+    /// The files that it was read from.
+    pub(super) files: Vec<KeptFile>,
+    /// Its tables are made by its own SQL: only their place is declared.
+    pub(super) schema: Schema,
+    /// Where its tables come from.
+    pub(super) tables: Tables,
+    /// The scale that is meant where none is given.
+    pub(super) scale: f64,
+    /// Mebibytes that one unit of scale takes on the server, as the file says; 0 if it does not.
+    pub(super) mib_per_scale: f64,
+    /// What a run does to the data.
+    pub(super) writes: Writes,
+    /// The names of variables and parameters. A slot is a position in this list; the first are [`BUILT_IN`].
+    pub(super) slots: Vec<String>,
+    /// What draws parameters.
+    pub(super) generators: Vec<Declared>,
+    /// Queries whose values are drawn from, read before clients begin.
+    pub(super) queries: Vec<PlacedSql>,
+    /// The transactions.
+    pub(super) programs: Vec<Program>,
+    /// Their names.
+    pub(super) names: Vec<&'static str>,
+    /// What is checked.
+    pub(super) checks: Vec<Check>,
+}
+
+/// The slots that every workload has, in this order.
+pub(super) const BUILT_IN: [&str; 4] = ["scale", "client_id", "random_seed", "default_seed"];
+
+/// A file as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptFile {
+    /// Its place as it was given.
+    pub(super) path: PathBuf,
+    /// What it says.
+    pub(super) text: String,
+}
+
+/// SQL and where it stands, as `file:line`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlacedSql {
+    pub(super) sql: String,
+    pub(super) place: String,
+}
+
+/// Where a workload's tables come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// They are there: the user's own.
+    Given,
+    /// These statements make and fill them, with `:scale` and `:seed`.
+    Setup(Vec<PlacedSql>),
+    /// As `pgbench -i` would make them, unless they are there.
+    Pgbench,
+}
+
+/// What must hold of the data.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Check {
+    /// In words.
+    pub(super) what: String,
+    /// The query, with `:scale` and `:seed`.
+    pub(super) query: PlacedSql,
+    /// What it must answer.
+    pub(super) expected: Expected,
+}
+
+/// What a check's query must answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expected {
+    /// No rows.
+    NoRows,
+    /// One row with one value.
+    Value(Datum),
+    /// The same rows as another query, in the same order.
+    SameAs(PlacedSql),
+}
+
+/// What a transaction of the workload does.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// How often it is drawn, in relation to the others.
+    pub(super) weight: f64,
+    /// The generators that are drawn from before it begins.
+    pub(super) draws: Vec<usize>,
+    /// What is done, in order.
+    pub(super) steps: Vec<Step>,
+    /// Whether it may be run again after a deadlock or a conflict.
+    pub(super) is_retried: bool,
+}
+
+/// One step.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Begins a transaction.
+    Begin,
+    /// Commits it.
+    Commit,
+    /// Rolls it back.
+    Rollback,
+    /// Runs a statement.
+    Execute(Execute),
+    /// Gives a variable a value.
+    Set { slot: usize, expression: Expression, place: String },
+    /// Goes on elsewhere unless a condition holds.
+    JumpUnless { condition: Expression, to: usize, place: String },
+    /// Goes on elsewhere.
+    Jump { to: usize },
+    /// Does nothing for a while.
+    Sleep { length: Length, place: String },
+}
+
+/// A statement with what it is given and what becomes of its rows.
+#[derive(Debug)]
+pub(super) struct Execute {
+    pub(super) statement: &'static Statement,
+    /// The slots of its parameters, in the order of `$1`, `$2`, …
+    pub(super) parameters: Vec<usize>,
+    /// Where it stands, as `file:line`.
+    pub(super) place: String,
+    /// What is kept of its result.
+    pub(super) keep: Keep,
+}
+
+/// What is kept of a result.
+#[derive(Debug, Default)]
+pub(super) enum Keep {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Every column of the one row there must be, in these slots (`\gset`).
+    OnlyRow(Vec<usize>),
+    /// Every column of the last row, if there is one (`\aset`).
+    LastRow(Vec<usize>),
+    /// Some columns of the first row.
+    FirstRow(Vec<KeptColumn>),
+}
+
+/// A column of a first row that later statements use.
+#[derive(Debug)]
+pub(super) struct KeptColumn {
+    pub(super) column: usize,
+    pub(super) slot: usize,
+    /// Its value where there is no row; without it, that is an error.
+    pub(super) default: Option<Datum>,
+}
+
+/// How long a sleep is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Length {
+    /// So long.
+    Fixed(Duration),
+    /// So many of these, as a variable says.
+    Variable { slot: usize, unit: Duration },
+}

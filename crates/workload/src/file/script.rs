@@ -1,0 +1,285 @@
+//! pgbench scripts as they are: SQL statements and meta-commands that begin with a backslash.
+//!
+//! Not understood, and refused with a reason: `\startpipeline` and what belongs to it, `\shell` and `\setshell`, several
+//! statements in one by `\;`.
+
+mod command;
+mod flow;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+
+use std::ops::Range;
+
+use super::expression::{self, Expression};
+use super::lexer::{Kind, Lexer, tokens};
+use super::problem::{FileError, Problem, Source, listed, suggestion};
+use super::program::{BUILT_IN, Definition, Execute, Keep, KeptFile, Program, Step, Tables};
+use super::sql::{self, Splitter, Uses};
+use crate::benchmark::Writes;
+use crate::schema::Schema;
+use flow::Flow;
+
+/// The tables of `pgbench -i`.
+pub(super) const PGBENCH_TABLES: [&str; 4] =
+    ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
+
+/// A script with the weight that it was given.
+pub(super) struct Weighted {
+    pub(super) source: Source,
+    pub(super) weight: f64,
+}
+
+/// Reads the scripts of a workload; variables are shared between them, as a client of pgbench keeps its own.
+pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
+    let mut variables = Variables::default();
+    let mut programs = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut facts = Facts { only_queries: true, uses_pgbench_tables: false };
+    for (number, Weighted { source, weight }) in scripts.iter().enumerate() {
+        let stem = super::name_of(&source.path);
+        let name = if names.contains(&stem) { format!("{stem}_{}", number + 1) } else { stem };
+        let mut reader = Reader {
+            source,
+            number,
+            name: &name,
+            variables: &mut variables,
+            facts: &mut facts,
+            steps: Vec::new(),
+            flow: Flow::default(),
+            statements: 0,
+        };
+        reader.read().map_err(|problem| source.error([problem]))?;
+        programs.push(Program { weight: *weight, draws: Vec::new(), steps: reader.steps, is_retried: true });
+        names.push(name);
+    }
+    if let Some((script, problem)) = variables.fault() {
+        return Err(scripts[script].source.error([problem]));
+    }
+    let keep = |script: &Weighted| KeptFile { path: script.source.path.clone(), text: script.source.text.clone() };
+    let name = names.join("_");
+    Ok(Definition {
+        schema: Schema { name: super::schema_name(&name), tables: &[] },
+        files: scripts.iter().map(keep).collect(),
+        tables: if facts.uses_pgbench_tables { Tables::Pgbench } else { Tables::Given },
+        scale: 1.0,
+        // What pgbench's documentation and a look at a server say of its tables, indexes included.
+        mib_per_scale: if facts.uses_pgbench_tables { 15.0 } else { 0.0 },
+        writes: if facts.only_queries { Writes::Nothing } else { Writes::Grows },
+        slots: variables.names,
+        generators: Vec::new(),
+        queries: Vec::new(),
+        programs,
+        names: names.iter().map(|name| super::leaked(name)).collect(),
+        checks: Vec::new(),
+        name,
+    })
+}
+
+/// What is learnt of all scripts.
+struct Facts {
+    only_queries: bool,
+    uses_pgbench_tables: bool,
+}
+
+/// The variables of all scripts.
+struct Variables {
+    names: Vec<String>,
+    /// Whether anything sets them, by slot.
+    is_set: Vec<bool>,
+    /// Where they are used, by script.
+    uses: Vec<(usize, usize, Range<usize>)>,
+    /// What looks like a variable within a string, by script.
+    in_strings: Vec<(usize, String, Range<usize>)>,
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        Variables {
+            names: BUILT_IN.map(str::to_owned).to_vec(),
+            is_set: vec![true; BUILT_IN.len()],
+            uses: Vec::new(),
+            in_strings: Vec::new(),
+        }
+    }
+}
+
+impl Variables {
+    fn slot(&mut self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.is_set.push(false);
+            self.names.len() - 1
+        })
+    }
+
+    fn set(&mut self, name: &str) -> usize {
+        let slot = self.slot(name);
+        self.is_set[slot] = true;
+        slot
+    }
+
+    /// A variable that nothing sets, or one that stands within a string, where it would be text.
+    fn fault(&self) -> Option<(usize, Problem)> {
+        let known =
+            || self.names.iter().zip(&self.is_set).filter(|(_, is_set)| **is_set).map(|(name, _)| name.as_str());
+        if let Some((script, slot, span)) = self.uses.iter().find(|(_, slot, _)| !self.is_set[*slot]) {
+            let name = &self.names[*slot];
+            let (meant, names) = (suggestion(name, known()), listed(known()));
+            let message = format!("nothing sets the variable `:{name}`{meant}; there are {names}");
+            return Some((*script, Problem::new(span.clone(), message)));
+        }
+        let (script, name, span) = self.in_strings.iter().find(|(_, name, _)| known().any(|known| known == name))?;
+        let message = format!(
+            "`:{name}` stands within quotes, where a parameter is only text; put the text together in SQL, as in \
+             'a' || :{name}::text"
+        );
+        Some((*script, Problem::new(span.clone(), message)))
+    }
+}
+
+/// Reads one script.
+struct Reader<'a> {
+    source: &'a Source,
+    /// The script's position.
+    number: usize,
+    name: &'a str,
+    variables: &'a mut Variables,
+    facts: &'a mut Facts,
+    steps: Vec<Step>,
+    flow: Flow,
+    statements: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<(), Problem> {
+        let text = self.source.text.as_str();
+        let mut lexer = Lexer::new(text);
+        let mut splitter = Splitter::default();
+        while let Some(token) = lexer.next() {
+            if &text[token.span.clone()] == "\\" {
+                if splitter.end() {
+                    self.statement(splitter.last().expect("one has just ended"))?;
+                }
+                lexer.go_on_at(self.command(token.span.start)?);
+            } else if splitter.take(text, &token) {
+                self.statement(splitter.last().expect("one has just ended"))?;
+            }
+        }
+        if splitter.end() {
+            self.statement(splitter.last().expect("one has just ended"))?;
+        }
+        self.flow.check_closed()?;
+        if !self.steps.iter().any(|step| matches!(step, Step::Execute(_))) {
+            return Err(Problem::new(0..0, "there is no SQL statement, so nothing would run"));
+        }
+        Ok(())
+    }
+
+    /// A statement, or the beginning or end of a transaction.
+    fn statement(&mut self, span: Range<usize>) -> Result<(), Problem> {
+        let text = &self.source.text[span.clone()];
+        let words = sql::first_words(text, usize::MAX);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let chain = |words: &[&str]| words.windows(2).any(|pair| pair == ["and", "chain"]);
+        match &words[..] {
+            ["begin", modes @ ..] | ["start", "transaction", modes @ ..] => self.begin(modes, text, span),
+            ["commit" | "end" | "rollback" | "abort", rest @ ..] if chain(rest) => {
+                Err(Problem::new(span, "`AND CHAIN` is not supported; write BEGIN again"))
+            }
+            ["commit" | "end", rest @ ..] if !rest.contains(&"prepared") => {
+                self.steps.push(Step::Commit);
+                Ok(())
+            }
+            ["rollback" | "abort", rest @ ..] if !rest.contains(&"to") && !rest.contains(&"prepared") => {
+                self.steps.push(Step::Rollback);
+                Ok(())
+            }
+            _ => self.execute(text, span),
+        }
+    }
+
+    /// `BEGIN`, with what it says of the transaction told by a statement of its own.
+    fn begin(&mut self, modes: &[&str], text: &str, span: Range<usize>) -> Result<(), Problem> {
+        self.steps.push(Step::Begin);
+        let modes = match modes {
+            ["work" | "transaction", modes @ ..] => modes,
+            modes => modes,
+        };
+        if !modes.is_empty() {
+            let words: Vec<_> = tokens(text).into_iter().filter(|token| token.kind == Kind::Word).collect();
+            let first = words[words.len() - modes.len()].span.start;
+            let sql = format!("SET TRANSACTION {}", &text[first..]);
+            self.steps.push(Step::Execute(super::plain_execute(&sql, &self.source.line(span.start))));
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, text: &str, span: Range<usize>) -> Result<(), Problem> {
+        let translated = sql::translate(text, Uses::Each).map_err(|at| {
+            let at = span.start + at;
+            Problem::new(at..at, "parameters have names here; write `:name` in place of `$1`")
+        })?;
+        let mut parameters = Vec::new();
+        for (name, at) in &translated.parameters {
+            let at = span.start + at;
+            parameters.push(self.use_of(name, at..at + name.len() + 1));
+        }
+        for token in tokens(text) {
+            let typed = &text[token.span.clone()];
+            match token.kind {
+                Kind::Text => self.note_string(typed, span.start + token.span.start),
+                Kind::Word | Kind::QuotedName => {
+                    let name = typed.trim_matches('"').to_ascii_lowercase();
+                    self.facts.uses_pgbench_tables |= PGBENCH_TABLES.contains(&name.as_str());
+                }
+                _ => {}
+            }
+        }
+        self.facts.only_queries &= sql::is_query(text);
+        self.statements += 1;
+        let name = format!("{}.{}", self.name, self.statements);
+        self.steps.push(Step::Execute(Execute {
+            statement: super::leaked_statement(&name, &translated.sql),
+            parameters,
+            place: self.source.line(span.start),
+            keep: Keep::Nothing,
+        }));
+        Ok(())
+    }
+
+    /// Notes what pgbench would take for variables within a string, in case there are such variables.
+    fn note_string(&mut self, string: &str, at: usize) {
+        // Within a string nothing is quoted, so that its inside is looked at like SQL.
+        let inside = string.trim_matches('\'');
+        let offset = at + (inside.as_ptr() as usize - string.as_ptr() as usize);
+        for token in tokens(inside).into_iter().filter(|token| token.kind == Kind::Parameter) {
+            let span = offset + token.span.start..offset + token.span.end;
+            self.variables.in_strings.push((
+                self.number,
+                inside[token.span.start + 1..token.span.end].to_owned(),
+                span,
+            ));
+        }
+    }
+
+    /// The slot of a variable that is used here.
+    fn use_of(&mut self, name: &str, span: Range<usize>) -> usize {
+        let slot = self.variables.slot(name);
+        self.variables.uses.push((self.number, slot, span));
+        slot
+    }
+
+    /// An expression of a meta-command, which stands at that byte.
+    fn expression(&mut self, text: &str, at: usize) -> Result<Expression, Problem> {
+        let parsed = {
+            let (variables, number) = (&mut *self.variables, self.number);
+            expression::parse(text, &mut |name| {
+                let slot = variables.slot(name);
+                variables.uses.push((number, slot, at..at));
+                Ok(slot)
+            })
+        };
+        parsed.map_err(|error| Problem::new(at + error.at..at + error.at, error.message))
+    }
+}

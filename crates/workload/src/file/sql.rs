@@ -1,0 +1,311 @@
+//! What is asked of SQL text without a server: its parameters, its statements, what they do, what their columns are called.
+
+use std::ops::Range;
+
+use super::lexer::{Kind, Token, tokens};
+
+/// A statement with its parameters as a server wants them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Translated {
+    /// The text with `$1`, `$2`, …
+    pub(super) sql: String,
+    /// The name of each parameter, and where it first stands in the text that was given.
+    pub(super) parameters: Vec<(String, usize)>,
+}
+
+/// How several uses of one name become parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uses {
+    /// One name is one parameter, which has one type.
+    One,
+    /// Each use is a parameter of its own, with a type of its own, as pgbench has it.
+    Each,
+}
+
+/// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails where the text has a `$n` of
+/// its own.
+pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
+    let mut translated = Translated { sql: String::with_capacity(text.len()), parameters: Vec::new() };
+    for Token { kind, span } in tokens(text) {
+        match kind {
+            Kind::Positional => return Err(span.start),
+            Kind::Parameter => {
+                let name = &text[span.start + 1..span.end];
+                let known = translated.parameters.iter().position(|(known, _)| known == name);
+                let number = known.filter(|_| uses == Uses::One).unwrap_or_else(|| {
+                    translated.parameters.push((name.to_owned(), span.start));
+                    translated.parameters.len() - 1
+                });
+                translated.sql += &format!("${}", number + 1);
+            }
+            _ => translated.sql += &text[span],
+        }
+    }
+    Ok(translated)
+}
+
+/// Puts the values of constants in the places of their names. Fails with a name that is none of them, and its place.
+pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String, (String, usize)> {
+    let mut inlined = String::with_capacity(text.len());
+    for Token { kind, span } in tokens(text) {
+        if kind != Kind::Parameter {
+            inlined += &text[span];
+            continue;
+        }
+        let name = &text[span.start + 1..span.end];
+        let value = constants.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        inlined += value.ok_or_else(|| (name.to_owned(), span.start))?;
+    }
+    Ok(inlined)
+}
+
+/// The statements of a script, without the semicolons between them; empty ones are left out. A semicolon within the body of a
+/// function in SQL (`BEGIN ATOMIC … END`) ends no statement.
+pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
+    let mut splitter = Splitter::default();
+    for token in tokens(text) {
+        splitter.take(text, &token);
+    }
+    splitter.end();
+    splitter.found
+}
+
+/// Cuts a text into statements, token by token.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    /// What the statement at hand has so far, from its first token that is no comment to its last.
+    current: Option<Range<usize>>,
+    parentheses: usize,
+    /// How many `BEGIN … END` are open; counted only in what makes a function.
+    bodies: usize,
+    is_function: bool,
+    words: usize,
+    found: Vec<Range<usize>>,
+}
+
+impl Splitter {
+    /// Takes the next token; returns whether it has ended a statement.
+    pub(super) fn take(&mut self, text: &str, token: &Token) -> bool {
+        let word = &text[token.span.clone()];
+        match token.kind {
+            Kind::Space | Kind::Comment => return false,
+            Kind::Sign if word == ";" && self.parentheses == 0 && self.bodies == 0 => return self.end(),
+            Kind::Sign if word == "(" => self.parentheses += 1,
+            Kind::Sign if word == ")" => self.parentheses = self.parentheses.saturating_sub(1),
+            Kind::Word => self.word(word),
+            _ => {}
+        }
+        let start = self.current.as_ref().map_or(token.span.start, |current| current.start);
+        self.current = Some(start..token.span.end);
+        false
+    }
+
+    fn word(&mut self, word: &str) {
+        self.words += 1;
+        let is = |known: &str| word.eq_ignore_ascii_case(known);
+        match self.words {
+            1 => self.is_function = is("create"),
+            // `CREATE OR REPLACE FUNCTION`.
+            2..=4 if is("function") || is("procedure") => self.words = 4,
+            4 => self.is_function = false,
+            _ if self.is_function && (is("begin") || (is("case") && self.bodies > 0)) => self.bodies += 1,
+            _ if is("end") => self.bodies = self.bodies.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Ends the statement at hand; returns whether there was one.
+    pub(super) fn end(&mut self) -> bool {
+        let found = std::mem::take(&mut self.found);
+        let Some(current) = std::mem::take(self).current else {
+            self.found = found;
+            return false;
+        };
+        self.found = found;
+        self.found.push(current);
+        true
+    }
+
+    /// The statement that was ended last.
+    pub(super) fn last(&self) -> Option<Range<usize>> {
+        self.found.last().cloned()
+    }
+}
+
+/// The words of a statement outside of parentheses, in lower case.
+fn outer_words(sql: &str) -> Vec<(String, usize)> {
+    let mut depth = 0_usize;
+    let mut words = Vec::new();
+    for Token { kind, span } in tokens(sql) {
+        match (kind, &sql[span.clone()]) {
+            (Kind::Sign, "(" | "[") => depth += 1,
+            (Kind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
+            (Kind::Word, word) if depth == 0 => words.push((word.to_ascii_lowercase(), span.start)),
+            _ => {}
+        }
+    }
+    words
+}
+
+/// The words with which a statement begins, in lower case: at most so many.
+pub(super) fn first_words(sql: &str, count: usize) -> Vec<String> {
+    let is_word = |token: &Token| token.kind == Kind::Word;
+    let words = tokens(sql).into_iter().filter(is_word).take(count);
+    words.map(|token| sql[token.span].to_ascii_lowercase()).collect()
+}
+
+/// Whether a statement only reads, as far as its text tells: a query, or a `WITH` that changes nothing.
+pub(super) fn is_query(sql: &str) -> bool {
+    let first = first_words(sql, 1);
+    let changes = |word: &str| ["insert", "update", "delete", "merge"].contains(&word);
+    match first.first().map(String::as_str) {
+        Some("select" | "values" | "table" | "show" | "explain") => true,
+        // `FOR UPDATE` is no change.
+        Some("with") => {
+            let words = first_words(sql, usize::MAX);
+            let locks = |at: usize| at > 0 && (words[at - 1] == "for" || words[at - 1] == "key");
+            !words.iter().enumerate().any(|(at, word)| changes(word) && !locks(at))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a server can prepare a statement; the others it only runs.
+pub(super) fn is_preparable(sql: &str) -> bool {
+    let first = first_words(sql, 1);
+    let known = ["select", "values", "table", "with", "insert", "update", "delete", "merge"];
+    first.first().is_some_and(|first| known.contains(&first.as_str()))
+}
+
+/// The names of a statement's result columns, in order, `None` for one without a name; `None` of all where they cannot be
+/// told from the text, as with `*`, or where there are none.
+pub(super) fn columns(sql: &str) -> Option<Vec<Option<String>>> {
+    let words = outer_words(sql);
+    let at = |word: &str| words.iter().position(|(known, _)| known == word);
+    // Those of RETURNING, else those of the SELECT that is outside of all parentheses.
+    let (first, word) = match at("returning") {
+        Some(first) => (first, "returning"),
+        None => (at("select")?, "select"),
+    };
+    let start = words[first].1 + word.len();
+    let ends =
+        ["from", "where", "group", "having", "window", "union", "intersect", "except", "order", "limit", "offset"];
+    let ends = |word: &str| ends.contains(&word) || ["fetch", "for", "into"].contains(&word);
+    let end = words[first + 1..].iter().find(|(word, _)| word != "select" && ends(word)).map_or(sql.len(), |end| end.1);
+    let list = without_distinct(&sql[start..end]);
+    items(list).into_iter().map(column_name).collect()
+}
+
+/// What follows `DISTINCT`, `DISTINCT ON (…)` or `ALL`.
+fn without_distinct(list: &str) -> &str {
+    let significant: Vec<Token> = tokens(list).into_iter().filter(is_significant).collect();
+    let word = |at: usize| significant.get(at).map(|token: &Token| list[token.span.clone()].to_ascii_lowercase());
+    match (word(0).as_deref(), word(1).as_deref()) {
+        (Some("all"), _) => &list[significant[0].span.end..],
+        (Some("distinct"), Some("on")) => {
+            let mut depth = 0_usize;
+            for token in &significant[2..] {
+                match &list[token.span.clone()] {
+                    "(" => depth += 1,
+                    ")" => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 {
+                    return &list[token.span.end..];
+                }
+            }
+            list
+        }
+        (Some("distinct"), _) => &list[significant[0].span.end..],
+        _ => list,
+    }
+}
+
+fn is_significant(token: &Token) -> bool {
+    !matches!(token.kind, Kind::Space | Kind::Comment)
+}
+
+/// A list cut at its commas outside of brackets.
+fn items(list: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut items) = (0_usize, 0, Vec::new());
+    for Token { kind, span } in tokens(list) {
+        match (kind, &list[span.clone()]) {
+            (Kind::Sign, "(" | "[") => depth += 1,
+            (Kind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
+            (Kind::Sign, ",") if depth == 0 => {
+                items.push(&list[start..span.start]);
+                start = span.end;
+            }
+            _ => {}
+        }
+    }
+    items.push(&list[start..]);
+    items
+}
+
+/// The name that PostgreSQL gives the column of one expression, `Some(None)` if it has none, `None` if it may be several
+/// columns.
+fn column_name(item: &str) -> Option<Option<String>> {
+    let significant: Vec<Token> = tokens(item).into_iter().filter(is_significant).collect();
+    let text = |at: usize| significant.get(at).map_or("", |token| &item[token.span.clone()]);
+    let name_at = |at: usize| significant.get(at).and_then(|token| name(token, item));
+    let (last, kind) = match significant.last() {
+        Some(token) => (significant.len() - 1, token.kind),
+        None => return Some(None),
+    };
+    if text(last) == "*" {
+        return None;
+    }
+    if matches!(kind, Kind::Word | Kind::QuotedName) {
+        let before = if last == 0 { "" } else { text(last - 1) };
+        match before {
+            // Of `x::type` it is that of x, of a constant that of the type; such a column is best given a name.
+            "::" => {
+                let inner = &item[..significant[last - 1].span.start];
+                return Some(column_name(inner)?.or_else(|| name_at(last)));
+            }
+            // A column, by itself or of a table, or a name given with or without AS.
+            "" | "." => return Some(name_at(last)),
+            _ if text(last).eq_ignore_ascii_case("end") => return Some(Some("case".to_owned())),
+            _ if before.eq_ignore_ascii_case("as") => return Some(name_at(last)),
+            _ if significant[last - 1].kind != Kind::Sign || matches!(before, ")" | "]") => return Some(name_at(last)),
+            _ => {}
+        }
+    }
+    // A function's own name, where the call is all there is.
+    if text(last) == ")" && significant[0].kind == Kind::Word && text(1) == "(" && is_one_call(&significant[1..], item)
+    {
+        return Some(name_at(0));
+    }
+    Some(None)
+}
+
+/// Whether the parenthesis that opens with the first token closes with the last.
+fn is_one_call(call: &[Token], item: &str) -> bool {
+    let mut depth = 0_i32;
+    for (at, token) in call.iter().enumerate() {
+        depth += match &item[token.span.clone()] {
+            "(" => 1,
+            ")" => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return at + 1 == call.len();
+        }
+    }
+    false
+}
+
+/// An identifier as PostgreSQL keeps it.
+fn name(token: &Token, text: &str) -> Option<String> {
+    let typed = &text[token.span.clone()];
+    match token.kind {
+        Kind::Word => Some(typed.to_ascii_lowercase()),
+        Kind::QuotedName => Some(typed.trim_matches('"').to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -1,0 +1,257 @@
+//! From a TOML file to what clients do.
+
+mod generators;
+mod statements;
+
+use std::path::Path;
+
+use toml::Spanned;
+
+use super::datum::Datum;
+use super::problem::{FileError, Problem, Source, listed, suggestion};
+use super::program::{BUILT_IN, Check, Definition, Expected, KeptFile, PlacedSql, Program, Tables};
+use super::sql;
+use super::typed::{TypedCheck, TypedFile, TypedScalar, TypedTransaction, TypedWrites};
+use crate::benchmark::Writes;
+use crate::schema::Schema;
+use generators::Names;
+
+/// Names that SQL of `setup` and checks can use.
+pub(super) const CONSTANTS: [&str; 2] = ["scale", "seed"];
+
+/// Reads a workload.
+pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
+    let typed: TypedFile = toml::from_str(&source.text).map_err(|error| source.error([Problem::of_toml(&error)]))?;
+    let mut reader = Reader {
+        source,
+        slots: BUILT_IN.map(str::to_owned).to_vec(),
+        generators: Vec::new(),
+        queries: Vec::new(),
+        only_queries: true,
+    };
+    let mut files = vec![KeptFile { path: source.path.clone(), text: source.text.clone() }];
+    let tables = reader.tables(&typed, &mut files)?;
+    let fail = |problem| source.error([problem]);
+    let name = reader.name(&typed).map_err(fail)?;
+    let scale = positive(&typed.scale, "scale").map_err(fail)?.unwrap_or(1.0);
+    let mib_per_scale = positive(&typed.mib_per_scale, "mib_per_scale").map_err(fail)?.unwrap_or(0.0);
+    let programs = reader.programs(&typed).map_err(fail)?;
+    let names = typed.transactions.iter().map(|one| super::leaked(one.get_ref().name.get_ref())).collect();
+    let checks = typed.checks.iter().map(|check| reader.check(check)).collect::<Result<_, _>>().map_err(fail)?;
+    let writes = match typed.writes {
+        Some(TypedWrites::Nothing) => Writes::Nothing,
+        Some(TypedWrites::InPlace) => Writes::InPlace,
+        Some(TypedWrites::Grows) => Writes::Grows,
+        None if reader.only_queries => Writes::Nothing,
+        None => Writes::Grows,
+    };
+    let Reader { slots, generators, queries, .. } = reader;
+    let schema = Schema { name: super::schema_name(&name), tables: &[] };
+    let made = Definition {
+        name,
+        files,
+        schema,
+        tables,
+        scale,
+        mib_per_scale,
+        writes,
+        slots,
+        generators,
+        queries,
+        programs,
+        names,
+        checks,
+    };
+    super::check_bounds(&made, source, scale)?;
+    Ok(made)
+}
+
+/// What is known of a file while it is read.
+struct Reader<'a> {
+    source: &'a Source,
+    slots: Vec<String>,
+    generators: Vec<super::generator::Declared>,
+    queries: Vec<PlacedSql>,
+    /// Whether no statement so far changes anything.
+    only_queries: bool,
+}
+
+/// A number above 0, if there is one.
+fn positive(number: &Option<Spanned<f64>>, key: &str) -> Result<Option<f64>, Problem> {
+    let Some(given) = number else { return Ok(None) };
+    let number = *given.get_ref();
+    if number.is_finite() && number > 0.0 {
+        return Ok(Some(number));
+    }
+    Err(Problem::new(given.span(), format!("`{key}` is a number above 0; this is {number}")))
+}
+
+/// Whether a text can name something: a letter, then letters, digits and what else is allowed.
+fn is_name(text: &str, also: &[char]) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || also.contains(&c))
+}
+
+impl Reader<'_> {
+    fn name(&self, typed: &TypedFile) -> Result<String, Problem> {
+        let Some(name) = &typed.name else { return Ok(super::name_of(&self.source.path)) };
+        let is_good = is_name(name.get_ref(), &['-']) && !name.get_ref().starts_with('_') && name.get_ref().len() <= 40;
+        let wrong = || {
+            let message = format!(
+                "`{}` is no name; write a letter, then letters, digits, `_` and `-`, at most 40 of them",
+                name.get_ref()
+            );
+            Problem::new(name.span(), message)
+        };
+        if is_good { Ok(name.get_ref().clone()) } else { Err(wrong()) }
+    }
+
+    /// What makes the tables; a file of its own is read, and kept.
+    fn tables(&self, typed: &TypedFile, files: &mut Vec<KeptFile>) -> Result<Tables, FileError> {
+        let fail = |problem| self.source.error([problem]);
+        match (&typed.setup, &typed.setup_file) {
+            (None, None) => Ok(Tables::Given),
+            (Some(_), Some(file)) => {
+                let message = "there is `setup` and `setup_file`; leave one of them out";
+                Err(fail(Problem::new(file.span(), message)))
+            }
+            (Some(setup), None) => {
+                let text = setup.get_ref();
+                let place = |at| self.source.within(setup.span(), text, at);
+                self.setup(self.source, text, &place).map_err(fail)
+            }
+            (None, Some(file)) => {
+                let path = self.source.path.parent().unwrap_or(Path::new("")).join(file.get_ref());
+                let text = super::read_text(&path).map_err(|error| {
+                    fail(Problem::new(
+                        file.span(),
+                        error.0.into_iter().map(|fault| fault.to_string()).collect::<String>(),
+                    ))
+                })?;
+                let source = Source { path: path.clone(), text: text.clone() };
+                let tables = self.setup(&source, &text, &|at| at).map_err(|problem| source.error([problem]))?;
+                files.push(KeptFile { path, text });
+                Ok(tables)
+            }
+        }
+    }
+
+    fn setup(&self, source: &Source, text: &str, place: &dyn Fn(usize) -> usize) -> Result<Tables, Problem> {
+        let mut statements = Vec::new();
+        for span in sql::statements(text) {
+            let at = place(span.start);
+            self.check_constants(&text[span.clone()], &|inner| place(span.start + inner))?;
+            statements.push(PlacedSql { sql: text[span].to_owned(), place: source.line(at) });
+        }
+        Ok(Tables::Setup(statements))
+    }
+
+    /// SQL outside of transactions knows the scale and the seed only.
+    fn check_constants(&self, text: &str, place: &dyn Fn(usize) -> usize) -> Result<(), Problem> {
+        let known = CONSTANTS.map(|name| (name, String::new()));
+        sql::inline(text, &known).map(drop).map_err(|(name, at)| {
+            let meant = suggestion(&name, CONSTANTS);
+            let message = format!("`:{name}` is not known here{meant}; there are `:scale` and `:seed`");
+            Problem::new(place(at)..place(at), message)
+        })
+    }
+
+    /// SQL in a string of the file, of one statement.
+    fn one_statement(&self, text: &str, string: std::ops::Range<usize>) -> Result<PlacedSql, Problem> {
+        let found = sql::statements(text);
+        let place = |at| self.source.within(string.clone(), text, at);
+        match &found[..] {
+            [one] => Ok(PlacedSql { sql: text[one.clone()].to_owned(), place: self.source.line(place(one.start)) }),
+            [] => Err(Problem::new(string, "here is no SQL; write a statement")),
+            [_, second, ..] => {
+                let at = place(second.start);
+                Err(Problem::new(at..at, "here a second statement begins; write one statement a string"))
+            }
+        }
+    }
+
+    fn constant_query(&self, text: &Spanned<String>) -> Result<PlacedSql, Problem> {
+        let query = self.one_statement(text.get_ref(), text.span())?;
+        self.check_constants(text.get_ref(), &|at| self.source.within(text.span(), text.get_ref(), at))?;
+        Ok(query)
+    }
+
+    fn check(&self, typed: &Spanned<TypedCheck>) -> Result<Check, Problem> {
+        let TypedCheck { what, sql, expect, equal } = typed.get_ref();
+        let expected = match (expect, equal) {
+            (Some(TypedScalar::Text(words)), None) if words == "no rows" => Expected::NoRows,
+            (Some(value), None) => Expected::Value(datum(value)),
+            (None, Some(query)) => Expected::SameAs(self.constant_query(query)?),
+            _ => {
+                let message = "a check has either `expect` (\"no rows\" or a value) or `equal` (a query)";
+                return Err(Problem::new(typed.span(), message));
+            }
+        };
+        Ok(Check { what: what.clone(), query: self.constant_query(sql)?, expected })
+    }
+
+    fn programs(&mut self, typed: &TypedFile) -> Result<Vec<Program>, Problem> {
+        if typed.transactions.is_empty() {
+            return Err(Problem::new(0..0, "there is no [[transaction]], so nothing would run; add one"));
+        }
+        let mut shared = Names::shared(self, &typed.parameters)?;
+        let mut programs = Vec::new();
+        for (at, transaction) in typed.transactions.iter().enumerate() {
+            self.check_transaction(transaction, &typed.transactions[..at])?;
+            programs.push(self.program(transaction.get_ref(), &mut shared)?);
+        }
+        shared.all_used()?;
+        Ok(programs)
+    }
+
+    fn check_transaction(
+        &self,
+        transaction: &Spanned<TypedTransaction>,
+        earlier: &[Spanned<TypedTransaction>],
+    ) -> Result<(), Problem> {
+        let typed = transaction.get_ref();
+        let name = &typed.name;
+        if !is_name(name.get_ref(), &['-']) {
+            let message = format!("`{}` is no name; write a letter, then letters, digits, `_` and `-`", name.get_ref());
+            return Err(Problem::new(name.span(), message));
+        }
+        if earlier.iter().any(|other| other.get_ref().name.get_ref() == name.get_ref()) {
+            let message = format!("two transactions are called `{}`; give each a name of its own", name.get_ref());
+            return Err(Problem::new(name.span(), message));
+        }
+        positive(&typed.weight, "weight")?;
+        if typed.statements.is_empty() {
+            let message = format!("`{}` has no statements; add one, or leave the transaction out", name.get_ref());
+            return Err(Problem::new(name.span(), message));
+        }
+        match (&typed.read_only, &typed.transaction) {
+            (Some(read_only), Some(transaction)) if *read_only.get_ref() && !transaction.get_ref() => {
+                let message = "`read_only` is told to a transaction, and with `transaction = false` there is none; \
+                               leave one of them out";
+                Err(Problem::new(read_only.span(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A slot for a name; a new one each time, since equal names in two transactions are two parameters.
+    fn slot(&mut self, name: &str) -> usize {
+        self.slots.push(name.to_owned());
+        self.slots.len() - 1
+    }
+}
+
+/// A value of the file.
+fn datum(typed: &TypedScalar) -> Datum {
+    match typed {
+        TypedScalar::Bool(value) => Datum::Bool(*value),
+        TypedScalar::Integer(value) => Datum::Int(*value),
+        TypedScalar::Float(value) => Datum::Double(*value),
+        TypedScalar::Text(value) => Datum::Text(value.clone()),
+    }
+}
+
+/// The names that can stand in a statement, for a message.
+fn known_names<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    format!("{}; there are {}", suggestion(name, known.clone()), listed(known))
+}
