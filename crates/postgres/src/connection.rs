@@ -128,7 +128,7 @@ impl Connection {
         self.check()?;
         frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
         self.exchange(|tag, body| match tag {
-            b'D' => text_row(body, each),
+            b'D' => text_row(Fields::of(body)?, each),
             b'T' | b'C' | b'I' => Ok(()),
             other => Err(unexpected(other)),
         })
@@ -316,9 +316,9 @@ fn unexpected(tag: u8) -> String {
     }
 }
 
-fn text_row(body: &[u8], each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
+fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
     let mut row = Vec::new();
-    for field in Fields::of(body)? {
+    for field in fields {
         let text = field?.map(|bytes| std::str::from_utf8(bytes).map_err(|error| error.to_string()));
         row.push(text.transpose()?);
     }

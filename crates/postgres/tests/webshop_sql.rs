@@ -115,10 +115,10 @@ fn tpcw_keeps_its_books_under_clients_at_once_and_its_check_finds_faults() {
             &["each order has one credit card record"],
         ),
         (
-            "UPDATE orders SET o_tax = o_tax + 0.01, o_total = o_total + 0.01 WHERE o_id = 9; \
-             UPDATE cc_xacts SET cx_xact_amt = cx_xact_amt + 0.01 WHERE cx_o_id = 9",
-            "UPDATE orders SET o_tax = o_tax - 0.01, o_total = o_total - 0.01 WHERE o_id = 9; \
-             UPDATE cc_xacts SET cx_xact_amt = cx_xact_amt - 0.01 WHERE cx_o_id = 9",
+            "UPDATE orders SET o_tax = o_tax + 0.02, o_total = o_total + 0.02 WHERE o_id = 9; \
+             UPDATE cc_xacts SET cx_xact_amt = cx_xact_amt + 0.02 WHERE cx_o_id = 9",
+            "UPDATE orders SET o_tax = o_tax - 0.02, o_total = o_total - 0.02 WHERE o_id = 9; \
+             UPDATE cc_xacts SET cx_xact_amt = cx_xact_amt - 0.02 WHERE cx_o_id = 9",
             &["O_TAX is 8.25 %"],
         ),
         (
