@@ -147,6 +147,8 @@ export interface ShareChart {
   kind: "shares";
   label: string;
   parts: string[];
+  /** Of each part, its position among the style sheet's colours for parts. */
+  tones: number[];
   bars: { group: string; name: string; values: (number | null)[] }[];
 }
 

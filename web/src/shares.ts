@@ -34,7 +34,7 @@ export function drawShares(chart: ShareChart, width: number, tooltip: Tooltip): 
     root.append(svg("text", { class: "scale", x, y: y + 16, "text-anchor": anchor, "aria-hidden": "true" }, percent(share)));
   }
   interact(root, groups, tooltip);
-  const items = chart.parts.map((name, part) => html("li", "", html("span", `swatch part${part}`), name));
+  const items = chart.parts.map((name, part) => html("li", "", html("span", `swatch part${chart.tones[part]}`), name));
   return [html("ul", "legend", ...items), root];
 }
 
@@ -43,11 +43,12 @@ function drawBar(root: SVGElement, chart: ShareChart, bar: ShareChart["bars"][nu
   return bar.values.flatMap((share, part) => {
     if (share === null || share <= 0) return [];
     const width = share * span;
+    const tone = chart.tones[part];
     const node = svg("g", { class: "mark segment" });
-    node.append(svg("rect", { class: `part${part}`, x, y, width, height: ROW - 8 }));
+    node.append(svg("rect", { class: `part${tone}`, x, y, width, height: ROW - 8 }));
     const text = percent(share);
     if (width > text.length * 7 + 4) {
-      node.append(svg("text", { class: `on${part}`, x: x + width / 2, y: y + ROW / 2, "text-anchor": "middle" }, text));
+      node.append(svg("text", { class: `on${tone}`, x: x + width / 2, y: y + ROW / 2, "text-anchor": "middle" }, text));
     }
     root.append(node);
     const missing = chart.parts.filter((_, other) => bar.values[other] === null);

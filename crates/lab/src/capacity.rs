@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::database::Room;
 use plimsoll_workload::registry::make;
 
 use crate::plan::{Plan, Setting};
+use crate::targets::{Targets, own_options};
 use crate::units::bytes;
 
 /// Loading needs the data once more for a moment: as it comes, and as it is kept.
@@ -16,34 +18,37 @@ const SETTINGS_MAX: usize = 10_000;
 
 /// The data cannot fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} needs about {} of memory while loading, and {} are free; take a smaller scale", bytes(*needed), bytes(*free))]
+#[error("{what} needs about {} of {} while loading, and {} are free; take a smaller scale", bytes(*needed), room.place, bytes(room.free_bytes))]
 pub struct DoesNotFit {
     /// What was to be loaded.
     pub what: String,
     /// Bytes it needs.
     pub needed: u64,
-    /// Bytes there are.
-    pub free: u64,
+    /// What there is.
+    pub room: Room,
 }
 
-/// Whether the data of these benchmarks, each of which loads its own, fits into so many free bytes, if that is known.
-pub fn check_fits(benchmarks: &[&dyn Benchmark], free: Option<u64>) -> Result<(), DoesNotFit> {
+/// Whether the data of these benchmarks, each of which loads its own, fits into what is free, if that is known.
+pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<Room>) -> Result<(), DoesNotFit> {
     let needed = (benchmarks.iter().map(|one| one.estimated_bytes() as f64).sum::<f64>() * LOADING_FACTOR) as u64;
-    match free {
-        Some(free) if needed > free => {
+    match room {
+        Some(room) if needed > room.free_bytes => {
             let names: Vec<_> = benchmarks.iter().map(|one| one.name()).collect();
-            Err(DoesNotFit { what: names.join(" with "), needed, free })
+            Err(DoesNotFit { what: names.join(" with "), needed, room })
         }
         _ => Ok(()),
     }
 }
 
 /// Whether the data of each setting of a plan fits; a setting's workloads may share data.
-pub fn check_plan_fits(plan: &Plan, free: Option<u64>) -> Result<(), DoesNotFit> {
+pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
+    // Looked at once for each target: what is free changes with the options of none that can be swept.
+    let mut rooms: BTreeMap<String, Option<Room>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
         let benchmarks = benchmarks(plan, &setting);
         let distinct: Vec<&dyn Benchmark> = benchmarks.values().map(AsRef::as_ref).collect();
-        check_fits(&distinct, free)
+        let room = rooms.entry(setting.url.clone()).or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
+        check_fits(&distinct, room.clone())
     })
 }
 
@@ -65,9 +70,10 @@ mod tests {
     #[test]
     fn what_cannot_fit_is_refused_with_both_numbers() {
         let huge = Tpcc::new(100_000, 1);
-        let error = check_fits(&[&huge], Some(8 << 30)).expect_err("terabytes").to_string();
-        assert!(error.starts_with("tpcc needs about ") && error.contains("8.00 GiB are free"), "{error}");
-        assert_eq!(check_fits(&[&Tpcc::new(1, 1)], Some(8 << 30)), Ok(()));
+        let room = || Some(Room { place: "disk (/data)".to_owned(), free_bytes: 8 << 30 });
+        let error = check_fits(&[&huge], room()).expect_err("terabytes").to_string();
+        assert!(error.starts_with("tpcc needs about ") && error.contains(" of disk (/data) while loading, and 8.00 GiB are free"), "{error}");
+        assert_eq!(check_fits(&[&Tpcc::new(1, 1)], room()), Ok(()));
         assert_eq!(check_fits(&[&huge], None), Ok(()));
     }
 }

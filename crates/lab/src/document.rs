@@ -14,7 +14,7 @@ use crate::limits;
 use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
-use crate::targets::Targets;
+use crate::targets::{Targets, own_options};
 
 /// Where and when something was measured, by what.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub struct Provenance {
 
 /// Every setting of a plan by name, the target's included: what must be equal for two runs to have measured the same.
 pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
-    let mut settings = targets.settings(&plan.url, &plan.base.options);
+    let mut settings = targets.settings(&plan.base.url, &own_options(targets, &plan.base));
     let mut set = |name: String, value: Value| settings.insert(name, value);
     set(
         "run.warmup".to_owned(),
@@ -45,6 +45,7 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     set("run.seed".to_owned(), plan.run.seed.into());
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));
+    set("run.server_lost".to_owned(), json!(plan.run.server_lost));
     set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
     for (name, amount) in &plan.base.limits {
         set(format!("machine.{name}"), json!(amount));
@@ -110,7 +111,7 @@ fn swept(axis: &Axis) -> SweptAxis {
     let is_allocation = |place: &Place| match place {
         Place::Option(_) => true,
         Place::Limit(name) => limits::is_allocation(name),
-        Place::Workload(..) | Place::All(_) => false,
+        Place::Target | Place::Workload(..) | Place::All(_) => false,
     };
     let parts = axis.place.parts();
     let role = match parts {

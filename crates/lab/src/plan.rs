@@ -27,8 +27,6 @@ pub struct Plan {
     pub study: Option<String>,
     /// The experiment file as given; `None` if there is none.
     pub text: Option<String>,
-    /// The target's URL.
-    pub url: String,
     /// What is run where nothing is swept.
     pub base: Setting,
     /// What is swept, slowest first; a setting is one value of each.
@@ -46,7 +44,9 @@ pub struct Plan {
 pub struct Setting {
     /// The swept values by sweep key; empty where nothing is swept.
     pub swept: BTreeMap<String, Value>,
-    /// The target's options.
+    /// The target's URL.
+    pub url: String,
+    /// Its options. Where several targets are swept, those that this one does not have are for the others.
     pub options: BTreeMap<String, String>,
     /// What of the machine may be used, and what else runs on it; see [`crate::limits`].
     pub limits: Limits,
@@ -83,6 +83,8 @@ pub struct Axis {
 /// What a sweep key changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
+    /// Which target it is.
+    Target,
     /// An option of the target.
     Option(String),
     /// A limit of the machine.
@@ -127,6 +129,19 @@ pub struct RunPlan {
     pub reload: Reload,
     /// Which settings are run.
     pub search: Search,
+    /// What happens when the server goes away in the middle of a run.
+    pub server_lost: ServerLost,
+}
+
+/// What happens when a server goes away in the middle of a run, which is then invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerLost {
+    /// It is opened anew, and the next run begins.
+    #[default]
+    GoOn,
+    /// The experiment ends.
+    Stop,
 }
 
 /// When data is loaded anew.
@@ -264,6 +279,13 @@ impl Setting {
     /// Puts a value into its place. The error says what the value should have been.
     pub(crate) fn apply(&mut self, place: &Place, value: &Value) -> Result<(), String> {
         match place {
+            Place::Target => {
+                let url = value
+                    .as_str()
+                    .ok_or_else(|| format!("a target is a text, as in \"postgres:\"; this is {value}"))?;
+                self.url = url.to_owned();
+                Ok(())
+            }
             Place::Option(name) => {
                 self.options.insert(name.clone(), option_text(value));
                 Ok(())
@@ -293,6 +315,9 @@ impl Setting {
 pub(crate) fn option_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
+
+/// The sweep key of the target itself, also `target.url`.
+pub const TARGET_KEY: &str = "target";
 
 /// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
 pub const WORKLOAD_FIELDS: [&str; 6] = ["scale", "clients", "think", "round_trip", "rate", "priority"];

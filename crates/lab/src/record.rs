@@ -56,4 +56,7 @@ pub struct SampleRow {
     pub lock_wait_s: Option<f64>,
     /// What the devices did in this second.
     pub device: Device,
+    /// What a server did in the background that began or ended in this second.
+    #[serde(default)]
+    pub marks: Vec<String>,
 }

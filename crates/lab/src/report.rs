@@ -28,8 +28,10 @@ mod memory;
 mod noise;
 mod numbers;
 mod page;
+mod plans;
 mod policies;
 mod runs;
+mod server;
 mod setup;
 mod several;
 mod sweep;
@@ -168,6 +170,8 @@ fn parts(page: &Page) -> Vec<Part> {
         part("throughput", "Throughput", throughput::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),
         part("time-share", "Where time goes", time_share::section_of(page)),
+        part("plans", "Plans", plans::section_of(page)),
+        part("server", "The server's own view", server::section_of(page)),
         part("lock-waits", "Lock waiting by class", lock_waiting::section_of(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
         part("counters", "Counters", counts::counters(page)),

@@ -4,6 +4,8 @@
 
 mod locks;
 mod point;
+mod server;
+mod time_share;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub(crate) use locks::{most_urgent_first, share_of};
 pub use point::*;
+pub use server::*;
+pub use time_share::TimeShare;
 
 /// The version of this document. A program refuses documents with a higher one.
 pub const FORMAT: u32 = 2;

@@ -15,6 +15,7 @@
 mod convert;
 mod observer;
 mod order;
+mod plans;
 mod point;
 mod search;
 mod store;
@@ -24,17 +25,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_machine::control::Limits;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
 use plimsoll_workload::registry::{BenchmarkError, make};
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, Setting, option_text};
+use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
 use crate::record::{RunId, RunRecord};
 use crate::sensors::Instruments;
 use crate::targets::Targets;
-use observer::SensorObserver;
+use observer::{SensorObserver, ServerSensors};
 pub use order::Selection;
+use plans::Plans;
 use search::Rounds;
 use store::Store;
 pub use store::StoreError;
@@ -137,13 +139,22 @@ pub struct Runner<'a> {
     loaded_under: Limits,
     /// The benchmarks of the setting that ran last.
     benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
+    plans: Plans,
 }
 
 impl<'a> Runner<'a> {
     /// Nothing is opened or limited yet.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
-        let store = Store::new(targets, &plan.url);
-        Runner { plan, store, limits, instruments: None, loaded_under: Limits::new(), benchmarks: None }
+        let store = Store::new(targets);
+        Runner {
+            plan,
+            store,
+            limits,
+            instruments: None,
+            loaded_under: Limits::new(),
+            benchmarks: None,
+            plans: Plans::default(),
+        }
     }
 
     /// Windows are measured with these.
@@ -222,9 +233,9 @@ impl<'a> Runner<'a> {
             self.store.close();
             self.loaded_under.clone_from(&in_loading);
         }
-        self.store.open(&setting.options)?;
+        self.store.open(setting)?;
         let reload = self.plan.run.reload;
-        if self.store.must_load(benchmarks, members, reload) {
+        if self.store.must_load(benchmarks, members, reload)? {
             self.limits.set(&self.store.footprint(), &in_loading).map_err(failed)?;
         }
         self.store.prepare(setting, benchmarks, members, reload, watch)?;
@@ -253,18 +264,43 @@ impl<'a> Runner<'a> {
             let refreshed = database.refresh(drive.benchmark.schema());
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
+        let mut unseen = Vec::new();
+        let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
-        let mut observer = SensorObserver::new(&mut tick, self.limits, instruments);
+        let sensors = server_sensors(database, self.plan.run.seed, &mut unseen);
+        let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();
         let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
-        let measured = measured.map_err(|error| RunError::Run { run: name(), error })?;
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(lost) if lost.is_server_lost() && self.plan.run.server_lost == ServerLost::GoOn => {
+                // Its processes are not those that limits were put on, and its data may be half of a transaction's.
+                self.store.close();
+                return Ok(point::lost(id, began_s, setting, arm, lost.to_string()));
+            }
+            Err(error) => return Err(RunError::Run { run: name(), error }),
+        };
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
-        Ok(point::record(id, at_s, setting, arm, &measured, reading))
+        let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
+        record.warnings.extend(unseen);
+        Ok(record)
     }
+}
+
+/// How to watch the server of a database, if it has one. Why there is no watch is a warning.
+fn server_sensors(database: &dyn Database, seed: u64, warnings: &mut Vec<String>) -> ServerSensors {
+    let watch = database.activity().unwrap_or_else(|error| {
+        warnings.push(format!("what the server's processes do is not seen: {error}"));
+        None
+    });
+    // Whatever is no process of this one belongs to a server.
+    let own = std::process::id().cast_signed();
+    let processes = database.footprint().processes.into_iter().filter(|process| *process != own);
+    ServerSensors { watch, processes: processes.collect(), seed }
 }
 
 /// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that

@@ -103,6 +103,9 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
     let whole = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<u64>| -> Column {
         (name.to_owned(), Arc::new(rows.iter().map(of).collect::<UInt64Array>()))
     };
+    let text = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<String>| -> Column {
+        (name.to_owned(), Arc::new(rows.iter().map(of).collect::<StringArray>()))
+    };
     vec![
         float("run_at_s", &|row| Some(row.record.point.at_s)),
         float("second", &|row| Some(row.sample.second)),
@@ -113,14 +116,17 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         float("latency_max_us", &|row| row.sample.latency_max_us),
         whole("aborted_deadlock", &|row| Some(row.sample.aborted.deadlock)),
         whole("aborted_preempted", &|row| Some(row.sample.aborted.preempted)),
+        whole("aborted_conflict", &|row| Some(row.sample.aborted.conflict)),
         whole("aborted_user", &|row| Some(row.sample.aborted.user)),
         whole("aborted_error", &|row| Some(row.sample.aborted.error)),
         float("lock_wait_s", &|row| row.sample.lock_wait_s),
         float("cpu_busy", &|row| row.sample.device.cpu_busy),
+        float("cpu_busy_clients", &|row| row.sample.device.cpu_busy_clients),
         float("busy_cores_others", &|row| row.sample.device.busy_cores_others),
         float("io_busy", &|row| row.sample.device.io_busy),
         float("read_mb_s", &|row| row.sample.device.read_mb_s),
         float("write_mb_s", &|row| row.sample.device.write_mb_s),
+        text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())),
     ]
 }
 
@@ -148,6 +154,11 @@ mod tests {
             aborted: Aborted::default(),
             lock_wait_s: None,
             device: Device::default(),
+            marks: if second == 1 {
+                vec!["checkpoint begins".to_owned(), "vacuum of t ends".to_owned()]
+            } else {
+                Vec::new()
+            },
         };
         let id = RunId { setting: 0, arm: 0, repeat: 1, is_again: false };
         RunRecord { id, point, histograms: vec![], samples: (0..seconds).map(sample).collect(), warnings: vec![] }
@@ -184,6 +195,9 @@ mod tests {
         assert_eq!(text("machine"), vec![results.machine_fingerprint.clone(); 5]);
         assert_eq!(text("commit"), vec![results.commit.clone().expect("known"); 5]);
         assert_eq!(text("lock_policy"), ["standard", "standard", "standard", "nprio", "nprio"]);
+        let marks =
+            ["null", "checkpoint begins; vacuum of t ends", "null", "null", "checkpoint begins; vacuum of t ends"];
+        assert_eq!(text("marks"), marks);
         assert_eq!(float("dop"), [1.0, 1.0, 1.0, 2.0, 2.0].map(Some));
         assert_eq!(float("latency_mean_us"), [None, Some(1.5), Some(1.5), None, Some(1.5)], "null, not 0");
     }

@@ -1,28 +1,27 @@
-//! The machine's measurements of one window: what each workload's threads used, and what the devices did.
+//! The machine's measurements of one window: what each workload's threads or server processes used, and what the devices did.
 //!
 //! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] is what happened in
 //! between. Whatever this machine cannot measure is `None`, and a warning says why.
+
+mod device;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::cache_miss::{CacheMissBreakdown, LevelLatencies};
 use plimsoll_machine::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Plan, Watched};
-use plimsoll_machine::cpu_time::{ThreadTimes, process_cpu_time, thread_times};
-use plimsoll_machine::device::{DeviceSample, DeviceUse};
-use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::cpu_time::{ThreadTimes, process_times, thread_times};
 use plimsoll_machine::memory_speed::MemorySpeed;
-use plimsoll_machine::processor_time::stolen_note;
 use plimsoll_machine::top_down::TopDown;
+
+pub use device::DeviceMeter;
 
 use crate::results::{Counters, Device};
 
 /// Sensors that watch a window, from [`open`](WindowSensors::open) to [`close`](WindowSensors::close).
 pub struct WindowSensors {
     groups: Vec<GroupSensors>,
-    cores: usize,
-    device: DeviceSample,
-    process_cpu: Duration,
+    device: DeviceMeter,
     latencies: Option<LevelLatencies>,
     warnings: BTreeSet<String>,
     opened: Instant,
@@ -61,43 +60,28 @@ pub struct Counted {
     pub cache_misses: Option<CacheMissBreakdown>,
 }
 
-/// What the devices do, lap by lap.
-#[derive(Debug)]
-pub struct DeviceMeter {
-    cores: usize,
-    device: DeviceSample,
-    process_cpu: Duration,
-    began: Instant,
-}
-
-impl DeviceMeter {
-    /// Begins the first lap.
-    pub fn start() -> Self {
-        DeviceMeter {
-            cores: cores_usable(),
-            device: DeviceSample::read(),
-            process_cpu: process_cpu_time(),
-            began: Instant::now(),
-        }
-    }
-
-    /// Ends a lap, begins the next, and tells what the devices did in it.
-    pub fn lap(&mut self) -> Device {
-        let ended = std::mem::replace(self, DeviceMeter::start());
-        let window = self.began.saturating_duration_since(ended.began);
-        let process_cpu = self.process_cpu.saturating_sub(ended.process_cpu);
-        let device = self.device.since(&ended.device, window);
-        // Why figures are missing is told of the whole window.
-        device_of(device, process_cpu, window, self.cores, &mut BTreeSet::new())
-    }
+/// Whom to watch for one workload. A thread or process should be in one group only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchedGroup {
+    /// The workload's name.
+    pub name: String,
+    /// Threads of this process: its clients' and the database's query threads.
+    pub threads: Vec<i32>,
+    /// The server's processes that serve it; none where the database is in this process. Hardware counters count these, and
+    /// no threads then, which are our own clients.
+    pub servers: Vec<i32>,
 }
 
 /// Sensors of the threads of one workload.
 struct GroupSensors {
     name: String,
-    threads: Vec<(i32, Option<ThreadTimes>)>,
+    threads: Times,
+    servers: Times,
     counters: Option<CounterSet>,
 }
+
+/// Times by the id of a thread or process; `None` if it had ended, or the kernel keeps none.
+type Times = Vec<(i32, Option<ThreadTimes>)>;
 
 /// What happened in the window.
 #[derive(Debug, Clone)]
@@ -121,40 +105,42 @@ pub struct GroupReading {
     pub name: String,
     /// Each thread by its id; `None` if it had ended, or the kernel keeps no times.
     pub threads: Vec<(i32, Option<ThreadTimes>)>,
-    /// Hardware counters over its threads.
+    /// The same of the server's processes.
+    pub servers: Vec<(i32, Option<ThreadTimes>)>,
+    /// Hardware counters over the server's processes, or where there are none over its threads.
     pub counted: Counted,
 }
 
 impl GroupReading {
     /// Times summed over some of the threads; `None` if any is unknown, for a part would pass for the whole.
     pub fn times_of(&self, wanted: &[i32]) -> Option<ThreadTimes> {
-        wanted.iter().try_fold(ThreadTimes::default(), |sum, wanted| {
-            let (_, times) = self.threads.iter().find(|(thread, _)| thread == wanted)?;
-            let times = (*times)?;
-            Some(ThreadTimes { run: sum.run + times.run, wait: sum.wait + times.wait })
-        })
+        sum(wanted.iter().map(|wanted| self.threads.iter().find(|(thread, _)| thread == wanted)?.1))
+    }
+
+    /// Times summed over all of the server's processes; `None` if there are none, or any is unknown.
+    pub fn server_times(&self) -> Option<ThreadTimes> {
+        sum(self.servers.iter().map(|(_, times)| *times)).filter(|_| !self.servers.is_empty())
     }
 }
 
+fn sum(mut times: impl Iterator<Item = Option<ThreadTimes>>) -> Option<ThreadTimes> {
+    times.try_fold(ThreadTimes::default(), |sum, times| {
+        let times = times?;
+        Some(ThreadTimes { run: sum.run + times.run, wait: sum.wait + times.wait })
+    })
+}
+
 impl WindowSensors {
-    /// Begins to watch the named groups of threads. A thread should be in one group only.
+    /// Begins to watch these groups, and beside them a server that consists of these processes and all that they start.
     ///
     /// Opening counters takes a few microseconds for each thread, so that the window begins when this returns.
-    pub fn open(groups: &[(String, Vec<i32>)], instruments: &Instruments) -> WindowSensors {
+    pub fn open(groups: &[WatchedGroup], server: &[i32], instruments: &Instruments) -> WindowSensors {
         let mut warnings = BTreeSet::new();
         let mut groups: Vec<GroupSensors> =
-            groups.iter().map(|(name, tids)| GroupSensors::open(name, tids, instruments, &mut warnings)).collect();
-        let cores = cores_usable();
+            groups.iter().map(|group| GroupSensors::open(group, instruments, &mut warnings)).collect();
+        let device = DeviceMeter::start(server);
         groups.iter_mut().for_each(|group| group.start(&mut warnings));
-        WindowSensors {
-            groups,
-            cores,
-            device: DeviceSample::read(),
-            process_cpu: process_cpu_time(),
-            latencies: instruments.latencies,
-            warnings,
-            opened: Instant::now(),
-        }
+        WindowSensors { groups, device, latencies: instruments.latencies, warnings, opened: Instant::now() }
     }
 
     /// Gives the turn to the next group of counters. To be called about once a second.
@@ -163,15 +149,14 @@ impl WindowSensors {
     }
 
     /// Ends the window. Threads that ended within it keep their counters but not their times.
-    pub fn close(self) -> WindowReading {
+    pub fn close(mut self) -> WindowReading {
         let window = self.opened.elapsed();
-        let process_cpu = process_cpu_time().saturating_sub(self.process_cpu);
-        let device = DeviceSample::read().since(&self.device, window);
         let mut warnings = self.warnings;
+        let mut device = self.device.lap_with(&mut warnings);
         let mut sum: Option<Result<CounterReading, ()>> = None;
         let mut groups = Vec::new();
         for group in self.groups {
-            let watches = !group.threads.is_empty();
+            let watches = !group.threads.is_empty() || !group.servers.is_empty();
             let (group, reading) = group.close(self.latencies.as_ref(), &mut warnings);
             if watches {
                 // A part would pass for the whole.
@@ -184,7 +169,6 @@ impl WindowSensors {
             groups.push(group);
         }
         let counted = sum.and_then(Result::ok).map(|sum| Counted::of(&sum, None, &mut warnings)).unwrap_or_default();
-        let mut device = device_of(device, process_cpu, window, self.cores, &mut warnings);
         let read = counted.counters.and_then(|counters| counters.dram_read_bytes);
         device.dram_read_gb_s = read.map(|bytes| bytes as f64 / 1e9 / window.as_secs_f64());
         WindowReading { window, counted, groups, device, warnings: warnings.into_iter().collect() }
@@ -192,7 +176,9 @@ impl WindowSensors {
 }
 
 impl GroupSensors {
-    fn open(name: &str, tids: &[i32], instruments: &Instruments, warnings: &mut BTreeSet<String>) -> GroupSensors {
+    fn open(group: &WatchedGroup, instruments: &Instruments, warnings: &mut BTreeSet<String>) -> GroupSensors {
+        let name = &group.name;
+        let tids = if group.servers.is_empty() { &group.threads } else { &group.servers };
         let counters = if tids.is_empty() {
             warnings.insert(format!("{name}: no threads to watch, so no times and no counters"));
             None
@@ -201,8 +187,13 @@ impl GroupSensors {
             let opened = plan.and_then(|plan| CounterSet::open(plan, &Watched::Threads(tids.to_vec())));
             opened.map_err(|why| warnings.insert(no_counters(&why))).ok()
         };
-        let threads = tids.iter().map(|tid| (*tid, None)).collect();
-        GroupSensors { name: name.to_owned(), threads, counters }
+        let unknown = |ids: &[i32]| ids.iter().map(|id| (*id, None)).collect();
+        GroupSensors {
+            name: name.clone(),
+            threads: unknown(&group.threads),
+            servers: unknown(&group.servers),
+            counters,
+        }
     }
 
     /// Takes the first reading. Apart from opening, so that all groups begin together.
@@ -216,6 +207,9 @@ impl GroupSensors {
         for (tid, times) in &mut self.threads {
             *times = thread_times(*tid);
         }
+        for (process, times) in &mut self.servers {
+            *times = process_times(*process);
+        }
     }
 
     /// What its threads used, and what was counted of them.
@@ -225,22 +219,28 @@ impl GroupSensors {
         warnings: &mut BTreeSet<String>,
     ) -> (GroupReading, Option<CounterReading>) {
         let reading = self.counters.as_mut().map(CounterSet::read);
-        let threads: Vec<(i32, Option<ThreadTimes>)> = self
-            .threads
-            .into_iter()
-            .map(|(tid, earlier)| (tid, earlier.and_then(|earlier| Some(thread_times(tid)?.since(earlier)))))
-            .collect();
-        let missing = threads.iter().filter(|(_, times)| times.is_none()).count();
-        if missing > 0 {
-            warnings.insert(format!(
-                "{}: no scheduling times of {missing} of {} threads: they had ended or never ran, or the kernel keeps none",
-                self.name,
-                threads.len()
-            ));
+        let threads = since(&self.threads, thread_times);
+        let servers = since(&self.servers, process_times);
+        for (what, times) in [("threads", &threads), ("server processes", &servers)] {
+            let missing = times.iter().filter(|(_, times)| times.is_none()).count();
+            if missing > 0 {
+                warnings.insert(format!(
+                    "{}: no scheduling times of {missing} of {} {what}: they had ended or never ran, or the kernel keeps none",
+                    self.name,
+                    times.len()
+                ));
+            }
         }
         let counted = reading.as_ref().map(|reading| Counted::of(reading, latencies, warnings)).unwrap_or_default();
-        (GroupReading { name: self.name, threads, counted }, reading)
+        (GroupReading { name: self.name, threads, servers, counted }, reading)
     }
+}
+
+/// What each has used since an earlier reading.
+fn since(earlier: &Times, times_of: fn(i32) -> Option<ThreadTimes>) -> Times {
+    let used =
+        |(id, earlier): &(i32, Option<ThreadTimes>)| (*id, earlier.and_then(|then| Some(times_of(*id)?.since(then))));
+    earlier.iter().map(used).collect()
 }
 
 impl Counted {
@@ -296,31 +296,6 @@ fn counters_of(reading: &CounterReading) -> Counters {
     }
 }
 
-fn device_of(
-    device: DeviceUse,
-    process_cpu: Duration,
-    window: Duration,
-    cores: usize,
-    warnings: &mut BTreeSet<String>,
-) -> Device {
-    if device.io_busy.is_none() {
-        warnings.insert("no disk figures: no whole disk is in both /proc/diskstats and /sys/block".to_owned());
-    }
-    warnings.extend(device.cpu_stolen.and_then(stolen_note));
-    let cpu_time = window.as_secs_f64() * cores as f64;
-    Device {
-        // The two clocks are not read at one moment, so that a full machine may come out a little above 1.
-        cpu_busy: (cpu_time > 0.0).then(|| (process_cpu.as_secs_f64() / cpu_time).min(1.0)),
-        busy_cores_others: device
-            .busy_cores
-            .map(|busy| (busy - process_cpu.as_secs_f64() / window.as_secs_f64()).max(0.0)),
-        io_busy: device.io_busy,
-        read_mb_s: device.read_mb_s,
-        write_mb_s: device.write_mb_s,
-        dram_read_gb_s: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -347,8 +322,9 @@ mod tests {
             wait.recv().unwrap();
         });
         let ended = told.recv().unwrap();
-        let groups = [("busy".to_owned(), vec![current_thread_id()]), ("gone".to_owned(), vec![ended, i32::MAX])];
-        let sensors = WindowSensors::open(&groups, &Instruments::here(None));
+        let group = |name: &str, threads| WatchedGroup { name: name.to_owned(), threads, servers: Vec::new() };
+        let groups = [group("busy", vec![current_thread_id()]), group("gone", vec![ended, i32::MAX])];
+        let sensors = WindowSensors::open(&groups, &[], &Instruments::here(None));
         work();
         go.send(()).unwrap();
         thread.join().unwrap();
@@ -359,7 +335,7 @@ mod tests {
         assert_eq!(gone.threads[1], (i32::MAX, None));
         assert_eq!(gone.times_of(&[i32::MAX]), None);
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("gone: no scheduling times of")));
-        if let Some(times) = busy.times_of(&groups[0].1) {
+        if let Some(times) = busy.times_of(&groups[0].threads) {
             assert!(times.run >= Duration::from_millis(5), "{times:?}");
         }
         assert!(reading.device.cpu_busy.is_some_and(|busy| busy > 0.0 && busy <= 1.0), "{:?}", reading.device);
@@ -370,9 +346,28 @@ mod tests {
 
     #[test]
     fn a_group_without_threads_is_named() {
-        let reading = WindowSensors::open(&[("idle".to_owned(), Vec::new())], &Instruments::here(None)).close();
+        let idle = WatchedGroup { name: "idle".to_owned(), ..WatchedGroup::default() };
+        let reading = WindowSensors::open(&[idle], &[], &Instruments::here(None)).close();
         assert_eq!(reading.groups[0].times_of(&[7]), None);
         assert!(reading.groups[0].counted.counters.is_none() && reading.counted.counters.is_none());
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("idle: no threads")));
+    }
+
+    #[test]
+    fn of_a_workload_on_a_server_its_processes_are_watched_and_its_clients_are_told_apart() {
+        // This process stands for the server's: only its own thread's times show who is meant.
+        let (own, thread) = (std::process::id().cast_signed(), current_thread_id());
+        let group = WatchedGroup { name: "shop".to_owned(), threads: vec![thread], servers: vec![own] };
+        let sensors = WindowSensors::open(&[group], &[], &Instruments::here(None));
+        work();
+        let reading = sensors.close();
+        let group = &reading.groups[0];
+        assert_eq!((group.threads[0].0, group.servers[0].0), (thread, own));
+        assert_eq!(group.server_times().is_some(), group.servers[0].1.is_some());
+        if let Some(times) = group.times_of(&[thread]) {
+            assert!(times.run >= Duration::from_millis(5), "{times:?}");
+        }
+        let none = GroupReading { servers: Vec::new(), ..group.clone() };
+        assert_eq!(none.server_times(), None, "there is no server");
     }
 }

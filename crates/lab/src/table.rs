@@ -14,6 +14,7 @@ pub mod reproduction;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod time_share;
 mod workload;
 
 /// Columns a line may fill.
@@ -46,6 +47,7 @@ pub fn render(results: &Results, options: &Options) -> String {
             workload::section(&mut out, workload, style);
         }
     }
+    out.extend(time_share::sampler_lines(results));
     out.extend(lock_waiting::lines(results));
     out.extend(policies::lines(results));
     if !results.claims.is_empty() {

@@ -2,8 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::database::Database;
+use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
+
+use crate::plan::Setting;
+
+/// The options of a setting that its target has; the others are for other targets that are swept.
+pub fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
+    let known = targets.option_names(&setting.url);
+    let own = setting.options.iter().filter(|(name, _)| known.contains(&name.as_str()));
+    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
 
 /// Opens databases by URL. Options are names with values as text.
 pub trait Targets: Sync {
@@ -13,8 +22,19 @@ pub trait Targets: Sync {
     /// The names of the options that a target has; empty if there is no such target.
     fn option_names(&self, url: &str) -> Vec<&'static str>;
 
+    /// A URL for people: without the password that it may have.
+    fn shown(&self, url: &str) -> String {
+        url.to_owned()
+    }
+
     /// Every setting of the target by name, defaults included, for the record.
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
+
+    /// Where its data will lie and how much can; `None` if that is not known.
+    fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
+        let (_, _) = (url, options);
+        None
+    }
 
     /// Opens an empty database.
     fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String>;

@@ -86,7 +86,7 @@ fn divide(name: &str, parts: [Option<f64>; 4], warnings: &mut Vec<String>) -> Ti
         ));
     }
     let [cpu_run, cpu_wait, io, lock] = parts.map(|part| part.map(|part| part / sum.max(1.0)));
-    TimeShare { cpu_run, cpu_wait, io, lock, other: (1.0 - sum).max(0.0) }
+    TimeShare::with_rest([cpu_run, cpu_wait, io, None, lock, None])
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::host::Host;
 /// What the scheduler has given one thread since it began.
 ///
 /// The kernel brings these up to date when the thread leaves a core, and at each clock tick (1 to 10 ms) while it is on one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadTimes {
     /// On a core.
     pub run: Duration,
@@ -32,7 +32,17 @@ pub fn thread_times(tid: i32) -> Option<ThreadTimes> {
 
 /// As [`thread_times`], on a host of choice.
 pub(crate) fn thread_times_on(host: &Host, tid: i32) -> Option<ThreadTimes> {
-    let kept: Schedstat = host.parsed(format!("/proc/self/task/{tid}/schedstat"))?;
+    times_in(host, format!("/proc/self/task/{tid}/schedstat"))
+}
+
+/// What the scheduler has given the first thread of a process, which is all of a process that has no other. `None` as for
+/// [`thread_times`].
+pub fn process_times(pid: i32) -> Option<ThreadTimes> {
+    times_in(&Host::real(), format!("/proc/{pid}/schedstat"))
+}
+
+fn times_in(host: &Host, file: String) -> Option<ThreadTimes> {
+    let kept: Schedstat = host.parsed(file)?;
     // A kernel that does not keep the times writes "0 0 0". A thread that has run at all has had a turn.
     let keeps = kept.pcount > 0 || kept.sum_exec_runtime > 0;
     keeps.then(|| ThreadTimes {
@@ -92,6 +102,15 @@ mod tests {
         assert_ne!(tid, current_thread_id());
         // A joined thread may linger in /proc for a moment, so that only the id of no thread is certain to be absent.
         assert_eq!(thread_times(0), None);
+    }
+
+    #[test]
+    fn a_process_of_one_thread_is_its_thread() {
+        let own = std::process::id().cast_signed();
+        let (thread, process) = (thread_times(own), process_times(own));
+        assert_eq!(thread.is_some(), process.is_some());
+        assert!(process >= thread, "it was read later: {process:?} after {thread:?}");
+        assert_eq!(process_times(0), None);
     }
 
     #[test]

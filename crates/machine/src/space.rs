@@ -1,4 +1,4 @@
-//! What memory and disk are free.
+//! What memory and disk are free, and whether a disk is one.
 
 use std::io;
 use std::path::Path;
@@ -23,6 +23,21 @@ pub fn free_disk(path: &Path) -> io::Result<u64> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// File systems that keep files in memory, by the magic numbers of the kernel's `magic.h`.
+const IN_MEMORY: [(u64, &str); 3] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
+
+/// The kind of the file system that holds `path` if it keeps files in memory: what is measured there is not a disk.
+pub fn memory_file_system(path: &Path) -> io::Result<Option<&'static str>> {
+    // The type is 32 bits wide on some kernels and sign-extended.
+    let kind = rustix::fs::statfs(path)?.f_type as u64 & 0xffff_ffff;
+    Ok(IN_MEMORY.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name))
+}
+
+/// Whether the file system that holds `path` takes no writes at all.
+pub fn is_read_only(path: &Path) -> io::Result<bool> {
+    Ok(rustix::fs::statvfs(path)?.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +58,11 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory_and_disk() {
+        assert_eq!(memory_file_system(Path::new("/proc")).unwrap(), None);
+        if Path::new("/dev/shm").exists() {
+            assert_eq!(memory_file_system(Path::new("/dev/shm")).unwrap(), Some("tmpfs"));
+        }
+        assert!(!is_read_only(&std::env::temp_dir()).unwrap());
         assert!(available_memory().is_some_and(|bytes| bytes > 1 << 20));
         assert!(free_disk(Path::new("/")).is_ok());
         assert_eq!(free_disk(Path::new("/no/such/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);

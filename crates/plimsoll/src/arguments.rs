@@ -41,6 +41,8 @@ pub enum Command {
     Report(ReportOptions),
     /// Compare two runs of an experiment: faster, slower, or no difference seen
     Compare(CompareOptions),
+    /// Load a workload's data into a server, for runs that come later
+    Load(LoadOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
@@ -53,7 +55,8 @@ pub enum Command {
 /// Which database, and how it is to behave.
 #[derive(Debug, Args)]
 pub struct TargetOptions {
-    /// The database: `embedded:` is the engine in this process
+    /// The database: `embedded:` is the engine in this process, `postgres:` a PostgreSQL server of its own that is removed
+    /// afterwards, `postgres://user@host:port/database` a server of yours
     #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
     pub target: String,
     /// An option of the target, such as lock_policy=nprio or dop=2; may be given several times
@@ -217,6 +220,25 @@ pub struct CompareOptions {
     #[arg(long)]
     pub anyway: bool,
     /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll load`.
+#[derive(Debug, Args)]
+pub struct LoadOptions {
+    /// The workload and its scale, as in tpcc:10; docs/workloads.md has them all
+    #[arg(value_name = "WORKLOAD[:SCALE]")]
+    pub workload: String,
+    #[command(flatten)]
+    pub target: TargetOptions,
+    /// A parameter of the workload, such as mix=shopping; may be given several times
+    #[arg(long = "parameter", value_name = "KEY=VALUE")]
+    pub parameters: Vec<String>,
+    /// The seed of everything that is drawn
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Print one JSON document instead of a line
     #[arg(long)]
     pub json: bool,
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use plimsoll_lab::capacity;
 use plimsoll_lab::document::{document, settings};
 use plimsoll_lab::limits::NoLimits;
-use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use plimsoll_lab::plan::{Arm, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
 use plimsoll_workload::registry::{benchmark, kind_and_scale, make};
 use serde_json::Value;
@@ -35,7 +34,7 @@ const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     let beginning = Beginning::now();
     let plan = plan(options)?;
-    capacity::check_plan_fits(&plan, available_memory()).map_err(Failure::input)?;
+    capacity::check_plan_fits(&plan, &TARGETS).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
     let mut limits = NoLimits;
@@ -94,9 +93,9 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         title: None,
         study: None,
         text: None,
-        url: options.target.target.clone(),
         base: Setting {
             swept: BTreeMap::new(),
+            url: options.target.target.clone(),
             options: target_options(&options.target)?,
             limits: BTreeMap::new(),
             workloads: vec![workload],
@@ -110,13 +109,14 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             seed: options.seed,
             reload: Reload::default(),
             search: Search::default(),
+            server_lost: ServerLost::Stop,
         },
         claims: Vec::new(),
     })
 }
 
 /// Parameters as they were typed, `KEY=VALUE`: numbers where they look like numbers, else text.
-fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
+pub fn parameters(typed: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
     let pair = |text: &String| {
         let (key, value) = text
             .split_once('=')

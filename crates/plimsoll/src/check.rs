@@ -20,13 +20,13 @@ pub fn run(options: &CheckOptions) -> Result<ExitCode, Failure> {
     let progress = Progress::new();
     let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
     progress.show("checking", 0, 1);
-    let lines = benchmark.check(&database).map_err(Failure::world)?;
+    let lines = benchmark.check(database.as_ref()).map_err(Failure::world)?;
     progress.clear();
     if options.json {
         let document = serde_json::json!({
             "workload": benchmark.name(),
             "scale": scale,
-            "target": options.target.target,
+            "target": target.url(),
             "passed": !lines.iter().any(has_failed),
             "checks": lines,
         });

@@ -14,7 +14,6 @@ use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
 use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
 use plimsoll_lab::sensors::{Instruments, level_latencies};
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::space::available_memory;
 use plimsoll_workload::driver::DriveError;
 use plimsoll_workload::file::WorkloadFile;
 
@@ -115,7 +114,7 @@ impl Experiment<'_> {
     /// The runs that are wanted, if their data fits into memory.
     fn selection(&self) -> Result<Selection, Failure> {
         let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
-        capacity::check_plan_fits(self.plan, available_memory()).map_err(Failure::input)?;
+        capacity::check_plan_fits(self.plan, &TARGETS).map_err(Failure::input)?;
         Ok(selection.unwrap_or_default())
     }
 

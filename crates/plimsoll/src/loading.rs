@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_lab::capacity::check_fits;
-use plimsoll_machine::space::available_memory;
-use plimsoll_target::{Target, embedded::Embedded};
-use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress};
+use plimsoll_target::Target;
+use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
+use plimsoll_workload::database::{Database, LoadedData};
 
 use crate::arguments::TargetOptions;
 use crate::failure::Failure;
@@ -16,25 +16,33 @@ pub fn parse_target(options: &TargetOptions) -> Result<Target, Failure> {
     Target::parse(&options.target, options.options.iter().map(String::as_str)).map_err(Failure::input)
 }
 
-/// Opens the target and loads the benchmarks one after the other, if they fit.
+/// Opens the target and loads the benchmarks one after the other, if they fit. Data that is there already stays.
 pub fn load(
     target: &Target,
     benchmarks: &[&dyn Benchmark],
     progress: &Progress,
     stop: &AtomicBool,
-) -> Result<Embedded, Failure> {
-    check_fits(benchmarks, available_memory()).map_err(Failure::input)?;
+) -> Result<Box<dyn Database>, Failure> {
+    check_fits(benchmarks, target.room()).map_err(Failure::input)?;
     let database = target.open().map_err(Failure::world)?;
     for benchmark in benchmarks {
+        let schema = benchmark.schema();
+        let found = database.data(schema).map_err(Failure::world)?;
+        if found.is_some_and(|found| found.data == benchmark.data()) {
+            continue;
+        }
+        database.drop_tables(schema).map_err(Failure::world)?;
         progress.restart();
         let report = |done: u64, all: u64, _table: &str| {
             progress.show(&format!("loading {}", benchmark.name()), done, all);
         };
-        let outcome = benchmark.load(&database, &LoadProgress { report: &report, stop });
+        let outcome = benchmark.load(database.as_ref(), &LoadProgress { report: &report, stop });
         outcome.map_err(|error| match error {
             LoadError::Stopped => Failure::Interrupted("stopped while loading; nothing was written".to_owned()),
             other => Failure::world(other),
         })?;
+        let loaded = LoadedData { data: benchmark.data(), written: Writes::Nothing };
+        database.note_data(schema, &loaded).map_err(Failure::world)?;
     }
     progress.restart();
     Ok(database)

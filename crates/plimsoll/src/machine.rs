@@ -9,6 +9,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{default_state_folder, restore_left_over};
 use plimsoll_machine::memory_speed::{MemorySpeed, Options};
 use plimsoll_machine::{Description, MachineFacts};
+use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
 
 use crate::arguments::MachineOptions;
@@ -93,7 +94,8 @@ impl fmt::Display for Probed {
 
 /// Undoes what a killed plimsoll has left.
 fn restore(json: bool) -> Result<ExitCode, Failure> {
-    let restored = restore_left_over(&Host::real(), &default_state_folder()).map_err(Failure::world)?;
+    let mut restored = restore_left_over(&Host::real(), &default_state_folder()).map_err(Failure::world)?;
+    restored.undone.extend(clean_up_leftovers());
     if json {
         print_json(&restored)?;
     } else if restored.undone.is_empty() && restored.failed.is_empty() {

@@ -12,6 +12,7 @@ mod experiment;
 mod failure;
 mod hog;
 mod interrupt;
+mod load;
 mod loading;
 mod machine;
 mod memory_speed;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Reproduce(options) => reproduce::run(options),
         Command::Report(options) => report::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Load(options) => load::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
         Command::Hog(options) => hog::run(options),

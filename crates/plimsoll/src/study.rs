@@ -12,6 +12,7 @@ use plimsoll_machine::space::available_memory;
 use crate::arguments::{StudyOptions, TargetOptions};
 use crate::experiment::Experiment;
 use crate::failure::Failure;
+use crate::loading::parse_target;
 use crate::provenance::Beginning;
 use crate::run::{say_how_long, show};
 use crate::targets::TARGETS;
@@ -19,8 +20,10 @@ use crate::targets::TARGETS;
 /// Runs the main job.
 pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let target_options = target_options(&options.target)?;
+    // The text is kept with the results, which are not to have a password in them.
+    let url = parse_target(&options.target)?.url();
     let study = Study {
-        url: &options.target.target,
+        url: &url,
         options: &target_options,
         cores: MachineFacts::read().cores_usable,
         free_memory: available_memory(),
@@ -29,7 +32,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     };
     let text = study.experiment();
     let experiment = parse(&text, "the study's experiment").map_err(Failure::input)?;
-    let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).map_err(Failure::input)?;
+    let mut plan = resolve(&experiment, &Terms::here(&TARGETS, false)).map_err(Failure::input)?;
+    plan.base.url.clone_from(&options.target.target);
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
     let ended =
@@ -40,7 +44,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
 /// Options of a target as they were typed, `KEY=VALUE`.
 pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String>, Failure> {
     // Understood here for its errors, which name the option.
-    crate::loading::parse_target(options)?;
+    parse_target(options)?;
     let pairs = options.options.iter().filter_map(|option| option.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }

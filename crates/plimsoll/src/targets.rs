@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_lab::targets::Targets;
 use plimsoll_target::Target;
-use plimsoll_workload::database::Database;
+use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
 
 /// Every kind of target that this program has.
@@ -33,7 +33,14 @@ impl Targets for AllTargets {
     }
 
     fn open(&self, url: &str, options: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        let database = parse(url, options)?.open().map_err(|error| error.to_string())?;
-        Ok(Box::new(database))
+        parse(url, options)?.open().map_err(|error| error.to_string())
+    }
+
+    fn shown(&self, url: &str) -> String {
+        Target::parse(url, []).map_or_else(|_| url.to_owned(), |target| target.url())
+    }
+
+    fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
+        parse(url, options).ok()?.room()
     }
 }

@@ -1,1 +1,16 @@
 //! PostgreSQL as a database under test: a connection, a private server, and a look at what its backends do.
+//!
+//! In reading order: [`url`] says which server, [`connection`] talks to it, [`values`] is how parameters and results look on
+//! the wire, [`session`] and [`database`] are what a workload sees; [`server`] is a server of our own, [`activity`] looks at
+//! what a server's processes do.
+
+pub mod activity;
+mod arrow_rows;
+mod binary_copy;
+pub mod connection;
+pub mod database;
+mod plan;
+pub mod server;
+pub mod session;
+pub mod url;
+pub mod values;

@@ -1,6 +1,7 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+pub(crate) mod options;
 mod session;
 
 use std::collections::HashMap;
@@ -20,7 +21,8 @@ use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
-use crate::open::set;
+use crate::open::TargetError;
+use options::set;
 use session::EmbeddedSession;
 
 /// How the embedded engine is to behave.
@@ -47,6 +49,18 @@ impl Default for EmbeddedOptions {
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
         }
+    }
+}
+
+impl EmbeddedOptions {
+    /// Understands `KEY=VALUE` options.
+    pub fn parse<'a>(said: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
+        let mut options = EmbeddedOptions::default();
+        for option in said {
+            let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
+            set(&mut options, name, value)?;
+        }
+        Ok(options)
     }
 }
 

@@ -1,9 +1,12 @@
 //! Databases to test: what implements [`Database`](plimsoll_workload::database::Database).
 //!
-//! [`embedded`] is the engine in this process, [`open`] understands URLs and options.
+//! [`embedded`] is the engine in this process; PostgreSQL has a crate of its own. [`open`] understands URLs and options.
 
 pub mod embedded;
 pub mod open;
 
-pub use embedded::{Embedded, EmbeddedOptions, OpenError};
-pub use open::{DEFAULT_URL, Target, TargetError};
+pub use embedded::{Embedded, EmbeddedOptions};
+/// Removes the servers of our own that a killed process has left, and says what it did.
+pub use plimsoll_postgres::server::clean_up_leftovers;
+
+pub use open::{DEFAULT_URL, OpenError, PRIVATE_URL, Target, TargetError};

@@ -1,200 +1,38 @@
 //! From a target's URL and options to a database.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 
-use plimsoll_engine::Durability;
-use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
-use plimsoll_workload::registry::{nearest, suggestion};
+use plimsoll_machine::space::available_memory;
+use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_postgres::server::{PrivateServer, SERVER_OPTIONS, ServerError, ServerSettings};
+use plimsoll_postgres::url::{ServerUrl, UrlError};
+use plimsoll_workload::database::{Database, DatabaseError, Room};
+use plimsoll_workload::registry::suggestion;
 use serde_json::Value;
 
-use crate::embedded::{Embedded, EmbeddedOptions, OpenError};
+use crate::embedded::{self, Embedded, EmbeddedOptions, options};
 
 /// The target that is meant when none is named.
 pub const DEFAULT_URL: &str = "embedded:";
 
-/// An option of the embedded engine.
-struct TargetOption {
-    name: &'static str,
-    about: &'static str,
-    /// Sets it, or says which values there are.
-    set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
-    /// Its present value.
-    get: fn(&EmbeddedOptions) -> Value,
-}
-
-/// Every option of the embedded engine.
-static OPTIONS: &[TargetOption] = &[
-    TargetOption {
-        name: "checkpoint_mib",
-        about: "with `data_folder`: MiB of log from one checkpoint to the next",
-        set: |options, value| {
-            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
-            options.log.checkpoint_bytes = mib.ok_or("a number from 1 to 1048576")? << 20;
-            Ok(())
-        },
-        get: |options| (options.log.checkpoint_bytes >> 20).into(),
-    },
-    TargetOption {
-        name: "column_folder",
-        about: "where the files of `column_store=file` are made, on a real disk",
-        set: |options, value| {
-            options.column_folder = path(value)?;
-            Ok(())
-        },
-        get: |options| options.column_folder.display().to_string().into(),
-    },
-    TargetOption {
-        name: "column_store",
-        about: "where queries read from: `memory`, or `file`, which models a database larger than memory",
-        set: |options, value| {
-            options.columns_in_files = match value {
-                "memory" => false,
-                "file" => true,
-                _ => return Err("`memory` or `file`".to_owned()),
-            };
-            Ok(())
-        },
-        get: |options| if options.columns_in_files { "file" } else { "memory" }.into(),
-    },
-    TargetOption {
-        name: "cpu_policy",
-        about: "what share of the cores the thread of a transaction gets by its priority",
-        set: |options, value| {
-            let names = CPU_SCHEDULERS.iter().map(|scheduler| scheduler.name());
-            options.engine.cpu_scheduler = cpu_scheduler(value).ok_or_else(|| one_of(value, names))?;
-            Ok(())
-        },
-        get: |options| options.engine.cpu_scheduler.name().into(),
-    },
-    TargetOption {
-        name: "data_folder",
-        about: "where the database is kept beyond the end of the process, with `durability=sync` or `async`; nowhere if it is not said",
-        set: |options, value| {
-            options.log.data_folder = Some(path(value)?);
-            Ok(())
-        },
-        get: |options| options.log.data_folder.as_ref().map(|path| path.display().to_string()).into(),
-    },
-    TargetOption {
-        name: "dop",
-        about: "degree of parallelism of a query, and worker threads for all of them",
-        set: |options, value| {
-            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
-            options.queries.dop = dop;
-            options.queries.workers = dop;
-            Ok(())
-        },
-        get: |options| options.queries.dop.into(),
-    },
-    TargetOption {
-        name: "durability",
-        about: "what a commit waits for: nothing, the log's buffer, the disk",
-        set: |options, value| {
-            let known = Durability::ALL.into_iter().find(|durability| durability.name() == value);
-            options.log.durability = known.ok_or("`none`, `async` or `sync`")?;
-            Ok(())
-        },
-        get: |options| options.log.durability.name().into(),
-    },
-    TargetOption {
-        name: "early_lock_release",
-        about: "`on`: with a log, locks are released before the commit is on disk; `off`: held until then",
-        set: |options, value| {
-            options.engine.early_lock_release = match value {
-                "on" => true,
-                "off" => false,
-                _ => return Err("`on` or `off`".to_owned()),
-            };
-            Ok(())
-        },
-        get: |options| if options.engine.early_lock_release { "on" } else { "off" }.into(),
-    },
-    TargetOption {
-        name: "log_folder",
-        about: "where the log is while a database without `data_folder` is open; a temporary folder on a disk if it is not said",
-        set: |options, value| {
-            options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
-            options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
-        },
-        get: |options| options.log.folder.as_ref().map(|path| path.display().to_string()).into(),
-    },
-    TargetOption {
-        name: "lock_policy",
-        about: "who is served first when several wait for a lock",
-        set: |options, value| {
-            // With a parameter put in, so that each of them can be typed as it stands.
-            let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
-            options.engine.lock_scheduler = lock_scheduler(value).ok_or_else(|| one_of(value, names))?;
-            Ok(())
-        },
-        get: |options| options.engine.lock_scheduler.name().into(),
-    },
-    TargetOption {
-        name: "memory_grant_mib",
-        about: "memory that each query may keep for sorts, aggregations and joins, in MiB; what it cannot keep it spills",
-        set: |options, value| {
-            options.queries.memory_grant_mib = match value {
-                "unlimited" => None,
-                _ => {
-                    let grant = value.parse().ok().filter(|grant| (1..=1 << 20).contains(grant));
-                    Some(grant.ok_or("`unlimited` or a number from 1 to 1048576")?)
-                }
-            };
-            Ok(())
-        },
-        get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
-    },
-    TargetOption {
-        name: "spill_folder",
-        about: "where queries with a memory grant spill to, on a real disk",
-        set: |options, value| {
-            options.queries.spill_folder = path(value)?;
-            Ok(())
-        },
-        get: |options| options.queries.spill_folder.display().to_string().into(),
-    },
-    TargetOption {
-        name: "starvation_bound",
-        about: "after how many rollbacks in a row a transaction goes before all others",
-        set: |options, value| {
-            options.engine.starvation_bound = match value {
-                "none" => StarvationBound::none(),
-                "0" => return Err(NO_BOUND.to_owned()),
-                _ => StarvationBound::after(value.parse::<NonZeroU32>().map_err(|_| BOUNDS.to_owned())?),
-            };
-            Ok(())
-        },
-        get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
-    },
-];
-
-/// What a starvation bound can be.
-const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
-
-/// Why it cannot be 0.
-const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
-
-/// A list of words that an option can be, and the one that was meant, if one is near.
-fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
-    let list: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
-    // What is in parentheses is a number, which nobody gets wrong by a letter: the nearest is judged by the word.
-    let word = |name: &'static str| name.split('(').next().unwrap_or(name);
-    let typed = value.split('(').next().unwrap_or(value);
-    let meant = nearest(typed, names.clone().map(word)).and_then(|near| names.clone().find(|name| word(name) == near));
-    format!("{}{}", list.join(" or "), suggestion(&meant))
-}
-
-fn path(value: &str) -> Result<PathBuf, String> {
-    if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
-}
+/// A PostgreSQL server that is started for the purpose.
+pub const PRIVATE_URL: &str = "postgres:";
 
 /// What target is wanted, understood but not opened.
 #[derive(Debug, Clone)]
 pub struct Target {
-    url: String,
-    options: EmbeddedOptions,
+    kind: Kind,
+}
+
+/// The kinds of targets.
+#[derive(Debug, Clone)]
+enum Kind {
+    /// The engine in this process.
+    Embedded(EmbeddedOptions),
+    /// A PostgreSQL server of our own.
+    Private(ServerSettings),
+    /// A PostgreSQL server of somebody else.
+    Server(ServerUrl, ServerSettings),
 }
 
 /// A target or an option that cannot be had.
@@ -202,18 +40,32 @@ pub struct Target {
 #[non_exhaustive]
 pub enum TargetError {
     /// This version has no such kind of target.
-    #[error("target `{0}` is not available in this version; use `{DEFAULT_URL}`, the engine in this process")]
+    #[error(
+        "there is no target `{0}`; use `{DEFAULT_URL}` (the engine in this process), `{PRIVATE_URL}` (a PostgreSQL server of its own, \
+         removed afterwards) or `postgres://user@host:port/database` (a server of yours)"
+    )]
     NoSuchTarget(String),
+    /// The URL of a server cannot be understood.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A PostgreSQL server has no such option, or it cannot have that value.
+    #[error("{0}")]
+    ServerOption(String),
+    /// The option is one of servers that are started for the purpose.
+    #[error("option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set")]
+    NotOurs(String),
     /// An option without a value.
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
     /// The target has no such option.
-    #[error("`{DEFAULT_URL}` has no option `{name}`{}; it has {}", suggestion(nearest), option_list())]
+    #[error("`{DEFAULT_URL}` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
     NoSuchOption {
         /// The name given.
         name: String,
         /// The nearest name there is, if one is near.
         nearest: Option<&'static str>,
+        /// Those there are, in words.
+        known: String,
     },
     /// The option cannot have that value.
     #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
@@ -227,49 +79,127 @@ pub enum TargetError {
     },
 }
 
-fn option_list() -> String {
-    let options: Vec<_> = OPTIONS.iter().map(|option| format!("`{}` ({})", option.name, option.about)).collect();
-    options.join(", ")
+/// Why a target cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The embedded engine.
+    #[error(transparent)]
+    Embedded(#[from] embedded::OpenError),
+    /// A PostgreSQL server of our own.
+    #[error(transparent)]
+    Private(#[from] ServerError),
+    /// A PostgreSQL server of somebody else.
+    #[error("{url}: {error}")]
+    Server {
+        /// Its URL, without the password.
+        url: String,
+        /// What was met.
+        error: DatabaseError,
+    },
 }
 
-/// Sets one option.
-pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
-    let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
-        name: name.to_owned(),
-        nearest: nearest(name, OPTIONS.iter().map(|known| known.name)),
-    })?;
-    let bad_value = |possible| TargetError::BadValue { name: known.name, value: value.to_owned(), possible };
-    (known.set)(options, value).map_err(bad_value)
+/// Whether a URL is that of a server which is there already.
+fn is_server(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
 impl Target {
     /// Understands a URL and `KEY=VALUE` options.
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
-        if url != DEFAULT_URL {
-            return Err(TargetError::NoSuchTarget(url.to_owned()));
-        }
-        let mut target = Target { url: url.to_owned(), options: EmbeddedOptions::default() };
+        let kind = match url {
+            DEFAULT_URL => Kind::Embedded(EmbeddedOptions::default()),
+            PRIVATE_URL => Kind::Private(ServerSettings::for_this_machine()),
+            _ if is_server(url) => Kind::Server(ServerUrl::parse(url)?, ServerSettings::for_this_machine()),
+            _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
+        };
+        let mut target = Target { kind };
         for option in options {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
-            set(&mut target.options, name, value)?;
+            target.set(name, value)?;
         }
         Ok(target)
     }
 
-    /// The names of the options that a target has; empty if there is no such target.
-    pub fn option_names(url: &str) -> Vec<&'static str> {
-        if url == DEFAULT_URL { OPTIONS.iter().map(|option| option.name).collect() } else { Vec::new() }
+    fn set(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
+        let refused = |error: ServerError| TargetError::ServerOption(error.to_string());
+        match &mut self.kind {
+            Kind::Embedded(known) => options::set(known, name, value),
+            Kind::Private(settings) => settings.set(name, value).map_err(refused),
+            Kind::Server(_, settings) => {
+                if SERVER_OPTIONS.iter().any(|option| option.name == name && !option.for_any_server) {
+                    return Err(TargetError::NotOurs(name.to_owned()));
+                }
+                settings.set(name, value).map_err(refused)
+            }
+        }
     }
 
-    /// Every setting by name, for the record.
+    /// The names of the options that a target has; empty if there is no such target.
+    pub fn option_names(url: &str) -> Vec<&'static str> {
+        match url {
+            DEFAULT_URL => options::names().collect(),
+            PRIVATE_URL => SERVER_OPTIONS.iter().map(|option| option.name).collect(),
+            _ if is_server(url) => {
+                SERVER_OPTIONS.iter().filter(|option| option.for_any_server).map(|option| option.name).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The URL, without the password that it may have.
+    pub fn url(&self) -> String {
+        match &self.kind {
+            Kind::Embedded(_) => DEFAULT_URL.to_owned(),
+            Kind::Private(_) => PRIVATE_URL.to_owned(),
+            Kind::Server(url, _) => url.to_string(),
+        }
+    }
+
+    /// Every setting by name, for the record. What is left to a server of somebody else is null.
     pub fn settings(&self) -> BTreeMap<String, Value> {
-        let options = OPTIONS.iter().map(|option| (format!("target.{}", option.name), (option.get)(&self.options)));
-        options.chain([("target.url".to_owned(), self.url.as_str().into())]).collect()
+        let options: BTreeMap<String, Value> = match &self.kind {
+            Kind::Embedded(known) => options::settings(known),
+            Kind::Private(settings) => {
+                let of = |name: &'static str| (name.to_owned(), settings.get(name).unwrap_or_default());
+                SERVER_OPTIONS.iter().map(|option| of(option.name)).collect()
+            }
+            Kind::Server(_, settings) => {
+                let said = |name: &'static str| {
+                    let value = settings.get(name).filter(|_| settings.is_set(name)).unwrap_or_default();
+                    (name.to_owned(), value)
+                };
+                let possible = SERVER_OPTIONS.iter().filter(|option| option.for_any_server);
+                possible.map(|option| said(option.name)).collect()
+            }
+        };
+        let options = options.into_iter().map(|(name, value)| (format!("target.{name}"), value));
+        options.chain([("target.url".to_owned(), self.url().into())]).collect()
+    }
+
+    /// Where its data will lie and how much can; `None` for a server of somebody else.
+    pub fn room(&self) -> Option<Room> {
+        match &self.kind {
+            Kind::Embedded(_) => {
+                Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? })
+            }
+            Kind::Private(settings) => settings.room(),
+            Kind::Server(..) => None,
+        }
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<Embedded, OpenError> {
-        Embedded::new(self.options.clone())
+    pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
+        match &self.kind {
+            Kind::Embedded(options) => Ok(Box::new(Embedded::new(options.clone())?)),
+            Kind::Private(settings) => {
+                Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?)))
+            }
+            Kind::Server(url, settings) => {
+                let failed = |error| OpenError::Server { url: url.to_string(), error };
+                Ok(Box::new(PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?))
+            }
+        }
     }
 }
 
@@ -314,9 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn servers_have_their_own_options_and_their_passwords_stay_secret() {
+        let private = Target::parse("postgres:", ["shared_buffers=128MB", "dop=2"]).expect("good").settings();
+        assert_eq!((&private["target.shared_buffers"], &private["target.dop"]), (&"128MB".into(), &2.into()));
+        assert_eq!(private["target.fsync"], "on");
+        let yours = Target::parse("postgres://shop:secret@db.example:5433/shop", ["work_mem=64MB"]).expect("good");
+        let settings = yours.settings();
+        assert_eq!(settings["target.work_mem"], "64MB");
+        // What was not said is that server's own.
+        assert_eq!(settings["target.jit"], Value::Null);
+        assert!(!format!("{settings:?} {yours:?}").contains("secret"));
+        assert!(Target::option_names("postgres://db.example/shop").contains(&"dop"));
+        assert!(!Target::option_names("postgres://db.example/shop").contains(&"fsync"));
+        assert!(Target::option_names("sqlite:").is_empty());
+    }
+
+    #[test]
     fn what_cannot_be_had_is_refused_with_what_can() {
         for (url, option, expect) in [
-            ("postgres:", None, "`postgres:` is not available in this version; use `embedded:`"),
+            ("postgress:", None, "there is no target `postgress:`; use `embedded:`"),
+            ("postgres:", Some("shared_bufers=1GB"), "did you mean `shared_buffers`?"),
+            ("postgres:", Some("fsync=maybe"), "it can be `on` or `off`"),
+            ("postgres://localhost/shop", Some("fsync=off"), "`fsync` is only for a server of our own"),
+            ("postgres://localhost/shop", Some("durability=sync"), "has no option `durability`"),
+            ("postgres://localhost/shop?sslmod=require", None, "sslmode"),
             ("embedded:", Some("dop"), "has no value; write KEY=VALUE"),
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
             ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio` or `nprio-inherit` or `pabort`"),

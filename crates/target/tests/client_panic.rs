@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll_policy::Priority;
-use plimsoll_target::{Embedded, Target};
+use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Outcome, Writes};
 use plimsoll_workload::database::{Database, DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, DriveMeasurement, WarmUp, Window, drive};
@@ -133,7 +133,7 @@ fn run(benchmark: &dyn Benchmark, database: &Embedded, window: Window) -> Result
 fn locks_of_a_client_that_panics_are_released_and_the_run_says_so() {
     let tpcc = Tpcc::new(1, 7);
     for policy in ["lock_policy=standard", "lock_policy=pow"] {
-        let database = Target::parse("embedded:", [policy]).unwrap().open().unwrap();
+        let database = Embedded::new(EmbeddedOptions::parse([policy]).unwrap()).unwrap();
         let loaded = AtomicU64::new(0);
         let count = |done, _, _: &str| loaded.store(done, Ordering::Relaxed);
         tpcc.load(&database, &LoadProgress { report: &count, stop: &AtomicBool::new(false) }).unwrap();

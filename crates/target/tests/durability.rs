@@ -12,13 +12,13 @@ use plimsoll_engine::log::replay::replay;
 use plimsoll_engine::log::storage::FolderStorage;
 use plimsoll_engine::table::RowTable;
 use plimsoll_engine::value::ColumnType;
-use plimsoll_target::{Embedded, Target};
+use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
 use plimsoll_workload::tpcc::Tpcc;
 
 fn loaded(tpcc: &Tpcc, options: &[&str]) -> Embedded {
-    let embedded = Target::parse("embedded:", options.iter().copied()).unwrap().open().unwrap();
+    let embedded = Embedded::new(EmbeddedOptions::parse(options.iter().copied()).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     tpcc.load(&embedded, &LoadProgress { report: &|_, _, _| (), stop: &stop }).unwrap();
     embedded

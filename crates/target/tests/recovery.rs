@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use plimsoll_target::{Embedded, Target};
+use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::Database;
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
@@ -29,7 +29,7 @@ fn tpcc() -> Tpcc {
 fn open(folder: &Path) -> Embedded {
     let folder = format!("data_folder={}", folder.display());
     let options = ["durability=sync", &folder, "checkpoint_mib=1", "dop=2"];
-    Target::parse("embedded:", options).unwrap().open().unwrap()
+    Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap()
 }
 
 fn load(tpcc: &Tpcc, database: &Embedded) {
@@ -119,8 +119,8 @@ fn what_cannot_be_opened_says_why() {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recovery-refused-{}", std::process::id()));
     let open = |folder: &Path, durability: &str| {
         let options = [format!("durability={durability}"), format!("data_folder={}", folder.display())];
-        let target = Target::parse("embedded:", options.iter().map(String::as_str)).unwrap();
-        target.open().map(drop).map_err(|error| error.to_string())
+        let options = EmbeddedOptions::parse(options.iter().map(String::as_str)).unwrap();
+        Embedded::new(options).map(drop).map_err(|error| error.to_string())
     };
     let (first, second) = (parent.join("first"), parent.join("second"));
     let error = open(&first, "none").unwrap_err();

@@ -1,12 +1,32 @@
-//! What the processes of a server are doing at a moment, for those who sample it.
+//! What the processes of a server are doing at a moment, for those who sample it, and what it has counted by itself.
+
+use std::time::Duration;
 
 use crate::database::DatabaseError;
 
 /// Looks at a server's processes, as often as it is asked to.
+///
+/// After an error the watch is of no more use: the server, or the connection to it, is gone.
 pub trait ActivityWatch: Send {
     /// Adds what each process that serves a session, or helps one that does, is doing now. Processes that serve nobody are
-    /// left out.
+    /// left out, and so is the one that serves the watch itself.
     fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError>;
+
+    /// The server's process that serves the watch itself, so that its cost is known; `None` if that cannot be seen.
+    fn server_process(&self) -> Option<i32> {
+        None
+    }
+
+    /// What the server has done in the background so far, for its own upkeep.
+    fn upkeep(&mut self) -> Result<Upkeep, DatabaseError> {
+        Ok(Upkeep::default())
+    }
+
+    /// What the server has counted of each statement so far. `with_text` asks for the statements' texts, which cost more.
+    fn statements(&mut self, with_text: bool) -> Result<Statements, DatabaseError> {
+        let _ = with_text;
+        Ok(Statements::NotKept("this target keeps no statistics of statements".to_owned()))
+    }
 }
 
 /// What one process was doing when it was looked at.
@@ -38,4 +58,44 @@ pub enum Doing {
     Other,
     /// It serves no request.
     Idle,
+}
+
+/// What a server has done for its own upkeep since it began to count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Checkpoints that have begun, or, of short ones, ended. A count; `None` if the server does not tell.
+    pub checkpoints_begun: Option<u64>,
+    /// Time spent on writing pages in checkpoints that have ended; `None` if the server does not tell.
+    pub checkpoint_write: Option<Duration>,
+    /// The tables that are being vacuumed now, sorted.
+    pub vacuums: Vec<String>,
+}
+
+/// What a server has counted of each statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statements {
+    /// One entry for each kind of statement.
+    Kept(Vec<StatementTotals>),
+    /// It counts nothing, for this reason; with what to do about it.
+    NotKept(String),
+}
+
+/// What a server has counted of one kind of statement since it began to count. Statements that differ in constants only are
+/// of one kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StatementTotals {
+    /// Tells kinds apart.
+    pub id: i64,
+    /// The statement, without its constants; empty unless asked for.
+    pub text: String,
+    /// How often it was run. A count.
+    pub calls: u64,
+    /// Time spent in running it, planning left out.
+    pub time: Duration,
+    /// Rows returned or changed. A count.
+    pub rows: u64,
+    /// Pages found in the server's own cache. A count.
+    pub pages_hit: u64,
+    /// Pages that had to be read from outside of it, perhaps from the cache of the system. A count.
+    pub pages_read: u64,
 }

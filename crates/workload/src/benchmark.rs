@@ -50,6 +50,12 @@ pub trait Benchmark: Send + Sync {
     /// The client of that number. Equal numbers give equal sequences of requests.
     fn client(&self, number: usize) -> Box<dyn Client>;
 
+    /// Queries whose plans tell settings of a database apart, with their names: one that runs at other settings by another
+    /// plan has another reason to be faster or slower. None unless the benchmark has some.
+    fn queries(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Checks what must hold of the data and, where clients of this value have run, of their input.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }
@@ -63,6 +69,20 @@ pub enum Writes {
     InPlace,
     /// It adds or removes rows: a later run finds other data than an earlier one.
     Grows,
+}
+
+impl Writes {
+    /// Each of them.
+    pub const ALL: [Writes; 3] = [Writes::Nothing, Writes::InPlace, Writes::Grows];
+
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Writes::Nothing => "nothing",
+            Writes::InPlace => "in-place",
+            Writes::Grows => "grows",
+        }
+    }
 }
 
 /// One simulated user: draws a request, then runs it, perhaps several times.

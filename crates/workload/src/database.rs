@@ -7,6 +7,7 @@ use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
 
 use crate::activity::ActivityWatch;
+use crate::benchmark::Writes;
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -39,6 +40,19 @@ pub trait Database: Send + Sync {
         Footprint { processes: vec![std::process::id().cast_signed()], folder: None }
     }
 
+    /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
+    /// where nothing is known, or where data do not outlive the database's value.
+    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        let _ = schema;
+        Ok(None)
+    }
+
+    /// Keeps beside the tables of a schema which data they hold, while no client is connected.
+    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+        let (_, _) = (schema, data);
+        Ok(())
+    }
+
     /// Runs SQL that makes or fills tables beside those of a schema, while no client is connected. Several statements may be
     /// given, with semicolons between them.
     fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
@@ -60,6 +74,24 @@ pub trait Database: Send + Sync {
         let _ = (name, value);
         Ok(OptionChange::NeedsReopening)
     }
+}
+
+/// Which data tables hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedData {
+    /// [`Benchmark::data`](crate::benchmark::Benchmark::data) of what was loaded.
+    pub data: String,
+    /// What clients may have done to it since.
+    pub written: Writes,
+}
+
+/// Where data will lie, and how much can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// Where, for people: `memory`, `disk (/var/tmp)`.
+    pub place: String,
+    /// How much is free, bytes.
+    pub free_bytes: u64,
 }
 
 /// What of this machine a database uses.

@@ -32,6 +32,7 @@
 //! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is what
 //! comes back; `coordinator` owns the phases, `client_loop` is the life of one client, `recorder` what it notes down.
 
+mod board;
 mod client_loop;
 mod clock;
 mod coordinator;
@@ -55,6 +56,7 @@ mod warm_up;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use hdrhistogram::Histogram;
 pub use lock_statistics::{Lengths, LockStatistics};
@@ -91,7 +93,7 @@ pub struct Window {
 }
 
 /// The threads that work for one workload, by the kernel's ids.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WorkloadThreads {
     /// The workload's name.
     pub workload: String,
@@ -100,6 +102,11 @@ pub struct WorkloadThreads {
     /// The database's query threads, which all analytical workloads on that database share; empty if queries run in
     /// another process. `None` if the benchmark is not analytical: its clients' threads do all the work.
     pub workers: Option<Vec<i32>>,
+    /// The server's process that serves each client, in order of client number; `None` where the database is in this process
+    /// or on another machine.
+    pub servers: Vec<Option<i32>>,
+    /// What each client is doing.
+    pub board: Board,
 }
 
 /// What a run is doing.
@@ -207,6 +214,16 @@ pub enum DriveError {
         /// What the last of them met.
         error: DatabaseError,
     },
+    /// The server went away, or ended a client's session.
+    #[error("workload {workload}: client {client}: {error}")]
+    ServerLost {
+        /// The workload.
+        workload: String,
+        /// The client's number.
+        client: usize,
+        /// The database's words.
+        error: DatabaseError,
+    },
     /// A client's requests fail one after the other.
     #[error("workload {workload}: {count} requests of client {client} failed in a row, the last one with: {error}")]
     KeepsFailing {
@@ -229,6 +246,17 @@ pub enum DriveError {
         /// The panic's message and where it happened.
         message: String,
     },
+}
+
+impl DriveError {
+    /// Whether the server is gone or has ended a session, for which the run is not to blame.
+    pub fn is_server_lost(&self) -> bool {
+        match self {
+            DriveError::ServerLost { .. } => true,
+            DriveError::NoSession { error, .. } => matches!(error, DatabaseError::ConnectionLost(_)),
+            _ => false,
+        }
+    }
 }
 
 /// Runs all workloads at once and returns what their clients measured.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{file, rows, tpcc, tpch};
+use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch};
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -39,7 +39,10 @@ pub struct Entry {
 /// Every benchmark.
 pub static BENCHMARKS: &[Entry] = &[
     tpcc::ENTRY,
+    tpcb::ENTRY,
     tpch::ENTRY,
+    ch::ENTRY,
+    asdb::ENTRY,
     rows::ENTRY,
     projection::ENTRY,
     selection::ENTRY,

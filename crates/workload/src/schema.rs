@@ -29,7 +29,7 @@ pub struct Index {
 }
 
 /// One table.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Table {
     /// Its SQL name.
     pub name: &'static str,

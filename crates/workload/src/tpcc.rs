@@ -12,7 +12,6 @@
 //! printed on a terminal.
 
 mod audit;
-mod batch;
 mod check;
 mod client;
 mod customer;
@@ -36,17 +35,20 @@ mod tests;
 use std::sync::Arc;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
-use crate::database::{Database, DatabaseError};
+use crate::database::{Database, DatabaseError, Session};
 use crate::registry::{Entry, Possible};
 use crate::schema::Schema;
 use crate::statement::Statement;
 use audit::Audit;
 use client::TpccClient;
-use deck::TRANSACTIONS;
+pub(crate) use deck::TRANSACTIONS;
+pub(crate) use population::{RUN_TIME_US, entry_time};
 use random::{Constants, LAST_NAMES, last_name};
+pub(crate) use random::{Purpose, Random};
+pub(crate) use schema::{DISTRICTS_PER_WAREHOUSE, ORDERS_DELIVERED, ORDERS_LOADED, TABLES};
 
 /// As many warehouses as fit the row counts and keys that the schema has room for.
-const WAREHOUSES_MAX: f64 = 100_000.0;
+pub(crate) const WAREHOUSES_MAX: f64 = 100_000.0;
 
 /// TPC-C in the registry.
 pub(crate) const ENTRY: Entry = Entry {
@@ -63,6 +65,7 @@ pub(crate) const ENTRY: Entry = Entry {
 /// TPC-C at a scale.
 #[derive(Debug)]
 pub struct Tpcc {
+    schema: &'static Schema,
     warehouses: i64,
     seed: u64,
     constants: Constants,
@@ -76,6 +79,11 @@ impl Tpcc {
     /// # Panics
     /// If there is no warehouse.
     pub fn new(scale: u32, seed: u64) -> Self {
+        Tpcc::in_schema(&schema::SCHEMA, scale, seed)
+    }
+
+    /// The same in a schema whose first nine tables are [`TABLES`].
+    pub(crate) fn in_schema(schema: &'static Schema, scale: u32, seed: u64) -> Self {
         assert!(scale >= 1, "TPC-C needs a warehouse");
         let name = |number| {
             let mut name = String::new();
@@ -83,6 +91,7 @@ impl Tpcc {
             name
         };
         Tpcc {
+            schema,
             warehouses: scale.into(),
             seed,
             constants: Constants::draw(seed),
@@ -93,7 +102,7 @@ impl Tpcc {
 
     /// Checks the initial population alone: what [`check`](Benchmark::check) adds where no client has run.
     pub fn check_population(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
-        check::check_population(database, self.warehouses)
+        check::check_population(database, self.schema, self.warehouses)
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
@@ -108,6 +117,31 @@ impl Tpcc {
         transactions.into_iter().flatten().copied()
     }
 
+    /// Fills TPC-C's tables after they were created; the schema's other tables have got `rows_before` rows by then.
+    pub(crate) fn fill(
+        &self,
+        database: &dyn Database,
+        progress: &LoadProgress<'_>,
+        rows_before: u64,
+    ) -> Result<(), LoadError> {
+        load::fill(database, self.schema, self.warehouses, self.seed, progress, rows_before)
+    }
+
+    /// How many rows loading puts into TPC-C's tables.
+    pub(crate) fn row_count(&self) -> u64 {
+        population::row_count(self.seed, self.warehouses)
+    }
+
+    /// How many warehouses there are.
+    pub(crate) fn warehouses(&self) -> i64 {
+        self.warehouses
+    }
+
+    /// Why the data are no longer as loaded; `None` where they are.
+    pub(crate) fn why_touched(&self, session: &mut dyn Session) -> Result<Option<String>, DatabaseError> {
+        check::why_touched(session, self.warehouses, self.audit.completed())
+    }
+
     fn tpcc_client(&self, number: usize) -> TpccClient {
         let (last_names, audit) = (self.last_names.clone(), self.audit.clone());
         TpccClient::new(self.seed, self.constants, self.warehouses, number, last_names, audit)
@@ -116,15 +150,15 @@ impl Tpcc {
 
 impl Benchmark for Tpcc {
     fn name(&self) -> &'static str {
-        schema::SCHEMA.name
+        self.schema.name
     }
 
     fn schema(&self) -> &'static Schema {
-        &schema::SCHEMA
+        self.schema
     }
 
     fn data(&self) -> String {
-        format!("{}:{}:seed={}", schema::SCHEMA.name, self.warehouses, self.seed)
+        format!("{}:{}:seed={}", self.schema.name, self.warehouses, self.seed)
     }
 
     fn writes(&self) -> Writes {
@@ -144,7 +178,10 @@ impl Benchmark for Tpcc {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        load::load(database, self.warehouses, self.seed, progress)
+        database.create(self.schema)?;
+        self.fill(database, progress, 0)?;
+        database.finish_load(self.schema)?;
+        Ok(())
     }
 
     fn client(&self, number: usize) -> Box<dyn Client> {
@@ -153,7 +190,7 @@ impl Benchmark for Tpcc {
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         let completed = self.audit.completed();
-        let mut lines = check::check(database, self.warehouses, completed)?;
+        let mut lines = check::check(database, self.schema, self.warehouses, completed)?;
         lines.push(check::check_constants(self.constants));
         if completed > 0 {
             lines.extend(self.audit.judge(self.warehouses));

@@ -147,6 +147,13 @@ impl Benchmark for Tpch {
         Box::new(client::QueryClient::new(self.seed, number, self.scale, self.chosen.clone()))
     }
 
+    /// The queries that clients run, with the parameters of the specification's own answers.
+    fn queries(&self) -> Vec<(String, String)> {
+        let query = |position: &usize| &queries::QUERIES[*position];
+        let chosen = self.chosen.iter().map(query);
+        chosen.map(|query| (query.name.to_owned(), query.validation_sql(self.scale))).collect()
+    }
+
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         check::check(self.scale, database)
     }

@@ -75,12 +75,15 @@ fn merged_parts<'a>(
         let of_runs = results.iter().filter_map(|result| parts(result).get(name));
         let of_runs: Vec<&Part> = of_runs.collect();
         let all = merged(histograms.iter().filter_map(|histograms| latencies(histograms).get(name)));
+        let (time_share, samples) = Part::time_share_over(&of_runs);
         Part {
             completed: of_runs.iter().map(|part| part.completed).sum(),
             // A run without any such request had a throughput of 0.
             throughput_per_s: of_runs.iter().map(|part| part.throughput_per_s).sum::<f64>() / results.len() as f64,
             latency_us: all.as_ref().and_then(latency::figures),
             locks: None,
+            time_share,
+            samples,
         }
     };
     names.into_iter().map(|name| (name.clone(), part(name))).collect()
@@ -115,13 +118,6 @@ fn round_trip_share(results: &[&WorkloadResult]) -> Option<f64> {
 
 /// The mean of each part over runs; `None` where a run lacks it, which is then within `other`.
 fn time_share(results: &[&WorkloadResult]) -> Option<TimeShare> {
-    let shares: Vec<TimeShare> = results.iter().map(|result| result.time_share).collect::<Option<_>>()?;
-    let count = shares.len() as f64;
-    let mean = |part: fn(&TimeShare) -> Option<f64>| {
-        shares.iter().map(part).collect::<Option<Vec<f64>>>().map(|parts| parts.iter().sum::<f64>() / count)
-    };
-    let [cpu_run, cpu_wait] = [mean(|share| share.cpu_run), mean(|share| share.cpu_wait)];
-    let [io, lock] = [mean(|share| share.io), mean(|share| share.lock)];
-    let known = [cpu_run, cpu_wait, io, lock].into_iter().flatten().sum::<f64>();
-    (count > 0.0).then_some(TimeShare { cpu_run, cpu_wait, io, lock, other: (1.0 - known).max(0.0) })
+    let shares: Option<Vec<_>> = results.iter().map(|result| Some((result.time_share?, 1.0))).collect();
+    TimeShare::mean(&shares?)
 }

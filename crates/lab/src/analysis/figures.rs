@@ -131,7 +131,9 @@ impl<'a> RunFigures<'a> {
                 TimePart::CpuRun => share.cpu_run,
                 TimePart::CpuWait => share.cpu_wait,
                 TimePart::Io => share.io,
+                TimePart::IoLatch => share.io_latch,
                 TimePart::Lock => share.lock,
+                TimePart::Client => share.client,
                 TimePart::Other => Some(share.other),
             }
         };
@@ -216,7 +218,7 @@ fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
             completed: result.completed,
             throughput_per_s: result.throughput_per_s,
             latency_us: result.latency_us,
-            locks: None,
+            ..results::Part::default()
         }),
         // Lock statistics are looked at where they lie; they are too large to be copied for every figure.
         Part::Class(class) => result.classes.get(&*class.name()).map(|part| results::Part { locks: None, ..*part }),

@@ -98,6 +98,8 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         device: Device::default(),
         counters: None,
         top_down: None,
+        server: None,
+        plans: Vec::new(),
     };
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }
 }
@@ -113,7 +115,8 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         histogram.saturating_record(latency as u64);
     }
     let completed = (throughput * WINDOW_S).round() as u64;
-    let part = Part { completed, throughput_per_s: throughput, latency_us: latency::figures(&histogram), locks: None };
+    let part =
+        Part { completed, throughput_per_s: throughput, latency_us: latency::figures(&histogram), ..Part::default() };
     let kind = if workload.kind == "tpch" { "q6" } else { "new_order" };
     let histograms = WorkloadHistograms {
         workload: workload.name.clone(),
@@ -139,6 +142,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         counters: None,
         top_down: None,
         cache_misses: None,
+        server: None,
     };
     (result, histograms)
 }

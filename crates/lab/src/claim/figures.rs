@@ -104,18 +104,30 @@ pub enum TimePart {
     CpuWait,
     /// Waiting for a device.
     Io,
+    /// Waiting behind another process that waits for a device.
+    IoLatch,
     /// Waiting for a database lock.
     Lock,
+    /// The server waits for the client.
+    Client,
     /// Everything else.
     Other,
-    /// Of everything else, round trips between a client's statements.
+    /// Of `client`, or where that is not known of everything else, round trips between a client's statements.
     RoundTrip,
 }
 
 impl TimePart {
     /// Every part, in the order of [`TimeShare`](crate::results::TimeShare).
-    pub const ALL: [TimePart; 6] =
-        [TimePart::CpuRun, TimePart::CpuWait, TimePart::Io, TimePart::Lock, TimePart::Other, TimePart::RoundTrip];
+    pub const ALL: [TimePart; 8] = [
+        TimePart::CpuRun,
+        TimePart::CpuWait,
+        TimePart::Io,
+        TimePart::IoLatch,
+        TimePart::Lock,
+        TimePart::Client,
+        TimePart::Other,
+        TimePart::RoundTrip,
+    ];
 
     /// The word for it in claims.
     pub fn name(self) -> &'static str {
@@ -123,7 +135,9 @@ impl TimePart {
             TimePart::CpuRun => "cpu_run",
             TimePart::CpuWait => "cpu_wait",
             TimePart::Io => "io",
+            TimePart::IoLatch => "io_latch",
             TimePart::Lock => "lock",
+            TimePart::Client => "client",
             TimePart::Other => "other",
             TimePart::RoundTrip => "round_trip",
         }

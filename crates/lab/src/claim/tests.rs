@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, Operator, Over, Selector, Word};
 use super::*;
-use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, Setting};
+use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_workload::driver::WarmUp;
 
 mod averages;
@@ -37,9 +37,9 @@ fn plan() -> Plan {
         title: None,
         study: None,
         text: None,
-        url: "embedded:".to_owned(),
         base: Setting {
             swept: BTreeMap::new(),
+            url: "embedded:".to_owned(),
             options: BTreeMap::new(),
             limits: BTreeMap::new(),
             workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
@@ -57,6 +57,7 @@ fn plan() -> Plan {
             seed: 7,
             reload: Reload::Never,
             search: Search::Grid,
+            server_lost: ServerLost::GoOn,
         },
         claims: Vec::new(),
     }

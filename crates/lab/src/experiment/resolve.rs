@@ -1,6 +1,7 @@
 //! From an experiment as typed to a plan that can be run.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use plimsoll_machine::control::{Amount, Limits};
@@ -12,11 +13,11 @@ use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
-use super::typed::{At, TypedClaim, TypedExperiment, TypedSearch, TypedStudy};
+use super::typed::{TypedClaim, TypedExperiment, TypedQuick, TypedSearch, TypedStudy, TypedValues};
 use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
 use crate::claim::{Claim, Names};
 use crate::limits;
-use crate::plan::{Axis, Place, Plan, Setting, option_text};
+use crate::plan::{Axis, Place, Plan, Setting, TARGET_KEY, option_text};
 use crate::targets::Targets;
 use crate::wording::{choices, did_you_mean};
 
@@ -104,8 +105,13 @@ struct Resolved {
     transactions: Vec<&'static [&'static str]>,
 }
 
-/// The target's URL, and options as text.
-type TargetChoice = (String, BTreeMap<String, String>);
+/// Which databases it is about.
+struct TargetChoice {
+    /// Their URLs with their places in the file, at least one; several where they are swept.
+    urls: Vec<(String, Range<usize>)>,
+    /// Options as text, each of which at least one of them has.
+    options: BTreeMap<String, String>,
+}
 
 impl Resolver<'_> {
     /// The plan. Each stage rests on the ones before, so that faults are told by stage.
@@ -116,7 +122,7 @@ impl Resolver<'_> {
         let seed = runs::seed(&typed.run);
         self.check_name(&mut problems);
         let run = runs::run_plan(&typed.run, quick, &mut problems);
-        let (url, options) = self.target(&mut problems);
+        let TargetChoice { urls, options } = self.target(quick, &mut problems);
         let workloads = workloads::workloads(&typed.workloads, seed, &mut problems);
         problems.check()?;
         if workloads.is_empty() {
@@ -124,8 +130,8 @@ impl Resolver<'_> {
         }
 
         let limits = self.limits(&mut problems);
-        let mut base = Setting { swept: BTreeMap::new(), options, limits, workloads };
-        let known_options = self.targets.option_names(&url);
+        let mut base = Setting { swept: BTreeMap::new(), url: urls[0].0.clone(), options, limits, workloads };
+        let known_options = self.options_of_all(&urls);
         let keys = SweepKeys { workloads: &base.workloads.clone(), options: &known_options };
         let axes = sweep::axes(&typed.sweep, quick.map(|quick| &quick.sweep), &keys, &mut problems);
         if is_quick {
@@ -134,7 +140,7 @@ impl Resolver<'_> {
         problems.check()?;
 
         for axis in &axes {
-            self.check_values(&base, &url, axis, &mut problems);
+            self.check_values(&base, &urls, axis, &mut problems);
         }
         self.check_search(&axes, &mut problems);
         let arms = arms::arms(typed.arms.as_ref(), &base.workloads, &mut problems);
@@ -148,7 +154,6 @@ impl Resolver<'_> {
             title: typed.title.clone(),
             study: typed.study.map(|study| study_name(study).to_owned()),
             text: None,
-            url,
             base,
             axes: axes.iter().map(PlacedAxis::axis).collect(),
             arms,
@@ -177,29 +182,67 @@ impl Resolver<'_> {
         }
     }
 
-    /// The target, each option checked by itself and all of them together.
-    fn target(&self, problems: &mut Problems) -> TargetChoice {
+    /// The targets, each option checked by itself and all of them together, at every target that has it.
+    fn target(&self, quick: Option<&TypedQuick>, problems: &mut Problems) -> TargetChoice {
         let target = &self.typed.target;
-        let url = target.url.as_ref().map_or(DEFAULT_URL, |url| url.value()).to_owned();
-        let url_span = target.url.as_ref().map_or(0..0, At::span);
-        if let Err(why) = self.targets.check(&url, &BTreeMap::new()) {
-            problems.add(url_span, why);
-            return (url, BTreeMap::new());
+        let one = || match &target.url {
+            Some(url) => (url.value().clone(), url.span()),
+            None => (DEFAULT_URL.to_owned(), 0..0),
+        };
+        let urls = self.swept_targets(quick).unwrap_or_else(|| vec![one()]);
+        let mut choice = TargetChoice { urls, options: BTreeMap::new() };
+        for (url, span) in &choice.urls {
+            if let Err(why) = self.targets.check(url, &BTreeMap::new()) {
+                problems.add(span.clone(), why);
+                return choice;
+            }
         }
-        let mut options = BTreeMap::new();
         for (key, value) in &target.options {
             let text = option_text(&value.value().json());
-            let one = BTreeMap::from([(key.value().clone(), text.clone())]);
-            match self.targets.check(&url, &one) {
+            let has_it = |url: &&(String, _)| self.targets.option_names(&url.0).contains(&key.value().as_str());
+            let mut owners: Vec<_> = choice.urls.iter().filter(has_it).collect();
+            if owners.is_empty() {
+                // It says what there is.
+                owners.push(&choice.urls[0]);
+            }
+            let alone = BTreeMap::from([(key.value().clone(), text.clone())]);
+            match owners.iter().try_for_each(|(url, _)| self.targets.check(url, &alone)) {
                 Ok(()) => {
-                    options.insert(key.value().clone(), text);
-                    let all = self.targets.check(&url, &options);
+                    choice.options.insert(key.value().clone(), text);
+                    let all = owners.iter().try_for_each(|(url, _)| self.check_own(url, &choice.options));
                     problems.note(all.map_err(|why| Problem::new(value.span(), why)));
                 }
                 Err(why) => problems.add(key.span(), why),
             }
         }
-        (url, options)
+        choice
+    }
+
+    /// The targets that are swept, if they are. What is wrong with the list itself is told where axes are made.
+    fn swept_targets(&self, quick: Option<&TypedQuick>) -> Option<Vec<(String, Range<usize>)>> {
+        let is_target = |key: &str| key == TARGET_KEY || key == "target.url";
+        let sweeps = quick.map(|quick| &quick.sweep).into_iter().chain([&self.typed.sweep]);
+        let values = sweeps.flatten().find(|(key, _)| is_target(key.value())).map(|(_, values)| values)?;
+        let TypedValues::List(list) = values.value() else { return None };
+        let urls = list.iter().map(|value| (option_text(&value.value().json()), value.span()));
+        Some(urls.collect()).filter(|urls: &Vec<_>| !urls.is_empty())
+    }
+
+    /// Whether a target takes those of some options that it has.
+    fn check_own(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        let known = self.targets.option_names(url);
+        let own = options.iter().filter(|(name, _)| known.contains(&name.as_str()));
+        self.targets.check(url, &own.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// The options that can be swept: those that every target has.
+    fn options_of_all(&self, urls: &[(String, Range<usize>)]) -> Vec<&'static str> {
+        let mut names = self.targets.option_names(&urls[0].0);
+        for (url, _) in &urls[1..] {
+            let others = self.targets.option_names(url);
+            names.retain(|name| others.contains(name));
+        }
+        names
     }
 
     /// The limits of the machine that hold at every setting, where they are not swept.
@@ -252,14 +295,20 @@ impl Resolver<'_> {
     }
 
     /// Tries each value of an axis in its place.
-    fn check_values(&self, base: &Setting, url: &str, axis: &PlacedAxis, problems: &mut Problems) {
+    fn check_values(
+        &self,
+        base: &Setting,
+        urls: &[(String, Range<usize>)],
+        axis: &PlacedAxis,
+        problems: &mut Problems,
+    ) {
         for (value, span) in &axis.values {
             let mut setting = base.clone();
             let applied = setting.apply(&axis.place, value);
             let check = |part: &Place| match part {
-                Place::Option(_) => self.targets.check(url, &setting.options),
+                Place::Option(_) => urls.iter().try_for_each(|(url, _)| self.check_own(url, &setting.options)),
                 Place::Limit(name) => limits::check(self.host, name, &limits::amount(value)),
-                Place::Workload(..) | Place::All(_) => Ok(()),
+                Place::Target | Place::Workload(..) | Place::All(_) => Ok(()),
             };
             let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {

@@ -6,8 +6,8 @@ use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
 use super::problem::{Problem, Problems};
-use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch};
-use crate::plan::{Reload, RunPlan, Search};
+use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
+use crate::plan::{Reload, RunPlan, Search, ServerLost};
 
 /// The seed that is used without one.
 const SEED: u64 = 7;
@@ -35,6 +35,10 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
             TypedReload::WhenGrown => Reload::WhenGrown,
             TypedReload::WhenWritten => Reload::WhenWritten,
             TypedReload::Never => Reload::Never,
+        },
+        server_lost: match run.server_lost {
+            TypedServerLost::GoOn => ServerLost::GoOn,
+            TypedServerLost::Stop => ServerLost::Stop,
         },
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,

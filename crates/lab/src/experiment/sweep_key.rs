@@ -2,7 +2,7 @@
 
 use super::benchmarks::parameter_names;
 use crate::limits;
-use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS};
+use crate::plan::{Place, PlannedWorkload, TARGET_KEY, WORKLOAD_FIELDS};
 use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
@@ -31,6 +31,9 @@ impl SweepKeys<'_> {
     }
 
     fn place_of_one(&self, key: &str) -> Result<Place, String> {
+        if key == TARGET_KEY || key == "target.url" {
+            return Ok(Place::Target);
+        }
         if let Some(option) = key.strip_prefix("target.") {
             return if self.options.contains(&option) {
                 Ok(Place::Option(option.to_owned()))
@@ -92,7 +95,8 @@ impl SweepKeys<'_> {
             .flat_map(|workload| self.fields(workload).map(move |field| (workload, field)))
             .map(|(workload, field)| format!("{}.{field}", self.workloads[workload].name));
         let options = self.options.iter().copied();
-        fields.chain(options.chain(limits::names()).map(str::to_owned)).collect()
+        let others = [TARGET_KEY].into_iter().chain(options).chain(limits::names());
+        fields.chain(others.map(str::to_owned)).collect()
     }
 
     fn unknown(&self, key: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod machine;
 mod refused;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +25,13 @@ const POLICIES: [&str; 5] = ["standard", "nprio", "nprio-inherit", "pabort", "po
 
 impl Targets for Paper {
     fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        if url != "embedded:" {
+        if !["embedded:", "other:"].contains(&url) {
             return Err(format!("target `{url}` is not available; use `embedded:`"));
         }
         for (name, value) in options {
             let is_possible = match name.as_str() {
+                "buffers" if url == "other:" => value.parse::<u32>().is_ok(),
+                "lock_policy" if url == "other:" => return Err("`other:` has no option `lock_policy`".to_owned()),
                 "dop" => value.parse().is_ok_and(|dop: u32| (1..=1024).contains(&dop)),
                 "lock_policy" => POLICIES.contains(&value.as_str()),
                 _ => return Err(format!("`embedded:` has no option `{name}`; it has `dop`, `lock_policy`")),
@@ -40,8 +43,8 @@ impl Targets for Paper {
         Ok(())
     }
 
-    fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "lock_policy"]
+    fn option_names(&self, url: &str) -> Vec<&'static str> {
+        if url == "other:" { vec!["dop", "buffers"] } else { vec!["dop", "lock_policy"] }
     }
 
     fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
@@ -107,7 +110,10 @@ published = "5.60 vs 5.45"
 #[test]
 fn an_experiment_becomes_a_plan() {
     let plan = plan(MW, false);
-    assert_eq!((plan.name.as_str(), plan.study.as_deref(), plan.url.as_str()), ("MW-tab3.3", Some("MW"), "embedded:"));
+    assert_eq!(
+        (plan.name.as_str(), plan.study.as_deref(), plan.base.url.as_str()),
+        ("MW-tab3.3", Some("MW"), "embedded:")
+    );
     assert_eq!(plan.text.as_deref(), Some(MW));
     let oltp = &plan.base.workloads[0];
     assert_eq!((oltp.name.as_str(), oltp.kind.as_str(), oltp.scale), ("oltp", "tpcc", 2.0));

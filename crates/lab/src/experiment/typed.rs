@@ -127,6 +127,20 @@ pub struct TypedRun {
     pub reload: TypedReload,
     /// Which settings are run; `grid` without it.
     pub search: Option<At<TypedSearch>>,
+    /// What happens when the server goes away in the middle of a run, which is then invalid; `go-on` without it.
+    #[serde(default)]
+    pub server_lost: TypedServerLost,
+}
+
+/// What happens when a server goes away in the middle of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TypedServerLost {
+    /// It is opened anew, and the next run begins.
+    #[default]
+    GoOn,
+    /// The experiment ends; what was measured is kept.
+    Stop,
 }
 
 /// When data is loaded anew.

@@ -29,7 +29,8 @@ pub(super) enum Chart {
     /// Latency by percentile.
     Distribution { label: String, panels: Vec<DistributionPanel> },
     /// Parts of a whole; `None` is not measured and within the last part.
-    Shares { label: String, parts: Vec<String>, bars: Vec<ShareBar> },
+    /// `tones` are the parts' positions among the style sheet's colours for parts.
+    Shares { label: String, parts: Vec<String>, tones: Vec<usize>, bars: Vec<ShareBar> },
 }
 
 /// What a number is, and so how it is written.

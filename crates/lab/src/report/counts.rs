@@ -24,6 +24,7 @@ pub(super) fn locks_and_aborts(page: &Page) -> Markup {
             "Mean wait",
             "Deadlock victims",
             "Preempted",
+            "Conflicts",
             "Rolled back as prescribed",
             "Given up",
         ],
@@ -60,7 +61,7 @@ fn locks(results: &[&WorkloadResult]) -> Markup {
 }
 
 fn aborted(results: &[&WorkloadResult]) -> Markup {
-    let causes: [fn(&Aborted) -> u64; 4] = [|a| a.deadlock, |a| a.preempted, |a| a.user, |a| a.error];
+    let causes: [fn(&Aborted) -> u64; 5] = [|a| a.deadlock, |a| a.preempted, |a| a.conflict, |a| a.user, |a| a.error];
     html! {
         @for cause in causes {
             (count_cell((!results.is_empty()).then(|| results.iter().map(|result| cause(&result.aborted)).sum())))

@@ -18,6 +18,7 @@ pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
 pub(crate) mod policies;
+pub(crate) mod server;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ pub(crate) fn poor_study() -> Results {
     let hostile = "re</script><b>ports</b> & \"co\" 'x'";
     let mut alone = workload("shop", "tpcc", 100, SHOP_ALONE);
     alone.counters = None;
-    alone.time_share = Some(TimeShare { cpu_run: None, cpu_wait: None, io: None, lock: Some(0.2), other: 0.8 });
+    alone.time_share = Some(TimeShare { lock: Some(0.2), other: 0.8, ..TimeShare::default() });
     alone.latency_distribution.clear();
     let mut together = workload("shop", "tpcc", 100, SHOP_TOGETHER);
     together.counters = None;
@@ -102,8 +103,7 @@ pub(crate) fn poor_study() -> Results {
     idle.latency_us = None;
     idle.latency_distribution.clear();
     idle.classes.clear();
-    idle.transactions =
-        [("q1".to_string(), Part { completed: 0, throughput_per_s: 0.0, latency_us: None, locks: None })].into();
+    idle.transactions = [("q1".to_string(), Part::default())].into();
     idle.locks = None;
     idle.time_share = None;
     idle.counters = None;
@@ -291,6 +291,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         window_s: WINDOW_S,
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
+            cpu_busy_clients: None,
             cpu_busy: Some(if arm == "together" { 0.97 } else { 0.62 }),
             busy_cores_others: Some(0.02),
             io_busy: Some(0.18),
@@ -301,6 +302,8 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         workloads,
         counters,
         top_down: None,
+        server: None,
+        plans: Vec::new(),
     }
 }
 
@@ -313,7 +316,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         completed: (completed as f64 * share) as u64,
         throughput_per_s: did.throughput_per_s * share,
         latency_us: latency((completed as f64 * share) as u64, (did.p50 as f64 * stretch) as u64, did.tail),
-        locks: None,
+        ..Part::default()
     };
     let named = |parts: &[(&str, f64, f64)]| {
         parts.iter().map(|&(name, share, stretch)| (name.to_string(), part(share, stretch))).collect()
@@ -327,7 +330,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         clients,
         completed,
         throughput_per_s: did.throughput_per_s,
-        aborted: Aborted { deadlock: 12, preempted: 0, user: completed / 230, error: 0 },
+        aborted: Aborted { deadlock: 12, preempted: 0, conflict: 0, user: completed / 230, error: 0 },
         latency_us: latency(completed, did.p50, did.tail),
         latency_distribution: distribution(completed, did.p50, did.tail),
         classes: if kind == "tpcc" { named(&[("high", 0.1, 0.95), ("low", 0.9, 1.0)]) } else { BTreeMap::new() },
@@ -341,7 +344,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             ]),
             _ => named(&[("q1", 0.4, 1.2), ("q6", 0.3, 0.4), ("q18", 0.3, 2.2)]),
         },
-        time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other }),
+        time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
         round_trip_share: (kind == "tpcc").then_some(0.0),
         locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
@@ -355,6 +358,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         }),
         top_down: None,
         cache_misses: None,
+        server: None,
     }
 }
 

@@ -19,7 +19,7 @@ const TERMS: [(&str, &str); 5] = [
     ("WaitRemainder", "from then on: time spent on others in the queue"),
     (
         "rolled back",
-        "attempts that came to nothing for a more important transaction (preempted) or a deadlock; they run again",
+        "attempts that came to nothing for a more important transaction (preempted), a deadlock or a conflict; they run again",
     ),
     (
         "work lost",
@@ -55,6 +55,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     let chart = Chart::Shares {
         label: "Parts of response time that classes spent in lock queues".to_owned(),
         parts: PARTS.map(str::to_owned).into(),
+        tones: (0..PARTS.len()).collect(),
         bars,
     };
     let rolled_back = rows.iter().any(|(_, _, locks)| locks.rollbacks > 0);

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
 use super::page::Page;
-use crate::results::{Point, WorkloadResult};
+use crate::results::{Aborted, Point, WorkloadResult};
 use crate::units::{MISSING, duration_us, percent, plain, rate, seconds, significant, value};
 
 /// The section.
@@ -86,7 +86,8 @@ fn facts(page: &Page, point: &Point) -> Markup {
 fn figures(result: &WorkloadResult) -> Markup {
     let latency = result.latency_us;
     let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
-    let aborted = result.aborted.deadlock + result.aborted.preempted + result.aborted.error;
+    let Aborted { deadlock, preempted, conflict, user: _, error } = result.aborted;
+    let aborted = deadlock + preempted + conflict + error;
     html! {
         td class="n" { (result.clients) }
         (count_cell(Some(result.completed)))

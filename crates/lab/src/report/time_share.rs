@@ -1,28 +1,76 @@
-//! Where response time went.
+//! Where response time went: of each workload, and on a server of its classes and kinds of transaction.
 
 use maud::{Markup, html};
 
 use super::chart::{Chart, ShareBar, figure, numbers, short};
-use super::layout::{figure_cell, section, table};
+use super::layout::{figure_cell, number, section, table, text};
 use super::numbers::{key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
-use crate::results::{Estimate, TimeShare};
-use crate::units::percent;
+use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
+use crate::units::{count, percent};
 
-/// Parts in the order of the bars, with what they are.
-const PARTS: [(&str, &str); 5] = [
-    ("on a core", "running instructions"),
-    ("waiting for a core", "could run, but every core was taken"),
-    ("device", "waiting for a disk"),
-    ("database lock", "waiting for a lock that another transaction holds"),
-    (
-        "other",
-        "everything else, and whatever could not be measured; for queries mostly workers with nothing to do, for interactive clients round trips",
-    ),
+/// A part as it is told.
+struct Told {
+    name: &'static str,
+    meaning: &'static str,
+    /// Position in the style sheet's list of colours for parts.
+    tone: usize,
+    of: fn(&TimeShare) -> Option<f64>,
+    /// Whether it is told only where it was measured.
+    optional: bool,
+}
+
+/// Parts in the order of the bars.
+const PARTS: [Told; 7] = [
+    Told { name: "on a core", meaning: "running instructions", tone: 0, of: |share| share.cpu_run, optional: false },
+    Told {
+        name: "waiting for a core",
+        meaning: "could run, but every core was taken",
+        tone: 1,
+        of: |share| share.cpu_wait,
+        optional: false,
+    },
+    Told { name: "device", meaning: "waiting for a disk", tone: 2, of: |share| share.io, optional: false },
+    Told {
+        name: "behind a device",
+        meaning: "waiting for another process that reads or writes the same page, or the log",
+        tone: 5,
+        of: |share| share.io_latch,
+        optional: true,
+    },
+    Told {
+        name: "database lock",
+        meaning: "waiting for a lock that another transaction holds",
+        tone: 3,
+        of: |share| share.lock,
+        optional: false,
+    },
+    Told {
+        name: "client",
+        meaning: "the server waited for its client, or a request or its answer was on the way",
+        tone: 6,
+        of: |share| share.client,
+        optional: true,
+    },
+    Told {
+        name: "other",
+        meaning: "everything else, and whatever could not be measured; for queries mostly workers with nothing to do, for interactive clients of a database in this process round trips",
+        tone: 4,
+        of: |share| Some(share.other),
+        optional: false,
+    },
 ];
 
 /// Bars that are drawn.
 const BARS_MAX: usize = 40;
+
+/// The shares of a class or kind of transaction, and the looks behind them.
+struct Row<'a> {
+    estimate: &'a Estimate,
+    part: &'a str,
+    share: Option<TimeShare>,
+    samples: u64,
+}
 
 /// The section; nothing where no share is known.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -32,42 +80,54 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if shares.is_empty() {
         return html! {};
     }
-    let bars = shares.iter().take(BARS_MAX).map(|(estimate, share)| bar(page, estimate, share)).collect();
-    let chart = Chart::Shares {
-        label: "Parts of response time".to_owned(),
-        parts: PARTS.map(|(name, _)| name.to_owned()).into(),
-        bars,
-    };
-    let left_out = shares.len().saturating_sub(BARS_MAX);
-    let note = if left_out > 0 { format!("{left_out} more bars are in the table only") } else { String::new() };
+    let told = told(shares.iter().map(|(_, share)| share));
+    let bars = shares.iter().map(|(estimate, share)| (estimate.workload.clone(), name_of(page, estimate), *share));
     section(
         &page.id("time-share"),
         "Where time goes",
         html! {
             p class="lead" { "Parts of response time, mean over repeats. What could not be measured is within the last part." }
-            (figure(&page.run(), "Parts of response time", &note, &chart, numbers("The numbers of time shares", numbers_table(page, &shares))))
-            dl class="terms" { @for (name, meaning) in PARTS { dt { (name) } dd { (meaning) } } }
+            (drawn(page, "Parts of response time", &told, bars.collect(), numbers_table(page, &told, &shares)))
+            dl class="terms" { @for part in &told { dt { (part.name) } dd { (part.meaning) } } }
+            @for workload in &workloads { (by_part(page, workload)) }
         },
     )
 }
 
-fn parts(share: &TimeShare) -> [Option<f64>; 5] {
-    [share.cpu_run, share.cpu_wait, share.io, share.lock, Some(share.other)].map(|part| part.filter(|p| p.is_finite()))
+/// Parts that are told of such shares.
+fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static Told> {
+    let shares: Vec<&TimeShare> = shares.collect();
+    let is_told = |part: &&Told| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
+    PARTS.iter().filter(is_told).collect()
 }
 
-fn bar(page: &Page, estimate: &Estimate, share: &TimeShare) -> ShareBar {
+/// Bars by group and name, with their numbers.
+fn drawn(page: &Page, title: &str, told: &[&Told], bars: Vec<(String, String, TimeShare)>, table: Markup) -> Markup {
+    let left_out = bars.len().saturating_sub(BARS_MAX);
+    let bar = |(group, name, share): (String, String, TimeShare)| ShareBar {
+        group,
+        name,
+        values: told.iter().map(|part| (part.of)(&share).filter(|part| part.is_finite()).map(short)).collect(),
+    };
+    let chart = Chart::Shares {
+        label: title.to_owned(),
+        parts: told.iter().map(|part| part.name.to_owned()).collect(),
+        tones: told.iter().map(|part| part.tone).collect(),
+        bars: bars.into_iter().take(BARS_MAX).map(bar).collect(),
+    };
+    let note = if left_out > 0 { format!("{left_out} more bars are in the table only") } else { String::new() };
+    figure(&page.run(), title, &note, &chart, numbers("The numbers of time shares", table))
+}
+
+fn name_of(page: &Page, estimate: &Estimate) -> String {
     let arm = arm_label(&estimate.arm, &estimate.workload);
     let set = setting_label(&estimate.setting, &page.keys(), None);
-    ShareBar {
-        group: estimate.workload.clone(),
-        name: if set.is_empty() { arm } else { format!("{set}, {arm}") },
-        values: parts(share).map(|part| part.map(short)).into(),
-    }
+    if set.is_empty() { arm } else { format!("{set}, {arm}") }
 }
 
-fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
+fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)]) -> Markup {
     let has_round_trips = shares.iter().any(|(estimate, _)| estimate.round_trip_share.is_some_and(|share| share > 0.0));
-    let mut names = PARTS.map(|(name, _)| name).to_vec();
+    let mut names: Vec<&str> = told.iter().map(|part| part.name).collect();
     names.extend(has_round_trips.then_some("of it round trips"));
     let columns = keyed(page, &names);
     table(
@@ -77,11 +137,58 @@ fn numbers_table(page: &Page, shares: &[(&Estimate, TimeShare)]) -> Markup {
             @for (estimate, share) in shares {
                 tr {
                     (key_cells(page, estimate))
-                    @for part in parts(share) { (figure_cell(part.map(percent))) }
+                    @for part in told { (figure_cell((part.of)(share).map(percent))) }
                     @if has_round_trips { (figure_cell(estimate.round_trip_share.map(percent))) }
                     (page.run_links(estimate))
                 }
             }
         },
     )
+}
+
+/// The classes and kinds of transaction of a workload on a server, whose parts were told apart by looking.
+fn by_part(page: &Page, workload: &str) -> Markup {
+    let rows: Vec<Row<'_>> = page.estimates(workload).into_iter().flat_map(rows_of).collect();
+    if rows.iter().all(|row| row.share.is_none()) {
+        return html! {};
+    }
+    let told = told(rows.iter().filter_map(|row| row.share.as_ref()));
+    let bars = rows.iter().filter_map(|row| Some((row.part.to_owned(), name_of(page, row.estimate), row.share?)));
+    let mut bars: Vec<_> = bars.collect();
+    // One group for each part, whatever the setting.
+    bars.sort_by_key(|(part, ..)| rows.iter().position(|row| row.part == part));
+    let title = format!("{workload} by class and kind of transaction");
+    let mut columns = vec![text("setting and arm"), text("part"), number("looks")];
+    columns.extend(told.iter().map(|part| number(part.name)));
+    let table = table(
+        &format!("Parts of response time of {title}"),
+        &columns,
+        html! {
+            @for row in &rows {
+                tr {
+                    td { (name_of(page, row.estimate)) }
+                    td { (row.part) }
+                    td class="n" { (count(row.samples)) }
+                    @for part in &told { (figure_cell(row.share.as_ref().and_then(part.of).map(percent))) }
+                }
+            }
+        },
+    );
+    drawn(page, &title, &told, bars, table)
+}
+
+/// A single class is the workload itself.
+fn rows_of(estimate: &Estimate) -> Vec<Row<'_>> {
+    let of = |name: &'_ str, parts: &'_ std::collections::BTreeMap<String, Part>| {
+        let (part, samples) = parts.get(name).and_then(|part| Some((part, part.samples?)))?;
+        Some((part.time_share, samples))
+    };
+    let classes = most_urgent_first(estimate.classes.keys());
+    let classes = classes.into_iter().filter(|_| estimate.classes.len() > 1).map(|name| (name, &estimate.classes));
+    let kinds = estimate.transactions.keys().map(|name| (name.as_str(), &estimate.transactions));
+    let rows = classes.chain(kinds).filter_map(|(part, parts)| {
+        let (share, samples) = of(part, parts)?;
+        Some(Row { estimate, part, share, samples })
+    });
+    rows.collect()
 }

@@ -31,7 +31,7 @@ pub struct LockStatistics {
     pub wait_excess_us: Lengths,
     /// WaitRemainder of each: the part of QueueTime spent on others in the queue.
     pub wait_remainder_us: Lengths,
-    /// Attempts rolled back as a deadlock's victim or for a more important transaction. A count.
+    /// Attempts rolled back as a deadlock's victim, for a more important transaction or after a conflict. A count.
     pub rollbacks: u64,
     /// Time spent on taking back their changes, seconds; `None` where the target cannot tell.
     pub rollback_s: Option<f64>,

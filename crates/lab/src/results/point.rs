@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
+use plimsoll_workload::database::QueryPlan;
 use serde::{Deserialize, Serialize};
 
-use super::LockStatistics;
+use super::{LockStatistics, Server, TimeShare, WorkloadOnServer};
 
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,6 +43,33 @@ pub struct Point {
     pub counters: Option<Counters>,
     /// Top-down breakdown of all of them together.
     pub top_down: Option<TopDown>,
+    /// What a server showed of itself; `None` where the database is in this process.
+    #[serde(default)]
+    pub server: Option<Server>,
+    /// By which plans the target would run the workloads' queries at this setting; empty where it does not tell, or the
+    /// workloads have none.
+    #[serde(default)]
+    pub plans: Vec<PlannedQuery>,
+}
+
+/// By which plan a target would run a query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedQuery {
+    /// The workload.
+    pub workload: String,
+    /// The query's name.
+    pub query: String,
+    /// 16 hexadecimal digits; equal for plans of equal shape.
+    pub hash: String,
+    /// The plan's operators with their tables and indexes, without costs and row counts.
+    pub shape: String,
+}
+
+impl PlannedQuery {
+    /// The plan of a query of that name.
+    pub fn new(workload: &str, query: String, plan: QueryPlan) -> Self {
+        PlannedQuery { workload: workload.to_owned(), query, hash: plan.hash, shape: plan.shape }
+    }
 }
 
 /// What one workload did within the window.
@@ -75,7 +103,7 @@ pub struct WorkloadResult {
     /// Where response time went.
     pub time_share: Option<TimeShare>,
     /// Share of response time that clients spent on round trips between their statements, as the experiment has them; it is
-    /// within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
+    /// within [`TimeShare::client`], or where that is `None` within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
     #[serde(default)]
     pub round_trip_share: Option<f64>,
     /// What the lock manager saw.
@@ -88,10 +116,13 @@ pub struct WorkloadResult {
     /// The older breakdown, cache misses times measured latencies, of this workload's threads alone.
     #[serde(default)]
     pub cache_misses: Option<CacheMissBreakdown>,
+    /// What the server's processes did for it; `None` where the database is in this process.
+    #[serde(default)]
+    pub server: Option<WorkloadOnServer>,
 }
 
 /// A part of a workload's requests: a class, or a kind of transaction.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Part {
     /// Requests completed.
     pub completed: u64,
@@ -103,6 +134,23 @@ pub struct Part {
     /// target cannot tell lock waits apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockStatistics>,
+    /// Where their response time went; `None` where it was not measured for parts of a workload, or too few looks found such
+    /// a request under way.
+    #[serde(default)]
+    pub time_share: Option<TimeShare>,
+    /// How many looks at the server that rests on. A count; `None` where nobody looks.
+    #[serde(default)]
+    pub samples: Option<u64>,
+}
+
+impl Part {
+    /// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
+    /// were at it in all; `None` where nobody looked.
+    pub(crate) fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
+        let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
+        let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();
+        (TimeShare::mean(&shares), (!samples.is_empty()).then(|| samples.iter().sum()))
+    }
 }
 
 /// Attempts that came to nothing within the window. Counts.
@@ -112,6 +160,9 @@ pub struct Aborted {
     pub deadlock: u64,
     /// Attempts rolled back for a more important transaction, and run again.
     pub preempted: u64,
+    /// Attempts rolled back because another transaction had changed what they had read, and run again.
+    #[serde(default)]
+    pub conflict: u64,
     /// Requests that rolled themselves back as the benchmark prescribes; these count as completed too.
     pub user: u64,
     /// Requests given up: an error, or more retries than the bound.
@@ -137,21 +188,6 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// Parts of response time; they add up to 1. A part that could not be measured is `None` and is within `other`.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct TimeShare {
-    /// On a core.
-    pub cpu_run: Option<f64>,
-    /// Runnable, waiting for a core.
-    pub cpu_wait: Option<f64>,
-    /// Waiting for a device.
-    pub io: Option<f64>,
-    /// Waiting for a database lock.
-    pub lock: Option<f64>,
-    /// Everything else: for queries, mostly workers with nothing to do; for clients that work step by step, round trips.
-    pub other: f64,
-}
-
 /// What the lock manager saw within the window.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Locks {
@@ -164,8 +200,12 @@ pub struct Locks {
 /// What the devices did within the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// CPU time of this process over window times the cores that it could run on, 0 to 1.
+    /// CPU time of this process, and of a server's on this machine, over window times the cores that could be used, 0 to 1.
     pub cpu_busy: Option<f64>,
+    /// The part of `cpu_busy` that is this process's: of a server, its clients and whoever watches. `None` where the database is
+    /// in this process.
+    #[serde(default)]
+    pub cpu_busy_clients: Option<f64>,
     /// Cores that all others on this machine kept busy, time stolen by its host included.
     #[serde(default)]
     pub busy_cores_others: Option<f64>,

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use plimsoll_workload::driver::{self, AbortCounts, PartMeasurement, WorkloadMeasurement};
 
+use crate::activity::ServerShares;
 use crate::latency;
 use crate::record::SampleRow;
 use crate::results::{
-    Aborted, Device, Lengths, LockStatistics, Locks, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
+    Aborted, Device, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
 };
 use crate::sensors::Counted;
 
@@ -38,13 +39,23 @@ pub(super) fn workload_result(
         counters: counted.counters,
         top_down: counted.top_down.clone(),
         cache_misses: counted.cache_misses.clone(),
+        server: None,
     }
+}
+
+/// The same with what was seen of the server's processes.
+pub(super) fn on_server(mut result: WorkloadResult, shares: ServerShares) -> WorkloadResult {
+    result.classes.iter_mut().for_each(|(class, part)| shares.of_class(class, part));
+    result.transactions.iter_mut().for_each(|(name, part)| shares.of_transaction(name, part));
+    result.server = Some(shares.known);
+    result
 }
 
 /// The seconds of a workload, with what the devices did in each; a second that the observer missed has no device figures.
 pub(super) fn samples<'a>(
     measured: &'a WorkloadMeasurement,
     devices: &'a [Device],
+    marks: &'a [Mark],
 ) -> impl Iterator<Item = SampleRow> + 'a {
     measured.samples.iter().enumerate().map(|(number, sample)| SampleRow {
         workload: measured.name.clone(),
@@ -57,7 +68,14 @@ pub(super) fn samples<'a>(
         aborted: aborted(&sample.aborted),
         lock_wait_s: sample.lock_wait_s,
         device: devices.get(number).copied().unwrap_or_default(),
+        marks: marks_of(marks, sample),
     })
+}
+
+/// What happened in this second.
+fn marks_of(marks: &[Mark], sample: &driver::Sample) -> Vec<String> {
+    let within = marks.iter().filter(|mark| (sample.at_s..sample.at_s + sample.seconds).contains(&mark.at_s));
+    within.map(|mark| mark.what.clone()).collect()
 }
 
 fn part(part: &PartMeasurement) -> Part {
@@ -66,6 +84,8 @@ fn part(part: &PartMeasurement) -> Part {
         throughput_per_s: part.throughput_per_s,
         latency_us: latency::figures(&part.latency_us),
         locks: part.locks.as_ref().map(lock_statistics),
+        time_share: None,
+        samples: None,
     }
 }
 
@@ -103,8 +123,8 @@ fn microseconds(time: Duration) -> f64 {
 }
 
 fn aborted(counts: &AbortCounts) -> Aborted {
-    let AbortCounts { deadlock, preempted, user, error } = *counts;
-    Aborted { deadlock, preempted, user, error }
+    let AbortCounts { deadlock, preempted, conflict, user, error } = *counts;
+    Aborted { deadlock, preempted, conflict, user, error }
 }
 
 #[cfg(test)]

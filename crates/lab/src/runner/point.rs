@@ -1,13 +1,16 @@
 //! From what clients and sensors measured in one run to its record.
 
+use std::collections::BTreeMap;
+
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
 use super::convert;
-use super::observer::SensorReading;
+use super::observer::{SensorReading, ServerReading};
+use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
 use crate::record::{RunId, RunRecord};
-use crate::results::{Point, WorkloadResult};
+use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
 /// The record of a run.
@@ -18,13 +21,25 @@ pub(super) fn record(
     arm: &Arm,
     measured: &DriveMeasurement,
     reading: SensorReading,
+    plans: Vec<PlannedQuery>,
 ) -> RunRecord {
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
-        let share = time_share(measured, &sensed.serving, &mut warnings);
         warnings.extend(remarks(&arm.name, measured));
-        convert::workload_result(measured, share, &sensed.counted)
+        match &sensed.on_server {
+            Some(of) => {
+                let ServerReading { seen, looks, times, clients } = of;
+                let window = sensed.serving.window;
+                let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
+                let shares = known.shares(measured, &mut warnings);
+                convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
+            }
+            None => {
+                let share = time_share(measured, &sensed.serving, &mut warnings);
+                convert::workload_result(measured, share, &sensed.counted)
+            }
+        }
     });
     let workloads: Vec<WorkloadResult> = results.collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
@@ -39,8 +54,11 @@ pub(super) fn record(
         Some((limit.clone(), serde_json::to_value(achieved).expect("a number or a text")))
     });
     let achieved = achieved.collect();
-    let why_invalid = idle.or(unlimited);
-    let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds));
+    let blind = reading.server.as_ref().and_then(|server| server.sampler.ended.as_ref());
+    let blind = blind.map(|why| format!("the server could not be watched to the end of the window: {why}"));
+    let why_invalid = idle.or(unlimited).or(blind);
+    let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
+    let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
         setting: setting.swept.clone(),
@@ -57,9 +75,34 @@ pub(super) fn record(
         device: reading.device,
         counters: reading.counted.counters,
         top_down: reading.counted.top_down,
+        server: reading.server,
+        plans,
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
+}
+
+/// The record of a run in whose middle the server went away: it has no figures.
+pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
+    let point = Point {
+        setting: setting.swept.clone(),
+        arm: arm.name.clone(),
+        repeat: id.repeat,
+        is_again: id.is_again,
+        at_s,
+        warmup_s: 0.0,
+        valid: false,
+        why_invalid: Some(why),
+        window_s: 0.0,
+        achieved: BTreeMap::new(),
+        workloads: Vec::new(),
+        device: Device::default(),
+        counters: None,
+        top_down: None,
+        server: None,
+        plans: Vec::new(),
+    };
+    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }
 
 /// What a reader of a workload's figures must know.

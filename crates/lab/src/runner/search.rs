@@ -7,7 +7,7 @@ use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::registry::make;
 
 use super::order::{Selection, in_groups, order};
-use crate::plan::{Plan, Search};
+use crate::plan::{Plan, Search, Setting};
 use crate::record::{RunId, RunRecord};
 
 /// The rounds of a plan, one after the other.
@@ -106,12 +106,12 @@ fn along(setting: usize, start: usize, stride: usize, length: usize) -> bool {
 
 /// What a setting reads: settings with equal texts share their data.
 fn data(plan: &Plan, setting: usize) -> String {
-    let workloads = plan.setting(setting).workloads;
+    let Setting { url, workloads, .. } = plan.setting(setting);
     let data = workloads.iter().map(|workload| {
         let made = make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed);
         made.map_or_else(|error| error.to_string(), |(benchmark, _)| benchmark.data())
     });
-    data.collect::<Vec<_>>().join("\n")
+    std::iter::once(url).chain(data).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange};
 use plimsoll_workload::schema::Schema;
 
 use super::{RunProgress, Watch};
 use crate::plan::{Reload, Setting};
-use crate::targets::Targets;
+use crate::targets::{Targets, own_options};
 
 /// Why data cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +48,13 @@ pub enum StoreError {
 /// A target, open or not, and what it holds.
 pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
-    url: &'a str,
     open: Option<Open>,
+    /// How often a database was opened, or data loaded into it. A count.
+    generation: u64,
 }
 
 struct Open {
+    url: String,
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
     /// What is loaded, by the name of its schema.
@@ -68,8 +70,13 @@ struct Loaded {
 }
 
 impl<'a> Store<'a> {
-    pub(super) fn new(targets: &'a dyn Targets, url: &'a str) -> Self {
-        Store { targets, url, open: None }
+    pub(super) fn new(targets: &'a dyn Targets) -> Self {
+        Store { targets, open: None, generation: 0 }
+    }
+
+    /// Changes whenever the database is opened anew or data is loaded into it.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The database.
@@ -89,23 +96,34 @@ impl<'a> Store<'a> {
         reload: Reload,
         watch: &mut Watch<'_>,
     ) -> Result<(), StoreError> {
-        self.open(&setting.options)?;
+        self.open(setting)?;
         let open = self.open.as_mut().expect("it was just opened");
         open.drop_unwanted(benchmarks)?;
         for member in members {
             let benchmark = benchmarks[*member].as_ref();
             let name = &setting.workloads[*member].name;
-            if open.lacks(benchmark, reload) {
+            if open.lacks(benchmark, reload)? {
+                self.generation += 1;
                 open.load(name, benchmark, watch)?;
             }
         }
-        Ok(())
+        // Before the first client connects: who finds the data after a kill must know.
+        members.iter().try_for_each(|member| open.note_writes(benchmarks[*member].as_ref()))
     }
 
     /// Whether data of any member must be loaded before it can run.
-    pub(super) fn must_load(&self, benchmarks: &[Box<dyn Benchmark>], members: &[usize], reload: Reload) -> bool {
-        let Some(open) = &self.open else { return true };
-        members.iter().any(|member| open.lacks(benchmarks[*member].as_ref(), reload))
+    pub(super) fn must_load(
+        &mut self,
+        benchmarks: &[Box<dyn Benchmark>],
+        members: &[usize],
+        reload: Reload,
+    ) -> Result<bool, StoreError> {
+        let Some(open) = &mut self.open else { return Ok(true) };
+        let mut must = false;
+        for member in members {
+            must |= open.lacks(benchmarks[*member].as_ref(), reload)?;
+        }
+        Ok(must)
     }
 
     /// What of this machine the open database uses; nothing if none is open.
@@ -119,8 +137,9 @@ impl<'a> Store<'a> {
     }
 
     /// Opens the target, or changes the options of the open one; opens it anew where they cannot be changed.
-    pub(super) fn open(&mut self, options: &BTreeMap<String, String>) -> Result<(), StoreError> {
-        if let Some(open) = &mut self.open {
+    pub(super) fn open(&mut self, setting: &Setting) -> Result<(), StoreError> {
+        let options = own_options(self.targets, setting);
+        if let Some(open) = self.open.as_mut().filter(|open| open.url == setting.url) {
             let mut in_place = open.options.keys().all(|name| options.contains_key(name));
             for (name, value) in options.iter().filter(|(name, value)| open.options.get(*name) != Some(value)) {
                 let change = open.database.set_option(name, value).map_err(|error| StoreError::Option {
@@ -131,15 +150,17 @@ impl<'a> Store<'a> {
                 in_place &= change == OptionChange::Applied;
             }
             if in_place {
-                open.options.clone_from(options);
+                open.options = options;
                 return Ok(());
             }
         }
         // The old one gives its memory back first.
         self.open = None;
-        let database = self.targets.open(self.url, options);
-        let database = database.map_err(|error| StoreError::Open { url: self.url.to_owned(), error })?;
-        self.open = Some(Open { options: options.clone(), database, loaded: BTreeMap::new() });
+        let url = setting.url.clone();
+        let database = self.targets.open(&url, &options);
+        let database = database.map_err(|error| StoreError::Open { url: self.targets.shown(&url), error })?;
+        self.generation += 1;
+        self.open = Some(Open { url, options, database, loaded: BTreeMap::new() });
         Ok(())
     }
 
@@ -153,10 +174,29 @@ impl<'a> Store<'a> {
 }
 
 impl Open {
-    /// Whether the data of a benchmark is not there as it must be.
-    fn lacks(&self, benchmark: &dyn Benchmark, reload: Reload) -> bool {
+    /// Whether the data of a benchmark is not there as it must be. What an earlier process has left counts, too.
+    fn lacks(&mut self, benchmark: &dyn Benchmark, reload: Reload) -> Result<bool, StoreError> {
+        let schema = benchmark.schema();
+        if !self.loaded.contains_key(schema.name) {
+            let found = self.database.data(schema);
+            let found = found.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })?;
+            if let Some(LoadedData { data, written }) = found.filter(|found| found.data == benchmark.data()) {
+                self.loaded.insert(schema.name, Loaded { schema, data, written });
+            }
+        }
         let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
-        !self.loaded.get(benchmark.schema().name).is_some_and(fits)
+        Ok(!self.loaded.get(schema.name).is_some_and(fits))
+    }
+
+    /// Keeps with the database what a run is about to do to its data.
+    fn note_writes(&self, benchmark: &dyn Benchmark) -> Result<(), StoreError> {
+        let schema = benchmark.schema();
+        let Some(loaded) = self.loaded.get(schema.name).filter(|loaded| loaded.written < benchmark.writes()) else {
+            return Ok(());
+        };
+        let written = LoadedData { data: loaded.data.clone(), written: benchmark.writes() };
+        let noted = self.database.note_data(schema, &written);
+        noted.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })
     }
 
     /// Drops what no workload of the present setting reads, so that it takes no memory.
@@ -193,7 +233,10 @@ impl Open {
             LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
             _ => StoreError::Stopped,
         })?;
-        self.loaded.insert(schema.name, Loaded { schema, data: benchmark.data(), written: Writes::Nothing });
+        let (data, written) = (benchmark.data(), Writes::Nothing);
+        let noted = self.database.note_data(schema, &LoadedData { data: data.clone(), written });
+        noted.map_err(|error| StoreError::Load { workload: workload.to_owned(), error })?;
+        self.loaded.insert(schema.name, Loaded { schema, data, written });
         Ok(())
     }
 }

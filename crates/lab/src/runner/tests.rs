@@ -2,7 +2,9 @@
 
 mod growth;
 mod limits;
+mod lost;
 mod selection;
+mod server;
 mod watched;
 
 use std::cell::Cell;

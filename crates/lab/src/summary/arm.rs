@@ -115,18 +115,8 @@ impl<'a> Arm<'a> {
     /// Mean over repeats of each part of response time. A part that a repeat could not measure is within `other`, so
     /// that the parts still add up to 1.
     pub fn time_share(&self) -> Option<TimeShare> {
-        let shares = self.runs.iter().filter_map(|run| run.result.time_share).collect::<Vec<_>>();
-        if shares.is_empty() {
-            return None;
-        }
-        let mean = |part: fn(&TimeShare) -> Option<f64>| {
-            let values = shares.iter().map(part).collect::<Option<Vec<f64>>>()?;
-            Some(values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let parts = [mean(|s| s.cpu_run), mean(|s| s.cpu_wait), mean(|s| s.io), mean(|s| s.lock)];
-        let [cpu_run, cpu_wait, io, lock] = parts;
-        let other = (1.0 - parts.iter().flatten().sum::<f64>()).max(0.0);
-        Some(TimeShare { cpu_run, cpu_wait, io, lock, other })
+        let shares = self.runs.iter().filter_map(|run| Some((run.result.time_share?, 1.0))).collect::<Vec<_>>();
+        TimeShare::mean(&shares)
     }
 
     /// Hardware counters of the workload's own threads. `None` where no repeat has any.

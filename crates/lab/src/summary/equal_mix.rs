@@ -69,7 +69,7 @@ mod tests {
                 completed: *completed,
                 throughput_per_s: (*completed).max(1) as f64,
                 latency_us: (*completed > 0).then_some(latency),
-                locks: None,
+                ..Part::default()
             };
             ((*kind).to_owned(), part)
         };
@@ -91,6 +91,7 @@ mod tests {
             counters: None,
             top_down: None,
             cache_misses: None,
+            server: None,
         }
     }
 

@@ -99,7 +99,7 @@ fn the_lower_of_two_middle_repeats_stands_for_an_even_number() {
 fn time_shares_add_up_to_one_where_a_part_is_missing() {
     let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
     points[1].workloads[0].time_share =
-        Some(TimeShare { cpu_run: Some(0.4), cpu_wait: None, io: Some(0.1), lock: Some(0.1), other: 0.4 });
+        Some(TimeShare { cpu_run: Some(0.4), io: Some(0.1), lock: Some(0.1), other: 0.4, ..TimeShare::default() });
     let share = Summary::of(&analysed(points)).workloads[0].alone.time_share().expect("measured");
     assert_eq!(share.cpu_wait, None);
     let sum = [share.cpu_run, share.io, share.lock].iter().flatten().sum::<f64>() + share.other;

@@ -1,22 +1,16 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
-use super::Style;
-use crate::results::{Latency, MeanLength, TimeShare, WorkloadResult, most_urgent_first};
+use super::{Style, time_share};
+use crate::results::{Latency, MeanLength, WorkloadResult, most_urgent_first};
 use crate::summary::{Rates, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
-
-/// Characters of a time share bar.
-const BAR: usize = 20;
-
-/// The letter of each part of a bar. The letters head the columns too.
-const PARTS: [(char, &str); 5] = [('R', "Run"), ('W', "Wait"), ('D', "Disk"), ('L', "Lock"), ('.', "other")];
 
 /// Adds the lines of `workload`.
 pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) {
     out.push(style.bold(workload.name));
     throughput(out, workload);
     latency(out, workload);
-    time_share(out, workload);
+    time_share::lines(out, workload);
     counters(out, workload);
 }
 
@@ -93,38 +87,6 @@ fn latency_rows(
             cell(|l| l.p99)
         ));
     }
-}
-
-fn time_share(out: &mut Vec<String>, workload: &Workload) {
-    if workload.arms_run().iter().all(|(_, arm)| arm.time_share().is_none()) {
-        out.push(format!("  {:<22}{MISSING:>10}", "time share"));
-        return;
-    }
-    let names = PARTS.map(|(_, name)| format!("{name:>7}")).concat();
-    out.push(format!("  {:<20}{names}", "time share"));
-    for (arm, runs) in workload.arms_run() {
-        let share = runs.time_share();
-        let parts = share.map_or([None; 5], parts_of);
-        let cells = parts.map(|part| format!("{:>7}", part.map_or_else(|| MISSING.to_string(), percent))).concat();
-        let line = format!("  {:<12}{arm:<8}{cells}  {}", "", share.as_ref().map_or_else(String::new, bar));
-        out.push(line.trim_end().to_string());
-    }
-}
-
-fn parts_of(share: TimeShare) -> [Option<f64>; 5] {
-    [share.cpu_run, share.cpu_wait, share.io, share.lock, Some(share.other)]
-}
-
-/// Letters in proportion to the parts; rounding the running sum keeps the length.
-fn bar(share: &TimeShare) -> String {
-    let mut sum = 0.0;
-    let mut bar = String::new();
-    for ((letter, _), part) in PARTS.iter().zip(parts_of(*share)) {
-        sum += part.unwrap_or(0.0);
-        let end = (sum * BAR as f64).round() as usize;
-        bar.extend(std::iter::repeat_n(*letter, end.min(BAR).saturating_sub(bar.len())));
-    }
-    bar
 }
 
 fn counters(out: &mut Vec<String>, workload: &Workload) {

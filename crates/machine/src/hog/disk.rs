@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, statfs};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::schedule::Schedule;
 use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
 use crate::memory_speed::buffer::Buffer;
+use crate::space::memory_file_system;
 
 /// The file is written or read in circles.
 const FILE_BYTES: u64 = 128 << 20;
@@ -29,9 +30,6 @@ const BLOCKS_PER_SECOND: f64 = 50.0;
 
 /// Rates that can be meant, MB/s.
 const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
-
-/// File systems that lie in memory, by the magic numbers of the kernel's `magic.h`.
-const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 
 /// Reads or writes.
 pub struct Disk {
@@ -97,9 +95,7 @@ fn block_for(rate: f64) -> u64 {
 /// from a disk.
 fn make_file(folder: &Path, writes: bool) -> Result<File, HogError> {
     let no_place = |why: String| HogError::Folder { folder: folder.to_owned(), why };
-    let kind = statfs(folder).map_err(|error| no_place(format!("{error}")))?.f_type as u64;
-    // The type is 32 bits wide on some kernels and sign-extended.
-    if let Some((_, name)) = IN_MEMORY.iter().find(|(magic, _)| *magic == kind & 0xffff_ffff) {
+    if let Some(name) = memory_file_system(folder).map_err(|error| no_place(format!("{error}")))? {
         return Err(no_place(format!("it lies in memory ({name}); give a folder on a disk")));
     }
     let file = open_nameless(folder).map_err(|error| match Errno::from_io_error(&error) {
@@ -204,7 +200,7 @@ mod tests {
     fn folders_that_are_no_place() {
         let error = |folder: &str| make_file(Path::new(folder), true).unwrap_err().to_string();
         assert!(error("/no/such/folder").contains("No such file"), "{}", error("/no/such/folder"));
-        if statfs("/dev/shm").is_ok_and(|found| found.f_type as u64 == IN_MEMORY[0].0) {
+        if memory_file_system(Path::new("/dev/shm")).is_ok_and(|found| found == Some("tmpfs")) {
             assert!(error("/dev/shm").contains("lies in memory (tmpfs)"), "{}", error("/dev/shm"));
         }
     }

@@ -6,11 +6,11 @@ use plimsoll_workload::tpch::load::batches;
 use plimsoll_workload::tpch::tables::{LINEITEM, SCHEMA};
 
 use super::*;
-use crate::open::Target;
+use crate::embedded::{Embedded, EmbeddedOptions};
 
 /// One table at a hundredth of the smallest scale; the others are empty.
 fn loaded<'a>(options: impl IntoIterator<Item = &'a str>) -> Embedded {
-    let database = Target::parse("embedded:", options).unwrap().open().unwrap();
+    let database = Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap();
     database.create(&SCHEMA).unwrap();
     for batch in batches(LINEITEM, 0.01, 1, 1).unwrap() {
         database.load(&SCHEMA, LINEITEM, batch).unwrap();
@@ -69,8 +69,8 @@ fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
         return;
     }
     for options in [["column_store=file", "column_folder=/dev/shm"], ["memory_grant_mib=4", "spill_folder=/dev/shm"]] {
-        let error = Target::parse("embedded:", options).unwrap().open().unwrap_err().to_string();
+        let error = Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap_err().to_string();
         assert!(error.contains("/dev/shm is on a tmpfs, which is memory"), "{error}");
     }
-    assert!(Target::parse("embedded:", ["column_folder=/dev/shm"]).unwrap().open().is_ok(), "nothing is put there");
+    assert!(Embedded::new(EmbeddedOptions::parse(["column_folder=/dev/shm"]).unwrap()).is_ok(), "nothing is put there");
 }

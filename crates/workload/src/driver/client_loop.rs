@@ -1,10 +1,11 @@
 //! The life of one client: draw, wait until the request is due, run it with retries, note it down.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::DriveError;
+use super::board::{Board, UnderWay};
 use super::clock::{Clock, Nanos};
 use super::pacing::{Pacing, Urgency};
 use super::recorder::{Bounds, Ended, Recorder, waited};
@@ -59,30 +60,8 @@ pub(super) struct Team<'a> {
     pub retry_max: u32,
     /// Clients whose first request has failed.
     pub failed_at_once: AtomicUsize,
-    /// How many requests each client has completed, by its number.
-    pub completed: Vec<CompletedCount>,
-}
-
-impl Team<'_> {
-    /// Requests that all clients have completed so far. A count.
-    pub(super) fn completed(&self) -> u64 {
-        self.completed.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
-    }
-}
-
-/// How many requests one client has completed since it began, for others to see while it works.
-///
-/// On a cache line of its own, and on a pair of lines that is fetched at once, so that only its reader slows its writer
-/// down. Relaxed: one thread writes it, and nothing else is read on the strength of it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct CompletedCount(AtomicU64);
-
-impl CompletedCount {
-    /// Called by the client itself, so that nothing can come between reading and writing.
-    fn add_one(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
+    /// What each client is doing, by its number.
+    pub board: Board,
 }
 
 /// One client at work.
@@ -104,6 +83,7 @@ struct Attempts {
     last_began: Nanos,
     deadlocks: u32,
     preemptions: u32,
+    conflicts: u32,
     /// Time spent on taking back those that were rolled back; `None` where the target cannot tell.
     rollback_time: Option<Duration>,
 }
@@ -133,6 +113,7 @@ impl<C: Clock> ClientLoop<'_, C> {
         let mut session_priority = None;
         let mut failures = Failures::default();
         let mut previous_end = begin;
+        let mut number = 0u32;
         loop {
             let transaction = client.draw();
             let priority = self.urgency.next();
@@ -142,13 +123,16 @@ impl<C: Clock> ClientLoop<'_, C> {
             if session_priority.replace(priority) != Some(priority) {
                 session.set_priority(priority);
             }
+            self.team.board.begin(self.number, UnderWay { transaction: transaction as u16, priority, number });
+            number = number.wrapping_add(1);
             let attempts = self.attempt(client, session, began, &usage, &mut incidents.work_lost);
             let end = self.clock.now();
+            self.team.board.end(self.number);
             let (used, slept_by_now) = (session.usage(), session.slept());
             incidents.lock_waits.clear();
             session.take_lock_waits(&mut incidents.lock_waits);
             if attempts.outcome.is_ok() {
-                self.team.completed[self.number].add_one();
+                self.team.board.complete(self.number);
             }
             if let Some(bounds) = self.signals.bounds.get() {
                 let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
@@ -164,6 +148,7 @@ impl<C: Clock> ClientLoop<'_, C> {
                     outcome: attempts.outcome.as_ref().ok().copied(),
                     deadlocks: attempts.deadlocks,
                     preemptions: attempts.preemptions,
+                    conflicts: attempts.conflicts,
                     lock_wait,
                     lock_waits,
                     each_lock_wait: is_each_known.then_some(incidents.lock_waits.as_slice()),
@@ -192,25 +177,27 @@ impl<C: Clock> ClientLoop<'_, C> {
     ) -> Attempts {
         work_lost.clear();
         let (mut last_began, mut before) = (began, *before);
-        let (mut deadlocks, mut preemptions, mut rollback_time) = (0, 0, Some(Duration::ZERO));
+        let (mut deadlocks, mut preemptions, mut conflicts, mut rollback_time) = (0, 0, 0, Some(Duration::ZERO));
         loop {
             let outcome = client.run(session);
             let is_retryable = outcome.as_ref().is_err_and(DatabaseError::is_retryable);
             if !is_retryable {
-                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+                return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
             }
             let (now, after) = (self.clock.now(), session.usage());
             let taking_back = waited(&before, &after).rollback_time;
             rollback_time = rollback_time.zip(taking_back).map(|(sum, time)| sum + time);
-            if outcome == Err(DatabaseError::Preempted) {
-                let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
-                work_lost.push(age);
-                preemptions += 1;
-            } else {
-                deadlocks += 1;
+            match outcome {
+                Err(DatabaseError::Preempted) => {
+                    let age = Duration::from_nanos(now - last_began).saturating_sub(taking_back.unwrap_or_default());
+                    work_lost.push(age);
+                    preemptions += 1;
+                }
+                Err(DatabaseError::Conflict) => conflicts += 1,
+                _ => deadlocks += 1,
             }
-            if deadlocks + preemptions > self.team.retry_max || self.signals.halted() {
-                return Attempts { outcome, last_began, deadlocks, preemptions, rollback_time };
+            if deadlocks + preemptions + conflicts > self.team.retry_max || self.signals.halted() {
+                return Attempts { outcome, last_began, deadlocks, preemptions, conflicts, rollback_time };
             }
             (last_began, before) = (now, after);
         }
@@ -264,6 +251,10 @@ impl Failures {
         };
         self.in_a_row += 1;
         let workload = || team.workload.to_owned();
+        // What the other clients measure from here on is no longer what was asked for.
+        if matches!(error, DatabaseError::ConnectionLost(_)) {
+            return Err(DriveError::ServerLost { workload: workload(), client, error });
+        }
         if first && team.failed_at_once.fetch_add(1, Ordering::Relaxed) + 1 == team.clients {
             return Err(DriveError::NothingWorks { workload: workload(), error });
         }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, MonotonicClock, Nanos};
 use super::measurement::About;
@@ -51,6 +52,8 @@ struct Connected {
     workload: usize,
     client: usize,
     thread: i32,
+    /// The server's process that serves it, if it has one of its own.
+    server: Option<i32>,
 }
 
 /// Runs all clients of all workloads. See [`super::drive`].
@@ -105,7 +108,7 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
         clients: drive.options.clients,
         retry_max: drive.options.retry_max,
         failed_at_once: Default::default(),
-        completed: (0..drive.options.clients).map(|_| Default::default()).collect(),
+        board: Board::new(drive.options.clients),
     }
 }
 
@@ -170,7 +173,7 @@ fn client_thread(
         })?;
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         // Nobody listens any more once the run has failed; then `begin` never comes, and `halt` does.
-        let _ = connected.send(Connected { workload, client, thread });
+        let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
         let Some(begin) = wait_for_begin(run) else { return Ok(None) };
         let client_loop = ClientLoop {
             clock: &run.clock,
@@ -292,7 +295,7 @@ impl Coordinator<'_, '_> {
         };
         let verdicts = until_steady(begin, at_most, self.teams.len(), |moment| {
             self.watch(Stage { phase: Phase::WarmUp, begin, length }, moment)?;
-            let completed = self.teams.iter().map(Team::completed).collect();
+            let completed = self.teams.iter().map(|team| team.board.completed()).collect();
             Some(Reading { at: self.run.clock.now(), completed })
         })?;
         let unsteady = |(team, verdict): (&Team<'_>, &Verdict)| {
@@ -326,10 +329,13 @@ impl Coordinator<'_, '_> {
     ) -> Option<Vec<WorkloadThreads>> {
         let mut threads: Vec<WorkloadThreads> = drives
             .iter()
-            .map(|drive| WorkloadThreads {
+            .zip(self.teams)
+            .map(|(drive, team)| WorkloadThreads {
                 workload: drive.name.to_owned(),
                 clients: vec![0; drive.options.clients],
                 workers: None,
+                servers: vec![None; drive.options.clients],
+                board: team.board.clone(),
             })
             .collect();
         let mut missing: usize = drives.iter().map(|drive| drive.options.clients).sum();
@@ -338,8 +344,9 @@ impl Coordinator<'_, '_> {
                 return None;
             }
             match connected.recv_timeout(LOOK_EVERY) {
-                Ok(Connected { workload, client, thread }) => {
+                Ok(Connected { workload, client, thread, server }) => {
                     threads[workload].clients[client] = thread;
+                    threads[workload].servers[client] = server;
                     missing -= 1;
                 }
                 Err(RecvTimeoutError::Timeout) => {}

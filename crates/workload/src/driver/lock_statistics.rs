@@ -116,7 +116,7 @@ impl LockStatistics {
             record(&mut self.work_lost_us, *lost);
             self.work_lost.add(*lost);
         }
-        self.rollbacks += u64::from(request.deadlocks + request.preemptions);
+        self.rollbacks += u64::from(request.deadlocks + request.preemptions + request.conflicts);
         self.rollback_time = self.rollback_time.zip(request.rollback_time).map(|(sum, time)| sum + time);
     }
 

@@ -95,6 +95,8 @@ pub struct AbortCounts {
     pub deadlock: u64,
     /// Attempts rolled back for a more important transaction.
     pub preempted: u64,
+    /// Attempts rolled back because another transaction had changed what they had read.
+    pub conflict: u64,
     /// Requests that rolled themselves back as the benchmark prescribes; these are completed too.
     pub user: u64,
     /// Requests given up: an error, or more retries than the bound.
@@ -105,6 +107,7 @@ impl AbortCounts {
     pub(super) fn add(&mut self, other: &AbortCounts) {
         self.deadlock += other.deadlock;
         self.preempted += other.preempted;
+        self.conflict += other.conflict;
         self.user += other.user;
         self.error += other.error;
     }

@@ -24,7 +24,7 @@ pub struct ClientOptions {
     pub round_trip: Delay,
     /// The priority of each request.
     pub priority: PriorityRule,
-    /// How often a request is run again after a deadlock or a preemption before it is given up as an error.
+    /// How often a request is run again after a deadlock, a preemption or a conflict before it is given up as an error.
     ///
     /// It is run again at once, without a pause, as in the published studies of lock scheduling (MW 2.7).
     ///

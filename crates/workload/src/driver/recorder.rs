@@ -71,6 +71,8 @@ pub(super) struct Ended<'a> {
     pub deadlocks: u32,
     /// Attempts rolled back for a more important transaction. A count.
     pub preemptions: u32,
+    /// Attempts rolled back because another transaction had changed what they had read. A count.
+    pub conflicts: u32,
     /// Time spent waiting for locks; `None` where the target cannot tell.
     pub lock_wait: Option<Duration>,
     /// Lock requests that had to wait. A count.
@@ -101,6 +103,7 @@ impl Ended<'static> {
             outcome: Some(Outcome::Committed),
             deadlocks: 0,
             preemptions: 0,
+            conflicts: 0,
             lock_wait: Some(Duration::ZERO),
             lock_waits: 0,
             each_lock_wait: Some(&[]),
@@ -246,6 +249,7 @@ impl Recorder {
         let second = self.seconds.at(request.end, window);
         second.aborted.deadlock += u64::from(request.deadlocks);
         second.aborted.preempted += u64::from(request.preemptions);
+        second.aborted.conflict += u64::from(request.conflicts);
         match request.outcome {
             Some(Outcome::Committed) => {}
             Some(Outcome::RolledBack) => second.aborted.user += 1,

@@ -9,7 +9,7 @@ use super::client_loop::Signals;
 use super::clock::{Clock, Nanos};
 use super::streams::{Purpose, stream};
 use super::{ClientOptions, Delay};
-use crate::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
+use crate::database::{DatabaseError, LockWait, QueryAnswer, QueryPlan, Session, SessionUsage};
 use crate::statement::{Rows, Statement, Value};
 
 /// Sleeps after each statement that succeeds, so that what the transaction has locked by then stays locked as long as with a
@@ -104,6 +104,14 @@ impl<C: Clock> Session for RoundTrips<'_, C> {
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         self.session.query(sql)
+    }
+
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        self.session.plan(sql)
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.session.server_process()
     }
 
     fn usage(&self) -> SessionUsage {

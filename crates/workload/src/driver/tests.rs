@@ -1,5 +1,6 @@
 //! Tests of whole runs: with a clock that jumps where time matters, with short real windows elsewhere.
 
+mod board;
 mod in_flight;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use plimsoll_policy::Priority;
 
+use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, Nanos};
 use super::fakes::{FakeBenchmark, FakeDatabase, ROLLBACK};
@@ -70,7 +72,7 @@ fn simulate_and_count(
         clients: 1,
         retry_max: options.retry_max,
         failed_at_once: AtomicUsize::new(0),
-        completed: vec![Default::default()],
+        board: Board::new(1),
     };
     let session = database.session(benchmark.schema()).expect("it opens sessions");
     let mut session = RoundTrips::new(session, options, "w", 0, &clock, &signals);
@@ -84,7 +86,7 @@ fn simulate_and_count(
         past_end: false,
     };
     let recorder = client_loop.run(&mut *benchmark.client(0), &mut session, 0);
-    (recorder, team.completed())
+    (recorder, team.board.completed())
 }
 
 fn latencies(recorder: &Recorder) -> Histogram<u64> {
@@ -128,16 +130,17 @@ fn a_closed_loop_measures_the_service_and_thinks_in_between() {
 fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
     let options = ClientOptions { retry_max: 3, ..ClientOptions::default() };
     let window = Bounds { begin: 0, end: 8 * MS };
-    // The first request is a victim twice and then succeeds; the second is preempted for good.
+    // The first request is a victim, meets a conflict and then succeeds; the second is preempted for good.
     let act = |number| match number {
-        0 | 1 => Err(DatabaseError::Deadlock),
+        0 => Err(DatabaseError::Deadlock),
+        1 => Err(DatabaseError::Conflict),
         3..=6 => Err(DatabaseError::Preempted),
         _ => Ok(()),
     };
     let (recorder, completed) = simulate_and_count(&options, window, |_| MS, act);
     let recorder = recorder.expect("it runs");
     // Attempts 0, 1, 2 are the first request, 3 to 6 the second, which ends at 7 ms; one more would end at 8 ms, outside.
-    assert_eq!(recorder.aborted(), AbortCounts { deadlock: 2, preempted: 4, user: 0, error: 1 });
+    assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, preempted: 4, conflict: 1, user: 0, error: 1 });
     let all = latencies(&recorder);
     assert_eq!(all.len(), 1);
     assert!(all.equivalent(all.max(), 3_000), "latency spans all attempts: {}", all.max());

@@ -1,34 +1,25 @@
 //! Checks what must hold of the data, in SQL that PostgreSQL and DataFusion read alike.
-//!
-//! Each check is a query for the rows that violate it, so an empty answer is the proof and any other names the culprits.
 
 mod consistency;
 mod population;
 
-use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-
 use super::random::Constants;
-use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, ORDERS_LOADED, SCHEMA};
+use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, ORDERS_LOADED};
 use crate::benchmark::CheckLine;
+use crate::condition::{Condition, judge, query};
 use crate::database::{Database, DatabaseError, Session};
-
-/// A check: what must hold, and a query for rows of which it does not.
-#[derive(Debug, Clone)]
-pub(super) struct Condition {
-    pub(super) what: &'static str,
-    pub(super) violations: String,
-}
-
-/// How many violating rows are shown.
-const SHOWN_MAX: usize = 5;
+use crate::schema::Schema;
 
 /// Checks the consistency conditions, and the initial population where no client has run. `completed` is how many
 /// transactions the clients of this benchmark value have completed.
-pub(super) fn check(database: &dyn Database, warehouses: i64, completed: u64) -> Result<Vec<CheckLine>, DatabaseError> {
-    database.refresh(&SCHEMA)?;
-    let mut session = database.session(&SCHEMA)?;
+pub(super) fn check(
+    database: &dyn Database,
+    schema: &'static Schema,
+    warehouses: i64,
+    completed: u64,
+) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(schema)?;
+    let mut session = database.session(schema)?;
     let touched = why_touched(session.as_mut(), warehouses, completed)?;
     let mut lines = consistency::conditions()
         .iter()
@@ -46,9 +37,13 @@ pub(super) fn check(database: &dyn Database, warehouses: i64, completed: u64) ->
 }
 
 /// Checks the initial population alone (TPC-C 4.3.3.1).
-pub(super) fn check_population(database: &dyn Database, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
-    database.refresh(&SCHEMA)?;
-    check_initial(database.session(&SCHEMA)?.as_mut(), warehouses)
+pub(super) fn check_population(
+    database: &dyn Database,
+    schema: &'static Schema,
+    warehouses: i64,
+) -> Result<Vec<CheckLine>, DatabaseError> {
+    database.refresh(schema)?;
+    check_initial(database.session(schema)?.as_mut(), warehouses)
 }
 
 fn check_initial(session: &mut dyn Session, warehouses: i64) -> Result<Vec<CheckLine>, DatabaseError> {
@@ -70,7 +65,11 @@ pub(super) fn check_constants(constants: Constants) -> CheckLine {
 
 /// Why the data are no longer as loaded; `None` where they are. Data may be older than this process, so its own count of
 /// transactions is not enough. Fewer rows than were loaded are no sign of clients but of a failed load, to be found.
-fn why_touched(session: &mut dyn Session, warehouses: i64, completed: u64) -> Result<Option<String>, DatabaseError> {
+pub(super) fn why_touched(
+    session: &mut dyn Session,
+    warehouses: i64,
+    completed: u64,
+) -> Result<Option<String>, DatabaseError> {
     if completed > 0 {
         return Ok(Some(format!("not judged: clients have completed {completed} transactions")));
     }
@@ -90,44 +89,6 @@ fn why_touched(session: &mut dyn Session, warehouses: i64, completed: u64) -> Re
         .map(|counts| format!("not judged: clients have run before, for there are more than loaded: {counts}")))
 }
 
-/// The first rows that violate a condition.
-fn query(session: &mut dyn Session, condition: &Condition) -> Result<Vec<String>, DatabaseError> {
-    let sql = format!("{} LIMIT {SHOWN_MAX}", condition.violations);
-    let answer = session.query(&sql)?;
-    violations(&answer.batches)
-        .map_err(|error| DatabaseError::Failed(format!("cannot show the answer to {sql}: {error}")))
-}
-
-fn judge(session: &mut dyn Session, condition: &Condition) -> Result<CheckLine, DatabaseError> {
-    let shown = query(session, condition)?;
-    Ok(CheckLine {
-        what: condition.what.to_owned(),
-        holds: Some(shown.is_empty()),
-        found: match shown.len() {
-            0 => "no row violates it".to_owned(),
-            SHOWN_MAX => format!("violated by {}, and perhaps more", shown.join("; ")),
-            _ => format!("violated by {}", shown.join("; ")),
-        },
-    })
-}
-
-/// Each row as `column value, column value`.
-fn violations(batches: &[RecordBatch]) -> Result<Vec<String>, ArrowError> {
-    let options = FormatOptions::default().with_null("null");
-    let mut shown = Vec::new();
-    for batch in batches {
-        let schema = batch.schema();
-        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        for row in 0..batch.num_rows() {
-            let values = schema.fields().iter().zip(&columns);
-            let values = values.map(|(field, column)| format!("{} {}", field.name(), column.value(row)));
-            shown.push(values.collect::<Vec<_>>().join(", "));
-        }
-    }
-    Ok(shown)
-}
-
 /// Every query that checking may send, for tests against real databases.
 #[cfg(test)]
 pub(super) fn all_conditions(warehouses: i64) -> Vec<Condition> {
@@ -138,26 +99,8 @@ pub(super) fn all_conditions(warehouses: i64) -> Vec<Condition> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{Decimal128Array, Int32Array};
-    use arrow::datatypes::{DataType, Field, Schema};
-
     use super::*;
-
-    #[test]
-    fn violating_rows_are_shown_with_their_columns() {
-        let schema = Schema::new(vec![
-            Field::new("w_id", DataType::Int32, false),
-            Field::new("w_ytd", DataType::Decimal128(12, 2), true),
-        ]);
-        let amounts = Decimal128Array::from(vec![Some(30_000_001), None]).with_precision_and_scale(12, 2).unwrap();
-        let columns: Vec<arrow::array::ArrayRef> = vec![Arc::new(Int32Array::from(vec![1, 2])), Arc::new(amounts)];
-        let batch = RecordBatch::try_new(Arc::new(schema), columns).unwrap();
-        assert_eq!(violations(&[batch]).unwrap(), ["w_id 1, w_ytd 300000.01", "w_id 2, w_ytd null"]);
-    }
 
     #[test]
     fn conditions_have_names_of_their_own() {

@@ -13,7 +13,7 @@ pub(super) enum Kind {
 }
 
 /// What the kinds are called.
-pub(super) const TRANSACTIONS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
+pub(crate) const TRANSACTIONS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
 /// Each kind as often as it is in a deck.
 const CARDS: [(Kind, usize); 5] =

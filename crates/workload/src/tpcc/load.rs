@@ -5,27 +5,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use super::population::{Part, row_count};
-use super::schema::SCHEMA;
 use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::Database;
+use crate::schema::Schema;
 
-/// Creates the tables and fills them. What they then hold depends on the seed alone; the order in which parts arrive
-/// does not.
-pub(super) fn load(
+/// Fills the tables. What they then hold depends on the seed alone; the order in which parts arrive does not.
+/// `rows_before` is how many rows of other tables of that schema have been loaded already.
+pub(super) fn fill(
     database: &dyn Database,
+    schema: &'static Schema,
     warehouses: i64,
     seed: u64,
     progress: &LoadProgress<'_>,
+    rows_before: u64,
 ) -> Result<(), LoadError> {
-    database.create(&SCHEMA)?;
     let loading = Loading {
         database,
+        schema,
         seed,
         progress,
         parts: Part::all(warehouses),
         next_part: AtomicUsize::new(0),
-        rows_done: AtomicU64::new(0),
-        rows_all: row_count(seed, warehouses),
+        rows_done: AtomicU64::new(rows_before),
+        rows_all: rows_before + row_count(seed, warehouses),
         failure: Mutex::new(None),
     };
     // Making rows is as much work as storing them, so even one core gains nothing from fewer than two threads, and more
@@ -39,12 +41,12 @@ pub(super) fn load(
     if let Some(failure) = loading.failure.into_inner().expect("no loading thread panics while it holds the lock") {
         return Err(failure);
     }
-    database.finish_load(&SCHEMA)?;
     Ok(())
 }
 
 struct Loading<'a> {
     database: &'a dyn Database,
+    schema: &'static Schema,
     seed: u64,
     progress: &'a LoadProgress<'a>,
     parts: Vec<Part>,
@@ -68,11 +70,11 @@ impl Loading<'_> {
     }
 
     fn load_part(&self, part: Part) -> Result<(), LoadError> {
-        let table = SCHEMA.tables[part.table()].name;
+        let table = self.schema.tables[part.table()].name;
         self.progress.step(self.rows_done.load(Ordering::Relaxed), self.rows_all, table)?;
         let batch = part.make(self.seed);
         let rows = batch.num_rows() as u64;
-        self.database.load(&SCHEMA, part.table(), batch)?;
+        self.database.load(self.schema, part.table(), batch)?;
         let done = self.rows_done.fetch_add(rows, Ordering::Relaxed) + rows;
         self.progress.step(done, self.rows_all, table)
     }

@@ -5,20 +5,20 @@
 
 use arrow::record_batch::RecordBatch;
 
-use super::batch::Batch;
 use super::random::{Constants, LAST_NAME_BITS, LAST_NAMES, Purpose, Random, last_name};
 use super::schema::{
     CUSTOMER, CUSTOMERS_PER_DISTRICT, DISTRICT, DISTRICTS_PER_WAREHOUSE, HISTORY, ITEM, ITEMS, NEW_ORDER, ORDER_LINE,
     ORDERS, ORDERS_DELIVERED, ORDERS_LOADED, SCHEMA, STOCK, WAREHOUSE,
 };
+use crate::batch::Batch;
 use crate::schema::TableId;
 
 /// When loading happens, in microseconds: 2024-01-01 00:00 UTC. Fixed, so that equal seeds give equal data, and queries
 /// with dates in them find the same rows in any year.
-pub(super) const LOAD_TIME_US: i64 = 1_704_067_200_000_000;
+pub(crate) const LOAD_TIME_US: i64 = 1_704_067_200_000_000;
 
 /// When running begins: the day after loading.
-pub(super) const RUN_TIME_US: i64 = LOAD_TIME_US + 86_400_000_000;
+pub(crate) const RUN_TIME_US: i64 = LOAD_TIME_US + 86_400_000_000;
 
 /// Rows of one batch, where a table is cut by numbers rather than by districts.
 const ROWS_PER_PART: i64 = 50_000;
@@ -115,8 +115,8 @@ fn line_counts(seed: u64, warehouse: i64, district: i64) -> impl Iterator<Item =
     (0..ORDERS_LOADED).map(move |_| random.uniform(5, 15))
 }
 
-/// When a loaded order was entered: the loader enters one a second.
-fn entry_time(order: i64) -> i64 {
+/// When the loaded order of that number was entered: the loader enters one a second in each district.
+pub(crate) fn entry_time(order: i64) -> i64 {
     LOAD_TIME_US + order * 1_000_000
 }
 

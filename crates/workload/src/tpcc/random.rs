@@ -8,14 +8,14 @@ use rand_pcg::rand_core::Rng;
 /// Each is made for one purpose (a table's part, a client), so what it gives depends neither on the order in which
 /// parts are made nor on the threads that make them.
 #[derive(Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     generator: Pcg64,
     text: String,
 }
 
 /// What a [`Random`] is for; each purpose has a stream of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// The constants of NURand.
     Constants,
     /// Rows of the table at that position in the schema.
@@ -44,13 +44,13 @@ const LETTERS_AND_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcd
 
 impl Random {
     /// The stream for a purpose; `first` and `second` tell parts of it apart (warehouse and district, a client).
-    pub(super) fn new(seed: u64, purpose: Purpose, first: u64, second: u64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose, first: u64, second: u64) -> Self {
         let stream = u128::from(mix(purpose.number())) << 64 | u128::from(mix(mix(first) ^ second));
         Random { generator: Pcg64::new(u128::from(mix(seed)), stream), text: String::new() }
     }
 
     /// An integer of `low..=high`, each equally likely (to within 2^-40 for the ranges used here).
-    pub(super) fn uniform(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn uniform(&mut self, low: i64, high: i64) -> i64 {
         let span = (high - low + 1) as u128;
         low + ((u128::from(self.generator.next_u64()) * span) >> 64) as i64
     }
@@ -73,14 +73,14 @@ impl Random {
     }
 
     /// Shuffles, every order equally likely.
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.uniform(0, last as i64) as usize);
         }
     }
 
     /// A random string of letters and digits, of a length in `shortest..=longest`.
-    pub(super) fn letters_and_digits(&mut self, shortest: i64, longest: i64) -> &str {
+    pub(crate) fn letters_and_digits(&mut self, shortest: i64, longest: i64) -> &str {
         self.fill(LETTERS_AND_DIGITS, shortest, longest);
         &self.text
     }
@@ -95,7 +95,7 @@ impl Random {
     }
 
     /// `length` random digits.
-    pub(super) fn digits(&mut self, length: i64) -> &str {
+    pub(crate) fn digits(&mut self, length: i64) -> &str {
         self.fill(&LETTERS_AND_DIGITS[..10], length, length);
         &self.text
     }

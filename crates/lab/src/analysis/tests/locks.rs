@@ -54,7 +54,13 @@ fn part(mean: f64, preempted: u64) -> (Part, Latencies) {
         rollback_s: Some(0.0),
         ..LockStatistics::default()
     };
-    let part = Part { completed: 200, throughput_per_s: 20.0, latency_us: Some(latency), locks: Some(locks) };
+    let part = Part {
+        completed: 200,
+        throughput_per_s: 20.0,
+        latency_us: Some(latency),
+        locks: Some(locks),
+        ..Part::default()
+    };
     (part, Latencies::of(&histogram))
 }
 

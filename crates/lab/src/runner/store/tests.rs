@@ -96,6 +96,7 @@ fn setting(count: usize) -> Setting {
     };
     Setting {
         swept: BTreeMap::new(),
+        url: "memory:".to_owned(),
         options: BTreeMap::new(),
         limits: BTreeMap::new(),
         workloads: (0..count).map(workload).collect(),
@@ -105,7 +106,7 @@ fn setting(count: usize) -> Setting {
 /// Runs arms one after the other; tells which workloads were loaded before each.
 fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
     let benchmarks: Vec<Box<dyn Benchmark>> = benchmarks.into_iter().map(|made| Box::new(made) as _).collect();
-    let mut store = Store::new(&Memory, "memory:");
+    let mut store = Store::new(&Memory);
     let stop = AtomicBool::new(false);
     let run = |arm: &&[usize]| {
         let mut loaded = String::new();
@@ -163,7 +164,7 @@ fn what_stops_or_refuses_is_told() {
         let benchmarks: Vec<Box<dyn Benchmark>> = vec![Box::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
         let stop = AtomicBool::new(true);
         let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
-        let mut store = Store::new(&Memory, "memory:");
+        let mut store = Store::new(&Memory);
         let error = store.prepare(&setting(1), &benchmarks, &[0], Reload::Never, &mut watch).expect_err(expect);
         assert_eq!(error.to_string(), expect);
     };

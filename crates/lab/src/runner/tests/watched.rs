@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::targets::Targets;
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot; under the policy
-/// `broken` no client can connect.
+/// `broken` no client can connect, and under `dying` the first database that is opened goes away.
 #[derive(Default)]
 pub(super) struct Watched {
     /// Whether it does not open.
@@ -69,12 +69,15 @@ impl Targets for Watched {
         if self.closed {
             return Err("the door is locked".to_owned());
         }
-        self.seen.lock().expect("nobody panicked").opened += 1;
+        let mut seen = self.seen.lock().expect("nobody panicked");
+        seen.opened += 1;
+        let dies = seen.opened == 1 && options.get("policy").is_some_and(|policy| policy == "dying");
         let opened = Opened { options: options.clone(), present: BTreeSet::new() };
         Ok(Box::new(WatchedDatabase {
             database: MemoryDatabase::new(),
             seen: Arc::clone(&self.seen),
             opened: Mutex::new(opened),
+            dies,
         }))
     }
 }
@@ -83,6 +86,7 @@ struct WatchedDatabase {
     database: MemoryDatabase,
     seen: Arc<Mutex<Seen>>,
     opened: Mutex<Opened>,
+    dies: bool,
 }
 
 struct Opened {
@@ -124,6 +128,9 @@ impl Database for WatchedDatabase {
         let opened = self.opened.lock().expect("nobody panicked");
         if opened.options.get("policy").is_some_and(|policy| policy == "broken") {
             return Err(DatabaseError::Failed("no such table".to_owned()));
+        }
+        if self.dies {
+            return Err(DatabaseError::ConnectionLost("killed".to_owned()));
         }
         let (present, options) = (opened.present.clone(), opened.options.clone());
         let session = SessionSeen { schema: schema.name, rows, present, options };

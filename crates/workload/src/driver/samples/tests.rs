@@ -56,15 +56,16 @@ fn a_session_that_cannot_tell_its_lock_waits_leaves_them_unknown_in_every_second
 fn any_request() -> impl Strategy<Value = (bool, Ended<'static>)> {
     let length = prop_oneof![0_u64..10_000, 0_u64..4_000_000_000];
     let outcome = prop_oneof![Just(None), Just(Some(Outcome::Committed)), Just(Some(Outcome::RolledBack))];
-    let counts = (0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
+    let counts = (0_u32..3, 0_u32..3, 0_u32..3, 0_u64..1_000_000, 0_u64..3);
     (any::<bool>(), 4_000_000_000_u64..9_000_000_000, length, 0_u64..2_000_000_000, outcome, counts).prop_map(
-        |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, lock_wait, lock_waits))| {
+        |(is_mine, ready, length, queued, outcome, (deadlocks, preemptions, conflicts, lock_wait, lock_waits))| {
             let request = Ended {
                 transaction: (length % 2) as usize,
                 ready,
                 outcome,
                 deadlocks,
                 preemptions,
+                conflicts,
                 lock_wait: Some(Duration::from_nanos(lock_wait)),
                 lock_waits,
                 ..Ended::undisturbed(ready - queued, ready + length)
@@ -99,6 +100,7 @@ proptest! {
         prop_assert_eq!(samples.iter().map(|sample| sample.completed).sum::<u64>(), done.len() as u64);
         prop_assert_eq!(count(|a| a.deadlock), inside.clone().map(|r| u64::from(r.deadlocks)).sum::<u64>());
         prop_assert_eq!(count(|a| a.preempted), inside.clone().map(|r| u64::from(r.preemptions)).sum::<u64>());
+        prop_assert_eq!(count(|a| a.conflict), inside.clone().map(|r| u64::from(r.conflicts)).sum::<u64>());
         let ended = |outcome| inside.clone().filter(|request| request.outcome == outcome).count() as u64;
         prop_assert_eq!(count(|a| a.user), ended(Some(Outcome::RolledBack)));
         prop_assert_eq!(count(|a| a.error), ended(None));

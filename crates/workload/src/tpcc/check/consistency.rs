@@ -1,7 +1,7 @@
 //! The twelve consistency conditions (TPC-C 3.3.2), and conditions of our own that catch what those cannot see: wrong
 //! amounts, lost stock updates, remote lines that were not.
 
-use super::Condition;
+use crate::condition::Condition;
 
 fn condition(what: &'static str, violations: String) -> Condition {
     Condition { what, violations }

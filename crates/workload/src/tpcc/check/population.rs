@@ -1,6 +1,6 @@
 //! What the initial population must be (TPC-C 4.3.3.1); it holds until clients run.
 
-use super::Condition;
+use crate::condition::Condition;
 
 /// The conditions on a database of so many warehouses.
 pub(super) fn conditions(warehouses: i64) -> Vec<Condition> {

@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use crate::schema::{Kind, Table};
 
 /// A batch of rows being made. Values are given in column order, row after row.
-pub(super) struct Batch {
+pub(crate) struct Batch {
     table: &'static Table,
     columns: Vec<Builder>,
     cursor: usize,
@@ -28,7 +28,7 @@ enum Builder {
 
 impl Batch {
     /// An empty batch with room for so many rows.
-    pub(super) fn new(table: &'static Table, rows: usize) -> Self {
+    pub(crate) fn new(table: &'static Table, rows: usize) -> Self {
         let builder = |kind| match kind {
             Kind::Int => Builder::Int(Int32Builder::with_capacity(rows)),
             Kind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
@@ -44,9 +44,11 @@ impl Batch {
     }
 
     /// The next value is that integer, scaled decimal or timestamp.
-    pub(super) fn int(&mut self, number: i64) -> &mut Self {
+    pub(crate) fn int(&mut self, number: i64) -> &mut Self {
         match self.next() {
-            Builder::Int(builder) => builder.append_value(i32::try_from(number).expect("TPC-C's integers are small")),
+            Builder::Int(builder) => {
+                builder.append_value(i32::try_from(number).expect("a column of 32 bits is given small integers"))
+            }
             Builder::BigInt(builder) => builder.append_value(number),
             Builder::Decimal(builder) => builder.append_value(i128::from(number)),
             Builder::Date(builder) => builder.append_value(i32::try_from(number).expect("dates are small")),
@@ -57,7 +59,7 @@ impl Batch {
     }
 
     /// The next value is that integer, or null.
-    pub(super) fn int_or_null(&mut self, number: Option<i64>) -> &mut Self {
+    pub(crate) fn int_or_null(&mut self, number: Option<i64>) -> &mut Self {
         match number {
             Some(number) => self.int(number),
             None => {
@@ -75,7 +77,7 @@ impl Batch {
     }
 
     /// The next value is that text.
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         match self.next() {
             Builder::Text(builder) => builder.append_value(text),
             _ => panic!("text was given for a column of numbers"),
@@ -87,7 +89,7 @@ impl Batch {
     ///
     /// # Panics
     /// If its last row is not complete, which is an error in the population.
-    pub(super) fn finish(mut self) -> RecordBatch {
+    pub(crate) fn finish(mut self) -> RecordBatch {
         let arrays = self.columns.iter_mut().map(Builder::finish).collect();
         RecordBatch::try_new(self.table.arrow(), arrays).expect("every row was given every column, in order")
     }

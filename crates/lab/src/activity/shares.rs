@@ -1,0 +1,202 @@
+//! From what looks and the scheduler know of a workload's processes to time shares, by the rules in [`super`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_workload::driver::WorkloadMeasurement;
+
+use super::tally::{PartSeen, SeenWorkload};
+use super::{CHANGED_MAX, SAMPLES_MIN};
+use crate::results::{Part, Seen, TimeShare, Workers, WorkloadOnServer};
+
+/// The parts may miss the whole by this share before it is worth a warning: their sources tick at different moments, and
+/// looks are samples.
+const EXCESS_MAX: f64 = 0.05;
+
+/// What is known of a workload whose sessions are served by processes of a server.
+#[derive(Debug, Clone, Copy)]
+pub struct OnServer<'a> {
+    /// What looks saw.
+    pub seen: &'a SeenWorkload,
+    /// Looks in all. A count.
+    pub looks: u64,
+    /// Time of the sessions' processes over the sensors' window; `None` if unknown.
+    pub times: Option<ThreadTimes>,
+    /// Time of our own clients' threads over the sensors' window; `None` if unknown.
+    pub clients: Option<ThreadTimes>,
+    /// The sensors' window, which is a little longer than the clients'.
+    pub window: Duration,
+}
+
+/// Where the time of a workload on a server went.
+#[derive(Debug, Clone, Default)]
+pub struct ServerShares {
+    /// Of all its requests. `None` if none was under way.
+    pub whole: Option<TimeShare>,
+    /// Of each class, and the looks behind it.
+    classes: BTreeMap<String, (Option<TimeShare>, u64)>,
+    /// Of each kind of transaction, and the looks behind it.
+    transactions: BTreeMap<String, (Option<TimeShare>, u64)>,
+    /// What they follow from.
+    pub known: WorkloadOnServer,
+}
+
+impl ServerShares {
+    /// Fills in the shares of a class.
+    pub fn of_class(&self, class: &str, part: &mut Part) {
+        fill_in(&self.classes, class, part);
+    }
+
+    /// Fills in the shares of a kind of transaction.
+    pub fn of_transaction(&self, transaction: &str, part: &mut Part) {
+        fill_in(&self.transactions, transaction, part);
+    }
+}
+
+fn fill_in(shares: &BTreeMap<String, (Option<TimeShare>, u64)>, name: &str, part: &mut Part) {
+    let (time_share, samples) = shares.get(name).copied().unwrap_or_default();
+    part.time_share = time_share;
+    part.samples = Some(samples);
+}
+
+impl OnServer<'_> {
+    /// Where its time went. What is not known is explained.
+    pub fn shares(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> ServerShares {
+        let names: Vec<&str> = measured.transactions.iter().map(|(name, _)| *name).collect();
+        let (mut classes, mut transactions) = (BTreeMap::new(), BTreeMap::new());
+        for ((transaction, priority), part) in &self.seen.parts {
+            add(classes.entry(priority.to_string()).or_default(), part);
+            if let Some(name) = names.get(usize::from(*transaction)) {
+                add(transactions.entry((*name).to_owned()).or_default(), part);
+            }
+        }
+        let mut all = PartSeen::default();
+        self.seen.parts.values().for_each(|part| add(&mut all, part));
+        if all.changed as f64 > CHANGED_MAX * all.seen.sum() as f64 {
+            warnings.push(format!(
+                "{}: most requests are shorter than a look at the server, so there are no time shares by class and kind",
+                measured.name
+            ));
+        }
+        if self.seen.absent > 0 {
+            warnings.push(format!(
+                "{}: the processes of its sessions were not listed {} times in {} looks; what they did then is unknown",
+                measured.name, self.seen.absent, self.looks
+            ));
+        }
+        let shares = |parts: BTreeMap<String, PartSeen>| {
+            parts.into_iter().map(|(name, part)| (name, (self.of_part(&part), part.seen.sum()))).collect()
+        };
+        let throughput_by_second = measured.samples.iter().map(|second| second.throughput_per_s).collect();
+        ServerShares {
+            whole: self.whole(measured, warnings),
+            classes: shares(classes),
+            transactions: shares(transactions),
+            known: WorkloadOnServer { throughput_by_second, ..self.known(&all) },
+        }
+    }
+
+    /// The shares of the time in which any request was under way.
+    fn whole(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> Option<TimeShare> {
+        let name = &measured.name;
+        let whole = measured.occupied.as_secs_f64();
+        if whole <= 0.0 {
+            warnings.push(format!("{name}: no time shares, for no request was under way"));
+            return None;
+        }
+        let window = measured.window.as_secs_f64();
+        let scale = window / self.window.max(measured.window).as_secs_f64();
+        let of_times =
+            |of: fn(ThreadTimes) -> Duration| self.times.map(|times| of(times).as_secs_f64() * scale / whole);
+        let [run, wait] = fit([of_times(|times| times.run), of_times(|times| times.wait)], 1.0, name, warnings);
+        if run.is_none() {
+            warnings.push(format!("{name}: time on cores is unknown and within `other`"));
+        }
+        if (self.looks as f64 * whole / window) < SAMPLES_MIN as f64 {
+            warnings.push(format!(
+                "{name}: {} looks at the server are too few to tell waits for devices, locks and clients, which are within `other`",
+                self.looks
+            ));
+            return Some(TimeShare::with_rest([run, wait, None, None, None, None]));
+        }
+        let on_cores = run.unwrap_or(0.0) + wait.unwrap_or(0.0);
+        let of_looks = |count: u64| count as f64 / self.looks as f64 * window / whole;
+        let Seen { running, lock, io, io_latch, client, other, idle: _ } = self.seen.all;
+        let waits = [lock, io, io_latch, client, other].map(|count| Some(of_looks(count)));
+        let [lock, io, io_latch, client, other] = fit(waits, 1.0 - on_cores, name, warnings);
+        let rest = 1.0 - on_cores - [lock, io, io_latch, client, other].iter().flatten().sum::<f64>();
+        // What looks saw running and the scheduler knows nothing of; all of it, where the scheduler tells nothing.
+        let unexplained = (of_looks(running) - on_cores).clamp(0.0, rest.max(0.0));
+        let client = client.map(|client| client + (rest - unexplained).max(0.0));
+        Some(TimeShare::with_rest([run, wait, io, io_latch, lock, client]))
+    }
+
+    /// The shares of a class or kind; `None` if too few looks tell.
+    fn of_part(&self, part: &PartSeen) -> Option<TimeShare> {
+        let Seen { running, lock, io, io_latch, client, other: _, idle } = part.seen;
+        let count = part.seen.sum();
+        if count < SAMPLES_MIN || part.changed as f64 > CHANGED_MAX * count as f64 {
+            return None;
+        }
+        let share = |seen: u64| Some(seen as f64 / count as f64);
+        let on_cores = self.times.map(|times| (times.run.as_secs_f64(), times.wait.as_secs_f64()));
+        let running_of = |part: fn((f64, f64)) -> f64| {
+            let (run, wait) = on_cores.filter(|(run, wait)| run + wait > 0.0)?;
+            Some(share(running)? * part((run, wait)) / (run + wait))
+        };
+        let (run, wait) = (running_of(|(run, _)| run), running_of(|(_, wait)| wait));
+        Some(TimeShare::with_rest([run, wait, share(io), share(io_latch), share(lock), share(client + idle)]))
+    }
+
+    fn known(&self, under_way: &PartSeen) -> WorkloadOnServer {
+        let seconds =
+            |times: Option<ThreadTimes>, of: fn(ThreadTimes) -> Duration| times.map(|times| of(times).as_secs_f64());
+        let workers = &self.seen.workers;
+        WorkloadOnServer {
+            seen: self.seen.all,
+            under_way: under_way.seen.sum(),
+            changed: under_way.changed,
+            absent: self.seen.absent,
+            cpu_run_s: seconds(self.times, |times| times.run),
+            cpu_wait_s: seconds(self.times, |times| times.wait),
+            clients_cpu_run_s: seconds(self.clients, |times| times.run),
+            clients_cpu_wait_s: seconds(self.clients, |times| times.wait),
+            workers: (workers.seen.sum() > 0).then(|| Workers {
+                seen: workers.seen,
+                mean: workers.seen.sum() as f64 / self.looks as f64,
+                different: workers.different,
+                cpu_run_s: seconds(workers.times, |times| times.run),
+                cpu_wait_s: seconds(workers.times, |times| times.wait),
+            }),
+            throughput_by_second: Vec::new(),
+        }
+    }
+}
+
+/// Scales parts that are larger than there is room for, and says so where that is more than inexactness.
+fn fit<const N: usize>(parts: [Option<f64>; N], room: f64, name: &str, warnings: &mut Vec<String>) -> [Option<f64>; N] {
+    let sum: f64 = parts.iter().flatten().sum();
+    if sum <= room {
+        return parts;
+    }
+    if sum > room + EXCESS_MAX {
+        let excess = (sum - room) * 100.0;
+        warnings.push(format!(
+            "{name}: parts of response time add up to {excess:.1} % more than the whole; they are scaled to fit"
+        ));
+    }
+    parts.map(|part| part.map(|part| part * room.max(0.0) / sum))
+}
+
+fn add(sum: &mut PartSeen, part: &PartSeen) {
+    let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
+    sum.seen.running += running;
+    sum.seen.lock += lock;
+    sum.seen.io += io;
+    sum.seen.io_latch += io_latch;
+    sum.seen.client += client;
+    sum.seen.other += other;
+    sum.seen.idle += idle;
+    sum.changed += part.changed;
+}

@@ -1,0 +1,172 @@
+//! Counts what looks saw, by workload, and by the requests that clients had under way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_policy::Priority;
+use plimsoll_workload::activity::{Activity, Doing};
+use plimsoll_workload::driver::{Board, UnderWay, WorkloadThreads};
+
+use crate::results::Seen;
+
+/// What looks saw of one workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenWorkload {
+    /// The processes of its clients' sessions, each of them at each look, whatever the clients were doing.
+    pub all: Seen,
+    /// By kind of transaction, as position in the benchmark's list, and priority of the request under way.
+    pub parts: BTreeMap<(u16, Priority), PartSeen>,
+    /// Looks that did not find the process of a session. A count.
+    pub absent: u64,
+    /// Processes that helped those of its sessions.
+    pub workers: SeenWorkers,
+}
+
+/// What looks saw of the processes of clients with a request of one kind and priority under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartSeen {
+    /// What the processes were doing.
+    pub seen: Seen,
+    /// Of those, how often the client had another request, or none, when the look was over. A count.
+    pub changed: u64,
+}
+
+/// What looks saw of parallel workers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenWorkers {
+    /// Each of them at each look.
+    pub seen: Seen,
+    /// How many different ones there were.
+    pub different: u64,
+    /// Their time, up to the last look at each; `None` if it is unknown of any.
+    pub times: Option<ThreadTimes>,
+}
+
+/// Joins processes with clients, and counts.
+pub(super) struct Tally {
+    boards: Vec<Board>,
+    clients: Vec<Client>,
+    /// Positions in `clients`.
+    by_process: HashMap<i32, usize>,
+    /// The last known time of each worker that is there, by its process.
+    workers: HashMap<i32, ThreadTimes>,
+    pub(super) workloads: Vec<SeenWorkload>,
+    /// Looks counted so far.
+    pub(super) looks: u64,
+}
+
+struct Client {
+    workload: usize,
+    number: usize,
+    /// What it had under way before the look.
+    before: Option<UnderWay>,
+    is_present: bool,
+}
+
+impl Tally {
+    /// For the clients of these workloads, as far as their sessions have processes of their own on this machine.
+    pub(super) fn new(threads: &[WorkloadThreads]) -> Self {
+        let (mut clients, mut by_process) = (Vec::new(), HashMap::new());
+        for (workload, threads) in threads.iter().enumerate() {
+            for (number, process) in threads.servers.iter().enumerate() {
+                if let Some(process) = process {
+                    by_process.insert(*process, clients.len());
+                    clients.push(Client { workload, number, before: None, is_present: false });
+                }
+            }
+        }
+        let nothing = SeenWorkload {
+            workers: SeenWorkers { times: Some(ThreadTimes::default()), ..SeenWorkers::default() },
+            ..SeenWorkload::default()
+        };
+        Tally {
+            boards: threads.iter().map(|threads| threads.board.clone()).collect(),
+            clients,
+            by_process,
+            workers: HashMap::new(),
+            workloads: vec![nothing; threads.len()],
+            looks: 0,
+        }
+    }
+
+    /// Notes what the clients have under way, just before a look.
+    pub(super) fn before(&mut self) {
+        for client in &mut self.clients {
+            client.before = self.boards[client.workload].under_way(client.number);
+            client.is_present = false;
+        }
+    }
+
+    /// Counts what the look saw, just after it.
+    pub(super) fn after(&mut self, seen: &[Activity], times_of: &dyn Fn(i32) -> Option<ThreadTimes>) {
+        for activity in seen {
+            if let Some(client) = self.by_process.get(&activity.process) {
+                self.count_client(*client, activity.doing);
+            }
+        }
+        for client in self.clients.iter().filter(|client| !client.is_present) {
+            self.workloads[client.workload].absent += 1;
+        }
+        self.count_workers(seen, times_of);
+        self.looks += 1;
+    }
+
+    fn count_client(&mut self, client: usize, doing: Doing) {
+        let client = &mut self.clients[client];
+        client.is_present = true;
+        let workload = &mut self.workloads[client.workload];
+        add(&mut workload.all, doing);
+        let Some(before) = client.before else { return };
+        let is_changed = self.boards[client.workload].under_way(client.number) != Some(before);
+        if is_changed && doing == Doing::Idle {
+            // It had ended before the server was asked.
+            return;
+        }
+        let part = workload.parts.entry((before.transaction, before.priority)).or_default();
+        add(&mut part.seen, doing);
+        part.changed += u64::from(is_changed);
+    }
+
+    /// A worker's books begin with it, and with it they end; so they are read at each look.
+    fn count_workers(&mut self, seen: &[Activity], times_of: &dyn Fn(i32) -> Option<ThreadTimes>) {
+        let earlier = std::mem::take(&mut self.workers);
+        for activity in seen {
+            let leader = activity.leader.and_then(|leader| self.by_process.get(&leader));
+            let Some(workload) = leader.map(|leader| self.clients[*leader].workload) else { continue };
+            let workers = &mut self.workloads[workload].workers;
+            add(&mut workers.seen, activity.doing);
+            let Some(now) = times_of(activity.process) else {
+                workers.times = workers.times.filter(|_| earlier.contains_key(&activity.process));
+                continue;
+            };
+            // Less than before: another process that was given the same id.
+            let known = earlier.get(&activity.process).filter(|then| then.run <= now.run && then.wait <= now.wait);
+            workers.different += u64::from(known.is_none());
+            let used = match known {
+                Some(then) => now.since(*then),
+                // What was there at the first look had begun before the window.
+                None if self.looks == 0 => ThreadTimes::default(),
+                None => now,
+            };
+            workers.times = workers.times.map(|sum| plus(sum, used));
+            self.workers.insert(activity.process, now);
+        }
+    }
+}
+
+fn plus(a: ThreadTimes, b: ThreadTimes) -> ThreadTimes {
+    ThreadTimes { run: a.run + b.run, wait: a.wait + b.wait }
+}
+
+fn add(seen: &mut Seen, doing: Doing) {
+    let count = match doing {
+        Doing::Running => &mut seen.running,
+        Doing::Lock => &mut seen.lock,
+        Doing::Io => &mut seen.io,
+        Doing::IoLatch => &mut seen.io_latch,
+        Doing::Client => &mut seen.client,
+        Doing::Other => &mut seen.other,
+        Doing::Idle => &mut seen.idle,
+    };
+    *count += 1;
+}

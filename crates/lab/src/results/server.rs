@@ -1,0 +1,135 @@
+//! What a server showed of itself in one run: what its processes were seen doing, and what it counted and did by itself.
+
+use serde::{Deserialize, Serialize};
+
+/// What a server showed of itself within the window of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// How its processes were looked at, and what that cost.
+    pub sampler: Sampler,
+    /// What it did for its own upkeep, in order of time.
+    pub marks: Vec<Mark>,
+    /// The statements that took most of its time, most first; `None` where it keeps no statistics of statements.
+    pub statements: Option<Vec<StatementUse>>,
+}
+
+/// How a server's processes were looked at within a window, and what that cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampler {
+    /// Looks taken. A count.
+    pub looks: u64,
+    /// Looks per second of window.
+    pub looks_per_s: f64,
+    /// Looks that began more than half a period after they were due. A count.
+    pub late: u64,
+    /// Looks that were left out because the one before was still under way when they were due. A count.
+    pub left_out: u64,
+    /// Mean length of a look, microseconds; `None` if there was none.
+    pub look_mean_us: Option<f64>,
+    /// The longest look, microseconds; `None` if there was none.
+    pub look_max_us: Option<f64>,
+    /// Share of the window in which a look was under way.
+    pub duty: f64,
+    /// CPU time of the thread that looks, seconds; `None` if the kernel does not tell.
+    pub cpu_thread_s: Option<f64>,
+    /// CPU time of the server's process that answers it, seconds; `None` if that cannot be seen.
+    pub cpu_server_s: Option<f64>,
+    /// Why looking ended before the window did; `None` if it did not.
+    pub ended: Option<String>,
+}
+
+/// Something that a server did in the background.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Seconds after the window's opening; seen once a second, so up to a second late.
+    pub at_s: f64,
+    /// What: `checkpoint begins`, `checkpoint ends`, `vacuum of orders begins`, `vacuum of orders ends`.
+    pub what: String,
+}
+
+/// What one kind of statement took within the window, by the server's own books.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatementUse {
+    /// The statement, without its constants.
+    pub text: String,
+    /// How often it was run. A count.
+    pub calls: u64,
+    /// Time spent in running it, seconds.
+    pub time_s: f64,
+    /// Rows returned or changed. A count.
+    pub rows: u64,
+    /// Pages found in the server's own cache. A count.
+    pub pages_hit: u64,
+    /// Pages read from outside of it. A count.
+    pub pages_read: u64,
+}
+
+/// What the server's processes did for one workload within the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadOnServer {
+    /// What the processes of its clients' sessions were seen doing, each of them at each look.
+    pub seen: Seen,
+    /// Looks at clients with a request under way. A count.
+    pub under_way: u64,
+    /// Of those, how many found the client at another request, or at none, when the look was over. A count.
+    pub changed: u64,
+    /// Looks in which the process of a client's session was not listed. A count.
+    pub absent: u64,
+    /// Time that these processes were on cores, seconds, by the scheduler's books; `None` if the kernel does not tell.
+    pub cpu_run_s: Option<f64>,
+    /// Time that they waited for a core, seconds.
+    pub cpu_wait_s: Option<f64>,
+    /// Time that our own clients' threads were on cores, seconds.
+    pub clients_cpu_run_s: Option<f64>,
+    /// Time that they waited for a core, seconds.
+    pub clients_cpu_wait_s: Option<f64>,
+    /// Processes that helped those of its sessions; `None` if none was seen.
+    pub workers: Option<Workers>,
+    /// Throughput in each second of the window, per second, to be seen beside what the server did in the background; the
+    /// last one may be short.
+    #[serde(default)]
+    pub throughput_by_second: Vec<f64>,
+}
+
+/// Parallel workers of one workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workers {
+    /// What they were seen doing, each of them at each look.
+    pub seen: Seen,
+    /// How many there were at a look, on average.
+    pub mean: f64,
+    /// How many different ones were seen. A count.
+    pub different: u64,
+    /// Time that they were on cores, seconds, up to the last look at each; `None` if the kernel does not tell. Workers that lived
+    /// between two looks are missed.
+    pub cpu_run_s: Option<f64>,
+    /// Time that they waited for a core, seconds.
+    pub cpu_wait_s: Option<f64>,
+}
+
+/// How often processes were seen doing what. Counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Waiting for nothing: on a core or waiting for one.
+    pub running: u64,
+    /// Waiting for a lock that another transaction holds.
+    pub lock: u64,
+    /// Waiting for a device.
+    pub io: u64,
+    /// Waiting for another process that reads or writes the same page, or the log.
+    pub io_latch: u64,
+    /// Waiting for the client within a transaction.
+    pub client: u64,
+    /// Waiting for something else.
+    pub other: u64,
+    /// Serving no request.
+    pub idle: u64,
+}
+
+impl Seen {
+    /// All of them. A count.
+    pub fn sum(&self) -> u64 {
+        let Seen { running, lock, io, io_latch, client, other, idle } = *self;
+        running + lock + io + io_latch + client + other + idle
+    }
+}

@@ -1,0 +1,53 @@
+//! By which plans the target would run each workload's queries, asked once for each setting and loaded data.
+
+use std::collections::BTreeMap;
+
+use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::driver::Drive;
+
+use crate::results::PlannedQuery;
+
+/// The plans that are known, by setting and workload, with the generation of the data that they are of.
+#[derive(Debug, Default)]
+pub(super) struct Plans(BTreeMap<(usize, String), (u64, Vec<PlannedQuery>)>);
+
+impl Plans {
+    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell. Why
+    /// it does not is a warning.
+    pub(super) fn of(
+        &mut self,
+        setting: usize,
+        drives: &[Drive<'_>],
+        generation: u64,
+        warnings: &mut Vec<String>,
+    ) -> Vec<PlannedQuery> {
+        let mut all = Vec::new();
+        for drive in drives {
+            let key = (setting, drive.name.to_owned());
+            if self.0.get(&key).is_none_or(|(of, _)| *of != generation) {
+                let mut plans = Vec::new();
+                if let Err(error) = ask(drive, &mut plans) {
+                    warnings.push(format!("{}: not all plans of its queries are known: {error}", drive.name));
+                }
+                self.0.insert(key.clone(), (generation, plans));
+            }
+            all.extend(self.0[&key].1.iter().cloned());
+        }
+        all
+    }
+}
+
+/// Adds the plan of each query, as far as they are told.
+fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseError> {
+    let queries = drive.benchmark.queries();
+    if queries.is_empty() {
+        return Ok(());
+    }
+    let mut session = drive.database.session(drive.benchmark.schema())?;
+    for (name, sql) in queries {
+        // Who does not tell the plan of one query tells that of none.
+        let Some(plan) = session.plan(&sql)? else { break };
+        plans.push(PlannedQuery::new(drive.name, name, plan));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Where the time of one workload went, as text: alone above together; on a server its classes and kinds below.
+
+use std::collections::BTreeMap;
+
+use super::wrap;
+use crate::results::{Part, Results, TimeShare, WorkloadResult, most_urgent_first};
+use crate::summary::Workload;
+use crate::units::{MISSING, count, duration_us, fine_percent, percent, significant};
+
+/// Characters of a bar.
+const BAR: usize = 20;
+
+/// A part's letter in bars, its heading, its figure, and whether it is told only where it was measured.
+type Told = (char, &'static str, fn(&TimeShare) -> Option<f64>, bool);
+
+/// Parts in the order of the columns.
+const PARTS: [Told; 7] = [
+    ('R', "Run", |share| share.cpu_run, false),
+    ('W', "Wait", |share| share.cpu_wait, false),
+    ('D', "Disk", |share| share.io, false),
+    ('B', "Behind", |share| share.io_latch, true),
+    ('L', "Lock", |share| share.lock, false),
+    ('C', "Client", |share| share.client, true),
+    ('.', "other", |share| Some(share.other), false),
+];
+
+/// Adds the lines of a workload.
+pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
+    let arms = workload.arms_run();
+    let shares: Vec<TimeShare> = arms.iter().filter_map(|(_, arm)| arm.time_share()).collect();
+    if shares.is_empty() {
+        out.push(format!("  {:<22}{MISSING:>10}", "time share"));
+        return;
+    }
+    let is_told = |part: &&Told| !part.3 || shares.iter().any(|share| part.2(share).is_some());
+    let told: Vec<&Told> = PARTS.iter().filter(is_told).collect();
+    let names: String = told.iter().map(|(_, name, ..)| format!("{name:>7}")).collect();
+    out.push(format!("  {:<20}{names}", "time share"));
+    // A line has room for a bar beside five parts.
+    let has_bar = told.len() == PARTS.iter().filter(|part| !part.3).count();
+    for (arm, runs) in arms {
+        let share = runs.time_share();
+        let drawn = share.as_ref().filter(|_| has_bar).map_or_else(String::new, |share| bar(&told, share));
+        let line = format!("  {:<12}{arm:<8}{}  {drawn}", "", cells(&told, share.as_ref()));
+        out.push(line.trim_end().to_owned());
+        let results: Vec<&WorkloadResult> = runs.runs.iter().map(|run| run.result).collect();
+        for (name, share) in parts(&results) {
+            let name: String = name.chars().take(18).collect();
+            out.push(format!("    {name:<18}{}", cells(&told, share.as_ref())).trim_end().to_owned());
+        }
+    }
+}
+
+fn cells(told: &[&Told], share: Option<&TimeShare>) -> String {
+    let cell = |part: &&Told| share.and_then(part.2).map_or_else(|| MISSING.to_owned(), percent);
+    told.iter().map(|part| format!("{:>7}", cell(part))).collect()
+}
+
+/// Letters in proportion to the parts; rounding the running sum keeps the length.
+fn bar(told: &[&Told], share: &TimeShare) -> String {
+    let mut sum = 0.0;
+    let mut bar = String::new();
+    for (letter, _, of, _) in told {
+        sum += of(share).unwrap_or(0.0);
+        let end = (sum * BAR as f64).round() as usize;
+        bar.extend(std::iter::repeat_n(*letter, end.min(BAR).saturating_sub(bar.len())));
+    }
+    bar
+}
+
+/// Classes, where there are several, and kinds that looks were taken at, over all repeats.
+fn parts<'a>(results: &[&'a WorkloadResult]) -> Vec<(&'a str, Option<TimeShare>)> {
+    let classes = most_urgent_first(results.iter().flat_map(|result| result.classes.keys()));
+    let several = classes.len() > 1;
+    let classes =
+        classes.into_iter().filter(|_| several).map(|name| (name, over(results, name, |result| &result.classes)));
+    let mut kinds: Vec<&str> =
+        results.iter().flat_map(|result| result.transactions.keys().map(String::as_str)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let kinds = kinds.into_iter().map(|name| (name, over(results, name, |result| &result.transactions)));
+    let seen = classes.chain(kinds).filter(|(_, (_, samples))| samples.is_some());
+    seen.map(|(name, (share, _))| (name, share)).collect()
+}
+
+/// The shares of a part over all runs, and how many looks there were at it.
+fn over<'a>(
+    results: &[&'a WorkloadResult],
+    name: &str,
+    parts: fn(&'a WorkloadResult) -> &'a BTreeMap<String, Part>,
+) -> (Option<TimeShare>, Option<u64>) {
+    let found: Vec<&Part> = results.iter().filter_map(|result| parts(result).get(name)).collect();
+    Part::time_share_over(&found)
+}
+
+/// What it cost to look at a server; nothing where there is none.
+pub(super) fn sampler_lines(results: &Results) -> Vec<String> {
+    let samplers: Vec<_> = results
+        .points
+        .iter()
+        .filter_map(|point| Some((&point.server.as_ref()?.sampler, point.window_s)))
+        .filter(|(sampler, window)| sampler.looks > 0 && *window > 0.0)
+        .collect();
+    if samplers.is_empty() {
+        return Vec::new();
+    }
+    let looks: u64 = samplers.iter().map(|(sampler, _)| sampler.looks).sum();
+    let window: f64 = samplers.iter().map(|(_, window)| window).sum();
+    let time_us: f64 = samplers.iter().filter_map(|(one, _)| Some(one.look_mean_us? * one.looks as f64)).sum();
+    let cores = |of: fn(&crate::results::Sampler) -> Option<f64>| {
+        let used = samplers.iter().map(|(sampler, _)| of(sampler)).sum::<Option<f64>>();
+        used.map_or_else(|| MISSING.to_owned(), |used| fine_percent(used / window))
+    };
+    let left_out: u64 = samplers.iter().map(|(sampler, _)| sampler.left_out).sum();
+    let text = format!(
+        "Looked at the server {} times, {} a second ({} left out), {} each, {} of the time; that took {} of a core here and {} of one on the server",
+        count(looks),
+        significant(looks as f64 / window),
+        count(left_out),
+        duration_us(time_us / looks as f64),
+        percent(time_us / 1e6 / window),
+        cores(|sampler| sampler.cpu_thread_s),
+        cores(|sampler| sampler.cpu_server_s),
+    );
+    let mut lines = vec![String::new()];
+    lines.extend(wrap(&text, "", "  "));
+    lines
+}

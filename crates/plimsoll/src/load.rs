@@ -1,0 +1,47 @@
+//! `plimsoll load`: data for runs that come later.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use plimsoll_target::{DEFAULT_URL, PRIVATE_URL};
+use plimsoll_workload::registry::{benchmark, make};
+
+use crate::arguments::LoadOptions;
+use crate::bench::parameters;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::loading::{load, parse_target};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+
+/// Loads a workload's data into a database that outlives this process.
+pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
+    let target = parse_target(&options.target)?;
+    let is_kept = options.target.options.iter().any(|option| option.starts_with("data_folder="));
+    if target.url() == PRIVATE_URL || (target.url() == DEFAULT_URL && !is_kept) {
+        let url = target.url();
+        let instead = if url == DEFAULT_URL {
+            "keep it with --option durability=sync --option data_folder=DIR, or name a server: --target postgres://user@host/database"
+        } else {
+            "name a server of yours: --target postgres://user@host/database"
+        };
+        return Err(Failure::Input(anyhow::anyhow!("the data of `{url}` goes with this process; {instead}")));
+    }
+    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
+    let parameters = parameters(&options.parameters)?;
+    let (benchmark, scale) =
+        make(benchmark.name(), Some(scale), &parameters, options.seed).map_err(Failure::input)?;
+    let stop = interrupt::listen()?;
+    let progress = Progress::new();
+    let began = Instant::now();
+    let database = load(&target, &[benchmark.as_ref()], &progress, stop)?;
+    progress.clear();
+    drop(database);
+    let (name, url, seconds) = (benchmark.name(), target.url(), began.elapsed().as_secs_f64());
+    if options.json {
+        print_json(&serde_json::json!({ "workload": name, "scale": scale, "target": url, "elapsed_s": seconds }))?;
+    } else {
+        print(&format!("{name}:{scale} is in {url} after {seconds:.1} s\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,171 @@
+//! What the server's backends do, as its own statistics tell: [`Watch`] asks, [`wait_events`] says what an answer means.
+//!
+//! # What can be seen
+//!
+//! A user sees the states and waits of sessions of his own; those of others need the role `pg_monitor` or a superuser, and are
+//! left out here. Of a vacuum by another user, which the server's own are, only that there is one.
+//! Statements are seen where the extension `pg_stat_statements` is loaded and created in this database.
+//!
+//! A process that reads a page from the system's cache waits for a device as the server tells it, though no device may be
+//! busy; one that has a page fault, or spins for a spin lock before it sleeps, waits for nothing.
+
+mod wait_events;
+
+use std::time::Duration;
+
+use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
+use plimsoll_workload::database::DatabaseError;
+
+pub use wait_events::doing;
+
+/// Asks a server over a connection that serves nobody else.
+pub trait Ask: Send {
+    /// Runs a statement without parameters, and hands over each row of its answer in text form.
+    fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError>;
+
+    /// The id of the server's process that answers, if that is a process of this machine.
+    fn server_process(&self) -> Option<i32>;
+
+    /// The server's major version.
+    fn major_version(&self) -> u32;
+}
+
+/// Every statement of a watch holds this, so that it can be told from those of the workloads.
+const MARK: &str = "/* plimsoll watch */";
+
+/// The prepared statement that looks: it is planned once, not at every look.
+const LOOK: &str = "plimsoll_look";
+
+/// Looks at a server's backends.
+pub struct Watch<A> {
+    ask: A,
+    checkpoints: String,
+    vacuums: String,
+    /// The schema of `pg_stat_statements`, or why there is none.
+    statements: Result<String, String>,
+}
+
+impl<A: Ask> Watch<A> {
+    /// A watch over this connection.
+    pub fn new(mut ask: A) -> Result<Self, DatabaseError> {
+        let user = one(&mut ask, &format!("select {MARK} oid from pg_roles where rolname = session_user"))?;
+        let user = user.ok_or_else(|| DatabaseError::Failed("the server does not know who asks".to_owned()))?;
+        let extension = "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace \
+             where e.extname = 'pg_stat_statements'";
+        let why = "the extension pg_stat_statements is not created in this database; load it by \
+             shared_preload_libraries and run `create extension pg_stat_statements`";
+        let statements = one(&mut ask, extension)?.ok_or_else(|| why.to_owned());
+        // The function under the view pg_stat_activity, which would look up names of users and databases besides.
+        let sessions = format!(
+            "prepare {LOOK} as select {MARK} pid, leader_pid, state, wait_event_type, wait_event from pg_stat_get_activity(null) \
+             where backend_type in ('client backend', 'parallel worker') and usesysid = {user} \
+             and pid <> pg_backend_pid()"
+        );
+        ask.rows(&sessions, &mut |_| {})?;
+        let checkpoints = if ask.major_version() < 17 {
+            "checkpoints_timed + checkpoints_req, checkpoint_write_time from pg_stat_bgwriter"
+        } else {
+            "num_timed + num_requested, write_time from pg_stat_checkpointer"
+        };
+        let vacuums = format!(
+            "select {MARK} coalesce(relid::regclass::text, 'a table') from pg_stat_progress_vacuum \
+             where datname = current_database() group by 1 order by 1"
+        );
+        Ok(Watch { ask, checkpoints: format!("select {MARK} {checkpoints}"), vacuums, statements })
+    }
+}
+
+/// The first figure of the first row of an answer.
+fn one(ask: &mut impl Ask, sql: &str) -> Result<Option<String>, DatabaseError> {
+    let mut found = None;
+    ask.rows(sql, &mut |row| {
+        if found.is_none() {
+            found = row.first().copied().flatten().map(str::to_owned);
+        }
+    })?;
+    Ok(found)
+}
+
+impl<A: Ask> ActivityWatch for Watch<A> {
+    fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError> {
+        self.ask.rows(&format!("execute {LOOK}"), &mut |row| seen.extend(activity(row)))
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.ask.server_process()
+    }
+
+    fn upkeep(&mut self) -> Result<Upkeep, DatabaseError> {
+        let mut upkeep = Upkeep::default();
+        self.ask.rows(&self.checkpoints, &mut |row| {
+            upkeep.checkpoints_begun = figure(row, 0);
+            upkeep.checkpoint_write = milliseconds(row, 1);
+        })?;
+        self.ask
+            .rows(&self.vacuums, &mut |row| upkeep.vacuums.extend(row.first().copied().flatten().map(str::to_owned)))?;
+        Ok(upkeep)
+    }
+
+    fn statements(&mut self, with_text: bool) -> Result<Statements, DatabaseError> {
+        let schema = match &self.statements {
+            Ok(schema) => schema,
+            Err(why) => return Ok(Statements::NotKept(why.clone())),
+        };
+        let mut all = Vec::new();
+        let asked = self.ask.rows(&statements_sql(schema, with_text), &mut |row| all.extend(totals(row)));
+        match asked {
+            Ok(()) => Ok(Statements::Kept(all)),
+            // The extension is there and its library was not loaded, or is of another version.
+            Err(DatabaseError::Failed(why)) => {
+                self.statements = Err(why.clone());
+                Ok(Statements::NotKept(why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What was counted of each kind of statement in this database, those of the watch left out where texts are asked for. One
+/// kind may have several entries: within functions and outside of them, and for each user.
+fn statements_sql(schema: &str, with_text: bool) -> String {
+    let schema = schema.replace('"', "\"\"");
+    format!(
+        "select {MARK} queryid, sum(calls), sum(total_exec_time), sum(rows), sum(shared_blks_hit), \
+         sum(shared_blks_read), min(query) from \"{schema}\".pg_stat_statements({with_text}) \
+         where dbid = (select oid from pg_database where datname = current_database()) and queryid is not null \
+         and (query is null or position('plimsoll watch' in query) = 0) group by queryid"
+    )
+}
+
+/// What a row of the sessions says; `None` if its state may not be seen.
+fn activity(row: &[Option<&str>]) -> Option<Activity> {
+    let [process, leader, state, wait_type, wait] = *row else { return None };
+    Some(Activity {
+        process: process?.parse().ok()?,
+        leader: leader.and_then(|leader| leader.parse().ok()),
+        doing: doing(state?, wait_type, wait),
+    })
+}
+
+fn totals(row: &[Option<&str>]) -> Option<StatementTotals> {
+    Some(StatementTotals {
+        id: figure(row, 0)?,
+        calls: figure(row, 1)?,
+        time: milliseconds(row, 2)?,
+        rows: figure(row, 3)?,
+        pages_hit: figure(row, 4)?,
+        pages_read: figure(row, 5)?,
+        text: row.get(6).copied().flatten().unwrap_or_default().to_owned(),
+    })
+}
+
+fn figure<T: std::str::FromStr>(row: &[Option<&str>], column: usize) -> Option<T> {
+    row.get(column).copied().flatten()?.parse().ok()
+}
+
+fn milliseconds(row: &[Option<&str>], column: usize) -> Option<Duration> {
+    Duration::try_from_secs_f64(figure::<f64>(row, column)? / 1e3).ok()
+}
+
+#[cfg(test)]
+mod tests;

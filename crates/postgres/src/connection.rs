@@ -1,0 +1,328 @@
+//! One session of a server: messages out, messages in, blocking, with a buffer each way.
+//!
+//! What a client's thread does for a statement is one send and one receive. Nothing is allocated for that once buffers have
+//! grown to the largest statement and answer; what is rare (errors, notices, descriptions) is read by `postgres-protocol`.
+//!
+//! After [`WireError::Server`] and [`WireError::Refused`] the connection goes on as before. After [`WireError::Lost`] it
+//! cannot: every further call says so with the same reason, which has the server's last words if there were any.
+
+mod cancel;
+mod copy;
+mod error;
+mod input;
+mod prepared;
+mod refusal;
+mod start;
+mod stream;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
+
+use bytes::BytesMut;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+
+pub use cancel::Cancel;
+pub use copy::CopyIn;
+pub use error::{ServerError, WireError};
+use input::{HEAD_BYTES, Input};
+pub use prepared::{Column, Prepared};
+use stream::Stream;
+
+use crate::url::ServerUrl;
+use crate::values::fields::Fields;
+
+/// Notices that are kept until somebody takes them.
+const NOTICES_MAX: usize = 20;
+
+/// A session of a server. See the module.
+pub struct Connection {
+    stream: Stream,
+    input: Input,
+    output: BytesMut,
+    state: TransactionState,
+    /// Why it cannot be used any more.
+    lost: Option<String>,
+    process_id: i32,
+    secret_key: i32,
+    version: u32,
+    parameters: BTreeMap<String, String>,
+    notices: Vec<ServerError>,
+    url: ServerUrl,
+}
+
+/// What the server says of the session's transaction when it is ready for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionState {
+    /// There is none.
+    Idle,
+    /// One is open.
+    Open,
+    /// One is open and has failed: only a rollback is taken.
+    Failed,
+}
+
+impl Connection {
+    /// Opens a session.
+    pub fn open(url: &ServerUrl) -> Result<Self, WireError> {
+        start::start(url)
+    }
+
+    /// The server's version: 150018 is 15.18.
+    pub fn server_version_num(&self) -> u32 {
+        self.version
+    }
+
+    /// The id of the process that serves this session, on the server's machine.
+    pub fn process_id(&self) -> i32 {
+        self.process_id
+    }
+
+    /// The id of the process that serves this session, if that is a process of this machine: a server that is reached by a
+    /// socket or a loopback address may still count its processes in a space of its own, as containers do.
+    pub fn server_process(&self) -> Option<i32> {
+        let name = procfs::process::Process::new(self.process_id).and_then(|process| process.stat()).ok()?.comm;
+        (self.stream.is_local() && name.starts_with("postgres")).then_some(self.process_id)
+    }
+
+    /// Whether the server is reached without leaving this machine.
+    pub fn is_local(&self) -> bool {
+        self.stream.is_local()
+    }
+
+    /// A parameter that the server reports: `server_version`, `TimeZone`, …
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// The session's transaction, as of the last answer.
+    pub fn transaction_state(&self) -> TransactionState {
+        self.state
+    }
+
+    /// Why the connection cannot be used any more; `None` while it can.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// The notices and warnings that have come since the last call, at most some.
+    pub fn take_notices(&mut self) -> Vec<ServerError> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What ends the statements of this session from elsewhere.
+    pub fn canceller(&self) -> Cancel {
+        Cancel { url: self.url.clone(), process_id: self.process_id, secret_key: self.secret_key }
+    }
+
+    /// Runs statements, with semicolons between them, and forgets their rows.
+    pub fn run(&mut self, sql: &str) -> Result<(), WireError> {
+        self.text_rows(sql, &mut |_| {})
+    }
+
+    /// Runs statements, with semicolons between them, and hands out each row of theirs, all values as text.
+    pub fn text_rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), WireError> {
+        self.check()?;
+        frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
+        self.exchange(|tag, body| match tag {
+            b'D' => text_row(body, each),
+            b'T' | b'C' | b'I' => Ok(()),
+            other => Err(unexpected(other)),
+        })
+    }
+
+    /// The first value of the first row of a query; `None` if it is null or there is no row.
+    pub fn text(&mut self, sql: &str) -> Result<Option<String>, WireError> {
+        let mut first = None;
+        self.text_rows(sql, &mut |row| {
+            first.get_or_insert_with(|| row.first().copied().flatten().map(str::to_owned));
+        })?;
+        Ok(first.flatten())
+    }
+
+    /// Sends what was written and takes messages until the server is ready for more; `on` sees those that belong to the
+    /// statement, by tag and body.
+    fn exchange(&mut self, on: impl FnMut(u8, &[u8]) -> Result<(), String>) -> Result<(), WireError> {
+        self.send()?;
+        self.receive(b'Z', on)
+    }
+
+    /// Takes messages until one with the tag `last` has come; an error before it is told when the server is ready for more.
+    fn receive(&mut self, last: u8, mut on: impl FnMut(u8, &[u8]) -> Result<(), String>) -> Result<(), WireError> {
+        let mut failure: Option<Box<ServerError>> = None;
+        loop {
+            let range = match self.next_message() {
+                Ok(range) => range,
+                Err(lost) => return Err(self.with_last_words(lost, failure)),
+            };
+            let message = &self.input.bytes()[range.clone()];
+            let tag = message[0];
+            match tag {
+                b'Z' => {
+                    self.finish_exchange(range)?;
+                    return match failure {
+                        Some(error) => Err(WireError::Server(error)),
+                        None if last == b'Z' => Ok(()),
+                        None => Err(self.disorder(&"the server is ready for more in the middle of a statement")),
+                    };
+                }
+                b'E' | b'N' | b'S' | b'A' => self.take_rare(range, &mut failure)?,
+                // What was on its way when the statement failed.
+                _ if failure.is_some() => {}
+                _ if tag == last => return Ok(()),
+                _ => on(tag, &message[HEAD_BYTES..]).map_err(|why| self.disorder(&why))?,
+            }
+        }
+    }
+
+    /// The server is ready for more: notes its word on the transaction. Nothing may have come after that.
+    fn finish_exchange(&mut self, message: Range<usize>) -> Result<(), WireError> {
+        self.state = match &self.input.bytes()[message][HEAD_BYTES..] {
+            b"I" => TransactionState::Idle,
+            b"T" => TransactionState::Open,
+            b"E" => TransactionState::Failed,
+            other => {
+                let what = format!("the state of a transaction is {:?}", String::from_utf8_lossy(other));
+                return Err(self.disorder(&what));
+            }
+        };
+        Ok(())
+    }
+
+    /// Messages that may come at any time.
+    fn take_rare(&mut self, range: Range<usize>, failure: &mut Option<Box<ServerError>>) -> Result<(), WireError> {
+        let message = &self.input.bytes()[range];
+        match message[0] {
+            b'E' => {
+                let error = ServerError::read(message).map_err(|error| self.disorder(&error))?;
+                // What follows the first is its consequence, but for the last words of a server that goes.
+                if failure.is_none() || error.is_fatal() {
+                    *failure = Some(Box::new(error));
+                }
+            }
+            b'N' => {
+                let notice = ServerError::read(message).map_err(|error| self.disorder(&error))?;
+                if self.notices.len() < NOTICES_MAX {
+                    self.notices.push(notice);
+                }
+            }
+            b'S' => {
+                let parsed = Message::parse(&mut BytesMut::from(message)).map_err(|error| self.disorder(&error))?;
+                if let Some(Message::ParameterStatus(body)) = parsed {
+                    let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
+                    let (name, value) = pair.map_err(|error| self.disorder(&error))?;
+                    self.parameters.insert(name, value);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sends what was written. If nobody takes it, the server may have said why before it went.
+    fn send(&mut self) -> Result<(), WireError> {
+        self.check()?;
+        let sent = self.stream.write_all(&self.output).and_then(|()| self.stream.flush());
+        self.output.clear();
+        let Err(error) = sent else { return Ok(()) };
+        let mut failure = None;
+        while let Ok(range) = self.input.message(&mut self.stream) {
+            if self.take_rare(range, &mut failure).is_err() {
+                break;
+            }
+        }
+        let lost = self.lose(&describe(&error));
+        Err(self.with_last_words(lost, failure))
+    }
+
+    /// The next message, whatever it is.
+    fn next_message(&mut self) -> Result<Range<usize>, WireError> {
+        match self.input.message(&mut self.stream) {
+            Ok(range) => Ok(range),
+            Err(error) => Err(self.lose(&describe(&error))),
+        }
+    }
+
+    /// Whether anything can be sent; forgets what was written and not sent.
+    fn check(&mut self) -> Result<(), WireError> {
+        match &self.lost {
+            Some(why) => Err(WireError::Lost(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing was sent; the connection goes on.
+    fn refused(&mut self, why: &dyn fmt::Display) -> WireError {
+        self.output.clear();
+        WireError::Refused(why.to_string())
+    }
+
+    /// What came makes no sense; nothing that follows would.
+    fn disorder(&mut self, why: &dyn fmt::Display) -> WireError {
+        self.lose(&format!("the server's answer makes no sense: {why}"))
+    }
+
+    fn lose(&mut self, why: &str) -> WireError {
+        let why = self.lost.get_or_insert_with(|| format!("{}: {why}", self.url.address())).clone();
+        self.output.clear();
+        WireError::Lost(why)
+    }
+
+    /// Says what the server said before the connection ended.
+    fn with_last_words(&mut self, lost: WireError, words: Option<Box<ServerError>>) -> WireError {
+        let Some(words) = words else { return lost };
+        self.lost = None;
+        self.lose(&words.to_string())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.lost.is_none() {
+            self.output.clear();
+            frontend::terminate(&mut self.output);
+            // The server ends the session in either case; it logs nothing if it was told.
+            let _ = self.stream.write_all(&self.output).and_then(|()| self.stream.flush());
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Connection");
+        shown.field("url", &self.url).field("process_id", &self.process_id).field("state", &self.state);
+        shown.field("lost", &self.lost).finish_non_exhaustive()
+    }
+}
+
+/// What a failed read or write means.
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "the server closed the connection without a word; did it crash?".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time (connect_timeout)".to_owned(),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => format!("the server's answer makes no sense: {error}"),
+        _ => format!("the server does not answer any more: {error}"),
+    }
+}
+
+fn unexpected(tag: u8) -> String {
+    match tag {
+        b'G' => "the statement waits for data to copy; COPY … FROM STDIN cannot be run here".to_owned(),
+        b'H' => "the statement sends copied data; COPY … TO STDOUT cannot be run here".to_owned(),
+        other => format!("a message with the tag {:?} where none is due", char::from(other)),
+    }
+}
+
+fn text_row(body: &[u8], each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
+    let mut row = Vec::new();
+    for field in Fields::of(body)? {
+        let text = field?.map(|bytes| std::str::from_utf8(bytes).map_err(|error| error.to_string()));
+        row.push(text.transpose()?);
+    }
+    each(&row);
+    Ok(())
+}
+

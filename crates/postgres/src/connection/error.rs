@@ -1,0 +1,125 @@
+//! What a server says when it refuses, and what becomes of the connection then.
+
+use std::fmt;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use plimsoll_workload::database::DatabaseError;
+use postgres_protocol::message::backend::{ErrorFields, Message};
+
+/// Why something was not done on a connection.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The server refused; the connection is as good as before.
+    #[error("{0}")]
+    Server(Box<ServerError>),
+    /// The connection is gone, or what came over it made no sense; it cannot be used any more.
+    #[error("{0}")]
+    Lost(String),
+    /// Nothing was sent: the server could not have understood it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl WireError {
+    /// What the server said, if it was the server who refused.
+    pub fn server(&self) -> Option<&ServerError> {
+        match self {
+            WireError::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<WireError> for DatabaseError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Lost(why) => DatabaseError::ConnectionLost(why),
+            other => DatabaseError::Failed(other.to_string()),
+        }
+    }
+}
+
+/// An error or notice of a server. Shown in one line as psql does, with the code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerError {
+    /// `ERROR`, `FATAL`, `PANIC`; `WARNING`, `NOTICE` and others for notices. Never translated.
+    pub severity: String,
+    /// SQLSTATE: five letters and digits (PostgreSQL, appendix A).
+    pub code: String,
+    /// What is wrong, in a line.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Where in the statement, counted in characters from 1.
+    pub position: Option<u32>,
+    /// In which function or statement beneath the one that was sent.
+    pub context: Option<String>,
+    /// The schema it is about.
+    pub schema: Option<String>,
+    /// The table it is about.
+    pub table: Option<String>,
+    /// The column it is about.
+    pub column: Option<String>,
+    /// The constraint it is about.
+    pub constraint: Option<String>,
+}
+
+impl ServerError {
+    /// Reads the body of an ErrorResponse or NoticeResponse, given with its head.
+    pub(super) fn read(message: &[u8]) -> std::io::Result<Self> {
+        match Message::parse(&mut BytesMut::from(message))? {
+            Some(Message::ErrorResponse(body)) => Self::of_fields(body.fields()),
+            Some(Message::NoticeResponse(body)) => Self::of_fields(body.fields()),
+            _ => Err(std::io::Error::other("neither an error nor a notice")),
+        }
+    }
+
+    fn of_fields(mut fields: ErrorFields<'_>) -> std::io::Result<Self> {
+        let mut error = ServerError::default();
+        while let Some(field) = fields.next()? {
+            // Before a session has begun the server speaks in its own encoding, whichever that is.
+            let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'V' => error.severity = text,
+                // The translated severity, for servers that do not send the other.
+                b'S' if error.severity.is_empty() => error.severity = text,
+                b'C' => error.code = text,
+                b'M' => error.message = text,
+                b'D' => error.detail = Some(text),
+                b'H' => error.hint = Some(text),
+                b'P' => error.position = text.parse().ok(),
+                b'W' => error.context = Some(text),
+                b's' => error.schema = Some(text),
+                b't' => error.table = Some(text),
+                b'c' => error.column = Some(text),
+                b'n' => error.constraint = Some(text),
+                _ => {}
+            }
+        }
+        Ok(error)
+    }
+
+    /// Whether the server ends the session after it.
+    pub fn is_fatal(&self) -> bool {
+        self.severity == "FATAL" || self.severity == "PANIC"
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.severity, self.code, self.message)?;
+        if let Some(position) = self.position {
+            write!(f, " (at character {position})")?;
+        }
+        for (name, part) in [("detail", &self.detail), ("hint", &self.hint), ("in", &self.context)] {
+            if let Some(part) = part {
+                write!(f, "; {name}: {}", part.replace('\n', " "))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! Why no session came to be, and what to do.
+
+use std::io::{self, ErrorKind};
+
+use super::error::WireError;
+use crate::url::{ServerHost, ServerUrl};
+
+/// The server could not be reached at all.
+pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
+    let address = url.address();
+    let remedy = match (error.kind(), &url.host) {
+        (ErrorKind::NotFound, ServerHost::Socket(_)) => "; is a server running here, with that folder and port?",
+        (ErrorKind::ConnectionRefused, _) => "; is a server running there, with that port?",
+        (ErrorKind::PermissionDenied, ServerHost::Socket(_)) => "; its folder is closed to this user",
+        (ErrorKind::WouldBlock | ErrorKind::TimedOut, _) => "; no answer in time (connect_timeout)",
+        _ => "",
+    };
+    WireError::Lost(format!("cannot connect to {address}: {error}{remedy}"))
+}
+
+/// A password is asked for and none is known.
+pub(super) fn no_password(url: &ServerUrl) -> WireError {
+    let user = &url.user;
+    WireError::Refused(format!("the server asks for the password of `{user}`; set PGPASSWORD or put it into ~/.pgpass"))
+}
+
+/// Adds what to do to what the server said when it refused a session.
+pub(super) fn explain(error: WireError, url: &ServerUrl) -> WireError {
+    let WireError::Server(mut error) = error else { return error };
+    let (user, database, address) = (&url.user, &url.database, url.address());
+    let remedy = match error.code.as_str() {
+        "28P01" => format!("the password of `{user}` is wrong; it comes from the URL, PGPASSWORD or ~/.pgpass"),
+        "28000" => format!("let `{user}` in by the server's pg_hba.conf, or use another role"),
+        "3D000" => format!("create it (createdb {database}), or name another in the URL"),
+        "42501" => format!("grant it: GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\""),
+        "53300" => "use fewer clients, or raise max_connections".to_owned(),
+        // The server is starting, stopping or recovering: no session has begun, and a later one may.
+        "57P01" | "57P02" | "57P03" => return WireError::Lost(format!("{address}: {error}")),
+        _ => return WireError::Server(error),
+    };
+    error.hint = Some(error.hint.map_or(remedy.clone(), |hint| format!("{hint} {remedy}")));
+    WireError::Server(error)
+}

@@ -1,0 +1,213 @@
+//! From an open stream to a session: encryption, who we are, the server's version and keys.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+
+use super::error::{ServerError, WireError};
+use super::input::Input;
+use super::stream::Stream;
+use super::{Connection, TransactionState, refusal, tls};
+use crate::url::{Password, ServerUrl, SslMode};
+
+/// The oldest server that is understood, as `server_version_num` counts.
+const VERSION_MIN: u32 = 130_000;
+
+/// More messages than any server sends while a session begins.
+const MESSAGES_MAX: usize = 10_000;
+
+/// Opens a session.
+pub(super) fn start(url: &ServerUrl) -> Result<Connection, WireError> {
+    let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
+    match start_once(url) {
+        // The server wants this role without encryption, which `prefer` takes, too.
+        Err(WireError::Server(error)) if url.ssl_mode == SslMode::Prefer && error.code == "28000" => {
+            start_once(&plain).map_err(|_| WireError::Server(error))
+        }
+        started => started,
+    }
+    .map_err(|error| refusal::explain(error, url))
+}
+
+fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
+    let stream = Stream::open(url).and_then(|stream| encrypt(stream, url)).map_err(|error| refusal::unreachable(&error, url))?;
+    let mut connection = Connection {
+        stream,
+        input: Input::new(),
+        output: BytesMut::with_capacity(4 << 10),
+        state: TransactionState::Idle,
+        lost: None,
+        process_id: 0,
+        secret_key: 0,
+        version: 0,
+        parameters: BTreeMap::new(),
+        notices: Vec::new(),
+        url: url.clone(),
+    };
+    let parameters = [
+        ("user", url.user.as_str()),
+        ("database", url.database.as_str()),
+        ("application_name", url.application_name.as_str()),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, YMD"),
+        ("TimeZone", "UTC"),
+    ];
+    frontend::startup_message(parameters, &mut connection.output).map_err(|error| WireError::Refused(error.to_string()))?;
+    Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;
+    connection.stream.set_timeout(None).map_err(|error| connection.lose(&error.to_string()))?;
+    connection.version = version(&connection)?;
+    Ok(connection)
+}
+
+fn encrypt(stream: Stream, url: &ServerUrl) -> io::Result<Stream> {
+    let Stream::Tcp(tcp) = stream else { return Ok(stream) };
+    if url.ssl_mode == SslMode::Disable {
+        return Ok(Stream::Tcp(tcp));
+    }
+    match tls::ask(tcp, url)? {
+        tls::Asked::Encrypted(stream) => Ok(Stream::Tls(stream)),
+        tls::Asked::Plain(stream) if url.ssl_mode == SslMode::Prefer => Ok(Stream::Tcp(stream)),
+        tls::Asked::Plain(_) => Err(io::Error::other(format!(
+            "the server does not speak TLS, and sslmode={} asks for it; use sslmode=prefer, or set ssl = on there",
+            url.ssl_mode.name()
+        ))),
+    }
+}
+
+fn version(connection: &Connection) -> Result<u32, WireError> {
+    let text = connection.parameter("server_version").unwrap_or("nothing").to_owned();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let major = numbers.next().and_then(Result::ok).unwrap_or(0);
+    let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
+    let number = major.saturating_mul(10_000).saturating_add(minor.min(9_999));
+    if number < VERSION_MIN {
+        let what = format!("the server is PostgreSQL {text}; 13 or newer is needed");
+        return Err(WireError::Refused(what));
+    }
+    Ok(number)
+}
+
+/// The talk that a session begins with.
+struct Greeting<'a> {
+    connection: &'a mut Connection,
+    /// How far the exchange of proofs is.
+    sasl: Option<Sasl>,
+}
+
+struct Sasl {
+    scram: ScramSha256,
+    is_server_proven: bool,
+}
+
+impl Greeting<'_> {
+    fn run(&mut self, password: Option<&Password>) -> Result<(), WireError> {
+        self.connection.send()?;
+        for _ in 0..MESSAGES_MAX {
+            let range = self.connection.next_message()?;
+            let message = &self.connection.input.bytes()[range];
+            if message[0] == b'E' {
+                let error = ServerError::read(message).map_err(|error| self.connection.disorder(&error))?;
+                return Err(WireError::Server(Box::new(error)));
+            }
+            let parsed = Message::parse(&mut BytesMut::from(message)).map_err(|error| self.connection.disorder(&error))?;
+            let message = parsed.expect("the message is whole");
+            if self.answer(message, password)? {
+                return Ok(());
+            }
+        }
+        Err(self.connection.disorder(&"more messages than any server sends before a session begins"))
+    }
+
+    /// Answers one message; tells whether the session has begun.
+    fn answer(&mut self, message: Message, password: Option<&Password>) -> Result<bool, WireError> {
+        match message {
+            Message::AuthenticationOk => {
+                if self.sasl.as_ref().is_some_and(|sasl| !sasl.is_server_proven) {
+                    return Err(self.connection.disorder(&"the server did not prove that it knows the password"));
+                }
+            }
+            Message::AuthenticationCleartextPassword => {
+                if !self.connection.stream.is_private() {
+                    let what = "the server asks for the password in plain text over an open connection; use \
+                                sslmode=require, or scram-sha-256 in its pg_hba.conf";
+                    return Err(WireError::Refused(what.to_owned()));
+                }
+                let password = self.needed(password)?;
+                self.reply(|output| frontend::password_message(password.bytes(), output))?;
+            }
+            Message::AuthenticationMd5Password(body) => {
+                let password = self.needed(password)?;
+                let hash = md5_hash(self.connection.url.user.as_bytes(), password.bytes(), body.salt());
+                self.reply(|output| frontend::password_message(hash.as_bytes(), output))?;
+            }
+            Message::AuthenticationSasl(body) => {
+                let offered: Vec<String> =
+                    body.mechanisms().map(|name| Ok(name.to_owned())).collect().map_err(|e| self.connection.disorder(&e))?;
+                self.begin_sasl(&offered, password)?;
+            }
+            Message::AuthenticationSaslContinue(body) => self.go_on_with_sasl(body.data())?,
+            Message::AuthenticationSaslFinal(body) => self.end_sasl(body.data())?,
+            Message::BackendKeyData(body) => {
+                self.connection.process_id = body.process_id();
+                self.connection.secret_key = body.secret_key();
+            }
+            Message::ParameterStatus(body) => {
+                let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
+                let (name, value) = pair.map_err(|error| self.connection.disorder(&error))?;
+                self.connection.parameters.insert(name, value);
+            }
+            Message::NoticeResponse(_) => {}
+            Message::ReadyForQuery(_) => return Ok(true),
+            Message::AuthenticationGss | Message::AuthenticationSspi | Message::AuthenticationKerberosV5 => {
+                let what = "the server asks for Kerberos; use a role that it lets in by scram-sha-256, md5 or trust \
+                            (its pg_hba.conf)";
+                return Err(WireError::Refused(what.to_owned()));
+            }
+            _ => return Err(self.connection.disorder(&"a message that does not belong to the beginning of a session")),
+        }
+        Ok(false)
+    }
+
+    fn needed<'p>(&self, password: Option<&'p Password>) -> Result<&'p Password, WireError> {
+        password.ok_or_else(|| refusal::no_password(&self.connection.url))
+    }
+
+    fn reply(&mut self, write: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> Result<(), WireError> {
+        write(&mut self.connection.output).map_err(|error| WireError::Refused(error.to_string()))?;
+        self.connection.send()
+    }
+
+    fn begin_sasl(&mut self, offered: &[String], password: Option<&Password>) -> Result<(), WireError> {
+        if !offered.iter().any(|name| name == SCRAM_SHA_256) {
+            let what = format!("the server offers no way to log in that is known here, only {}", offered.join(", "));
+            return Err(WireError::Refused(what));
+        }
+        let scram = ScramSha256::new(self.needed(password)?.bytes(), ChannelBinding::unsupported());
+        self.reply(|output| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), output))?;
+        self.sasl = Some(Sasl { scram, is_server_proven: false });
+        Ok(())
+    }
+
+    fn go_on_with_sasl(&mut self, data: &[u8]) -> Result<(), WireError> {
+        let Some(mut sasl) = self.sasl.take() else { return Err(self.connection.disorder(&"a proof out of turn")) };
+        sasl.scram.update(data).map_err(|error| self.connection.disorder(&error))?;
+        self.reply(|output| frontend::sasl_response(sasl.scram.message(), output))?;
+        self.sasl = Some(sasl);
+        Ok(())
+    }
+
+    fn end_sasl(&mut self, data: &[u8]) -> Result<(), WireError> {
+        let Some(sasl) = self.sasl.as_mut() else { return Err(self.connection.disorder(&"a proof out of turn")) };
+        if let Err(error) = sasl.scram.finish(data) {
+            return Err(self.connection.disorder(&error));
+        }
+        sasl.is_server_proven = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Why there is no server, or not the one that was wanted.
+
+use std::path::PathBuf;
+
+use plimsoll_workload::registry::suggestion;
+
+use super::installation::{Installation, SUPPORTED};
+use super::options::option_list;
+
+/// Why a private server could not be had, or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// There is no PostgreSQL on this machine, as far as could be seen.
+    #[error(
+        "no PostgreSQL server was found (looked in {}); install one: apt install postgresql, \
+         or name the folder of its programs with bin_folder=FOLDER",
+        shown(looked_in)
+    )]
+    NotFound {
+        /// The folders that were looked into.
+        looked_in: Vec<PathBuf>,
+    },
+    /// The folder that was named has no server.
+    #[error("there is no PostgreSQL server in {bin_folder}: {why}; name the folder that has initdb and postgres", bin_folder = bin_folder.display())]
+    NoServerIn {
+        /// The folder.
+        bin_folder: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// What is installed is older or newer than what this program knows.
+    #[error(
+        "PostgreSQL {} to {} are supported, but here is {}; install one of them, \
+         or name the folder of its programs with bin_folder=FOLDER",
+        SUPPORTED.start(),
+        SUPPORTED.end(),
+        found.iter().map(|found| format!("{} in {}", found.version, found.bin_folder.display())).collect::<Vec<_>>().join(", ")
+    )]
+    Unsupported {
+        /// Every installation found.
+        found: Vec<Installation>,
+    },
+    /// This process is root, and there is nobody else to run the server as.
+    #[error(
+        "PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it as; \
+         make one: useradd --system postgres, or run plimsoll as an ordinary user"
+    )]
+    NoAccount,
+    /// The data cannot be kept in this folder.
+    #[error("the server's data cannot be kept in {folder}: {why}; name another folder with folder=FOLDER", folder = folder.display())]
+    Folder {
+        /// The folder below which the server's own would be.
+        folder: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The folder is in memory.
+    #[error(
+        "{folder} is on a {kind}, which is memory and not a disk; name a folder on a disk with folder=FOLDER, \
+         or, if that is what you want, say allow_tmpfs=on",
+        folder = folder.display()
+    )]
+    InMemory {
+        /// The folder.
+        folder: PathBuf,
+        /// The kind of file system.
+        kind: &'static str,
+    },
+    /// The disk is too small.
+    #[error(
+        "the disk of {folder} has {} free, but {} are needed: {for_what}; free some, \
+         or name a folder on another disk with folder=FOLDER",
+        megabytes(*free_bytes),
+        megabytes(*needed_bytes),
+        folder = folder.display()
+    )]
+    DiskTooSmall {
+        /// The folder.
+        folder: PathBuf,
+        /// What is free, bytes.
+        free_bytes: u64,
+        /// What is needed, bytes.
+        needed_bytes: u64,
+        /// What it is needed for, in words.
+        for_what: String,
+    },
+    /// A program of the installation failed.
+    #[error("{program} failed: {why}")]
+    Program {
+        /// Its path.
+        program: PathBuf,
+        /// What it, or the system, said.
+        why: String,
+    },
+    /// The server did not come up.
+    #[error("the PostgreSQL server did not start: {why}; the end of its log:\n{log}")]
+    DidNotStart {
+        /// What was seen.
+        why: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// The server did not take new settings.
+    #[error("the PostgreSQL server did not take its new settings: {why}; the end of its log:\n{log}")]
+    NotApplied {
+        /// What was seen.
+        why: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// There is no such option.
+    #[error("a PostgreSQL server has no option `{name}`{}; it has {}", suggestion(nearest), option_list())]
+    NoSuchOption {
+        /// The name given.
+        name: String,
+        /// The nearest name there is, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// The option cannot have that value.
+    #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
+    OptionValue {
+        /// The option.
+        name: &'static str,
+        /// The value given.
+        value: String,
+        /// What it can be.
+        possible: String,
+    },
+    /// What is to be cleaned up after a kill could not be noted, and so nothing was begun.
+    #[error("cannot use {path}: {error} (set PLIMSOLL_STATE to a folder of your own)", path = path.display())]
+    State {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's words.
+        error: std::io::Error,
+    },
+}
+
+fn shown(folders: &[PathBuf]) -> String {
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    folders.join(", ")
+}
+
+/// Bytes for people: `4.2 GB`, `41 MB`, of 10^9 and 10^6.
+pub(super) fn megabytes(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    if bytes >= 1e9 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.0} MB", bytes / 1e6) }
+}

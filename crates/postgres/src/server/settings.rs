@@ -1,0 +1,199 @@
+//! How a server is set: defaults from the machine's size, and what was said instead.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use plimsoll_machine::MachineFacts;
+use plimsoll_machine::host::Host;
+use plimsoll_policy::{CpuScheduler, cpu_scheduler};
+use plimsoll_workload::registry::nearest;
+use serde_json::Value;
+
+use super::error::ServerError;
+use super::options::{Effect, MachineSize, SERVER_OPTIONS, ServerOption, Setting};
+
+/// The options of a server, each with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSettings {
+    machine: MachineSize,
+    /// What was said; the others have their defaults.
+    said: BTreeMap<&'static str, Setting>,
+}
+
+/// Isolation levels that PostgreSQL has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each statement sees what was committed before it.
+    ReadCommitted,
+    /// Each transaction sees what was committed before its first statement (snapshot isolation).
+    RepeatableRead,
+    /// As if one transaction ran after the other (serializable snapshot isolation).
+    Serializable,
+}
+
+impl Isolation {
+    /// As it is written in SQL.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "READ COMMITTED",
+            Isolation::RepeatableRead => "REPEATABLE READ",
+            Isolation::Serializable => "SERIALIZABLE",
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.sql())
+    }
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        ServerSettings::for_this_machine()
+    }
+}
+
+impl ServerSettings {
+    /// Defaults for the memory and the cores that this process may use.
+    pub fn for_this_machine() -> ServerSettings {
+        let facts = MachineFacts::of(&Host::real());
+        let memory_bytes = facts.memory_limit_bytes.unwrap_or(u64::MAX).min(facts.memory_bytes);
+        let cores = u32::try_from(facts.cores_usable).unwrap_or(u32::MAX);
+        ServerSettings::for_machine(MachineSize { memory_bytes, cores })
+    }
+
+    /// Defaults for a machine of that size.
+    pub fn for_machine(machine: MachineSize) -> ServerSettings {
+        ServerSettings { machine, said: BTreeMap::new() }
+    }
+
+    /// Sets one option.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ServerError> {
+        let Some(option) = option(name) else {
+            let nearest = nearest(name, SERVER_OPTIONS.iter().map(|option| option.name));
+            return Err(ServerError::NoSuchOption { name: name.to_owned(), nearest });
+        };
+        let bad_value = |possible| ServerError::OptionValue { name: option.name, value: value.to_owned(), possible };
+        self.said.insert(option.name, option.kind.parse(value, &self.machine).map_err(bad_value)?);
+        Ok(())
+    }
+
+    /// The value of an option, for the record; `None` if there is no such option.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        option(name).map(|option| self.value(option).value())
+    }
+
+    /// Whether an option was said, as opposed to having its default.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.said.contains_key(name)
+    }
+
+    /// PostgreSQL's parameters for sessions to set, with their values: those of the options that were said. The others a
+    /// server of ours has from its configuration, and for a server of somebody else there are that one's own.
+    pub fn session_settings(&self) -> Vec<(String, String)> {
+        let said = SERVER_OPTIONS.iter().filter(|option| option.for_any_server && self.is_set(option.name));
+        said.flat_map(|option| self.parameters(option)).collect()
+    }
+
+    /// The isolation level of transactions.
+    pub fn isolation(&self) -> Isolation {
+        match self.named("isolation") {
+            Setting::Word("serializable") => Isolation::Serializable,
+            Setting::Word("repeatable read") => Isolation::RepeatableRead,
+            _ => Isolation::ReadCommitted,
+        }
+    }
+
+    /// What share of the cores the server's process of a session gets by its priority.
+    pub fn cpu_policy(&self) -> &'static dyn CpuScheduler {
+        cpu_scheduler(&self.named("cpu_policy").text()).expect("only names of schedulers are taken")
+    }
+
+    /// Processes that may work on one query.
+    pub fn dop(&self) -> u32 {
+        match self.named("dop") {
+            Setting::Count(dop) => dop,
+            _ => 1,
+        }
+    }
+
+    /// The folder of the server's programs, if it was said.
+    pub(super) fn bin_folder(&self) -> Option<&Path> {
+        self.folder("bin_folder")
+    }
+
+    /// The folder below which the server's own is to be, if it was said.
+    pub(super) fn base_folder(&self) -> Option<&Path> {
+        self.folder("folder")
+    }
+
+    /// Whether data may lie in memory.
+    pub(super) fn allow_tmpfs(&self) -> bool {
+        self.named("allow_tmpfs") == Setting::Switch(true)
+    }
+
+    /// About what the log will take of the disk, bytes.
+    pub(super) fn log_bytes(&self) -> u64 {
+        match self.named("max_wal_size") {
+            Setting::Bytes(bytes) => bytes,
+            _ => 0,
+        }
+    }
+
+    /// The farthest-reaching effect of the options in which these settings differ; `None` if they do not.
+    pub(super) fn effect_of_change_to(&self, other: &ServerSettings) -> Option<Effect> {
+        let differs = |option: &&ServerOption| self.value(option) != other.value(option);
+        SERVER_OPTIONS.iter().filter(differs).map(|option| option.effect).max()
+    }
+
+    /// Every parameter of PostgreSQL that options stand for, with its value.
+    pub(super) fn all_parameters(&self) -> Vec<(String, String)> {
+        SERVER_OPTIONS.iter().flat_map(|option| self.parameters(option)).collect()
+    }
+
+    /// The parameters that an option stands for.
+    fn parameters(&self, option: &ServerOption) -> Vec<(String, String)> {
+        let value = self.value(option);
+        let named = |name: &str| vec![(name.to_owned(), value.text())];
+        match (option.name, &value) {
+            // Not the server's business, but ours.
+            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder", _) => Vec::new(),
+            ("isolation", _) => named("default_transaction_isolation"),
+            // The session's own process works, too. Several queries share the workers of all, of which there should not
+            // be more than cores, but enough for one query.
+            ("dop", Setting::Count(dop)) => {
+                let workers = dop - 1;
+                let of_all = workers.max(self.machine.cores);
+                vec![
+                    ("max_parallel_workers_per_gather".to_owned(), workers.to_string()),
+                    ("max_parallel_workers".to_owned(), of_all.to_string()),
+                ]
+            }
+            (name, _) => named(name),
+        }
+    }
+
+    fn folder(&self, name: &str) -> Option<&Path> {
+        match self.said.get(name) {
+            Some(Setting::Folder(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn named(&self, name: &str) -> Setting {
+        self.value(option(name).expect("an option of the list"))
+    }
+
+    fn value(&self, option: &ServerOption) -> Setting {
+        self.said.get(option.name).cloned().unwrap_or_else(|| (option.default)(&self.machine))
+    }
+}
+
+fn option(name: &str) -> Option<&'static ServerOption> {
+    SERVER_OPTIONS.iter().find(|option| option.name == name)
+}
+
+#[cfg(test)]
+mod tests;

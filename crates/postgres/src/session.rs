@@ -1,0 +1,189 @@
+//! One client's session: statements prepared once, a send and a receive for each call.
+
+mod address_map;
+mod backend_share;
+mod failure;
+
+use plimsoll_policy::{CpuScheduler, Priority};
+use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
+use plimsoll_workload::statement::{Rows, Statement, Value};
+
+use crate::arrow_rows;
+use crate::connection::{Connection, Prepared, TransactionState, WireError};
+use crate::plan;
+use address_map::AddressMap;
+use backend_share::BackendShare;
+
+pub use backend_share::Warnings;
+pub(crate) use failure::of_query as query_failure;
+
+/// How sessions are to behave.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// The isolation level of every transaction, as SQL says it: `read committed`.
+    pub isolation: String,
+    /// What share of the cores the server's process gets by the priority of what it does.
+    pub cpu_scheduler: &'static dyn CpuScheduler,
+    /// Settings of the server for each session: name and value.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        let cpu_scheduler = plimsoll_policy::cpu_scheduler("none").expect("it is in the list");
+        SessionOptions { isolation: "read committed".to_owned(), cpu_scheduler, settings: Vec::new() }
+    }
+}
+
+/// A session of a PostgreSQL server.
+#[derive(Debug)]
+pub struct PostgresSession {
+    connection: Connection,
+    /// Statements by where they are: each is a `static`.
+    statements: AddressMap<Prepared>,
+    begin: Prepared,
+    commit: Prepared,
+    rollback: Prepared,
+    is_open: bool,
+    share: BackendShare,
+    /// What statements without a result of interest write to.
+    nothing: Rows,
+}
+
+impl PostgresSession {
+    /// Makes a connection a session; it looks for tables in `schema` first, then in `public`.
+    pub fn new(
+        mut connection: Connection,
+        schema: Option<&str>,
+        options: &SessionOptions,
+        warnings: &Warnings,
+    ) -> Result<Self, DatabaseError> {
+        connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
+        let mut command = |name, sql| connection.prepare(name, sql);
+        let (begin, commit, rollback) = (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
+        let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
+        Ok(PostgresSession {
+            connection,
+            statements: AddressMap::default(),
+            begin,
+            commit,
+            rollback,
+            is_open: false,
+            share,
+            nothing: Rows::new(),
+        })
+    }
+
+    /// Rolls back what is left of a transaction in which something failed, so that the session can go on.
+    fn recover(&mut self) {
+        self.is_open = false;
+        if self.connection.lost().is_none() && self.connection.transaction_state() != TransactionState::Idle {
+            // Nothing is left to be done where this fails: the connection is lost, and the next call says so.
+            let _ = self.connection.execute(&self.rollback, &[], &mut self.nothing);
+        }
+    }
+
+    fn ended(&mut self) -> Result<(), DatabaseError> {
+        if std::mem::replace(&mut self.is_open, false) {
+            return Ok(());
+        }
+        Err(DatabaseError::Failed("no transaction is open; begin one first".to_owned()))
+    }
+
+    fn try_execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), WireError> {
+        if self.statements.get(statement).is_none() {
+            let name = format!("s{}", self.statements.len());
+            let prepared = self.connection.prepare(&name, statement.sql)?;
+            self.statements.insert(statement, prepared);
+        }
+        let prepared = self.statements.get(statement).expect("it was just put there");
+        self.connection.execute(prepared, parameters, rows)
+    }
+}
+
+/// What a session begins with: where names are looked for, isolation, and settings that were asked for.
+fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
+    use postgres_protocol::escape::{escape_identifier, escape_literal};
+    let mut sql = format!("SET default_transaction_isolation = {};", escape_literal(&options.isolation));
+    if let Some(schema) = schema {
+        sql += &format!("SET search_path = {}, public;", escape_identifier(schema));
+    }
+    for (name, value) in &options.settings {
+        sql += &format!("SET {} = {};", escape_identifier(name), escape_literal(value));
+    }
+    sql
+}
+
+impl Session for PostgresSession {
+    fn set_priority(&mut self, priority: Priority) {
+        self.share.set(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        if self.is_open {
+            return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
+        }
+        self.connection.execute(&self.begin, &[], &mut self.nothing).map_err(|error| failure::of_command("BEGIN", error))?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        self.try_execute(statement, parameters, rows).map_err(|error| {
+            self.recover();
+            failure::of_statement(statement, parameters, error)
+        })
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.ended()?;
+        let committed = self.connection.execute(&self.commit, &[], &mut self.nothing);
+        committed.map_err(|error| {
+            self.recover();
+            failure::of_command("COMMIT", error)
+        })
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.ended()?;
+        let rolled_back = self.connection.execute(&self.rollback, &[], &mut self.nothing);
+        rolled_back.map_err(|error| failure::of_command("ROLLBACK", error))
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        let answered = arrow_rows::query(&mut self.connection, sql);
+        let batches = answered.map_err(|error| {
+            self.recover();
+            failure::of_query(sql, error)
+        })?;
+        Ok(QueryAnswer { batches, snapshot: "now".to_owned() })
+    }
+
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        let explain = format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}");
+        let text = self.connection.text(&explain).map_err(|error| {
+            self.recover();
+            failure::of_query(&explain, error)
+        })?;
+        plan::read(&text.unwrap_or_default()).map(Some).map_err(DatabaseError::Failed)
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.share.process()
+    }
+
+    /// The server does not tell a session how long its statements waited; samples of what its process does are the way.
+    fn usage(&self) -> SessionUsage {
+        SessionUsage::default()
+    }
+}

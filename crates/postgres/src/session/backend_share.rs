@@ -1,0 +1,111 @@
+//! The share of the cores that a session's process on the server gets: its nice value.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use plimsoll_policy::{CpuScheduler, Priority};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+
+/// What cannot be had or seen, told once each.
+#[derive(Debug, Clone, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds one, if it was not told before.
+    pub fn tell(&self, warning: String) {
+        let mut told = self.0.lock();
+        if !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+
+    /// All of them.
+    pub fn told(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+}
+
+/// Carries out what a CPU scheduler wants on one process of the server. Workers of a parallel query are other processes
+/// and keep what the server gave them.
+#[derive(Debug)]
+pub(super) struct BackendShare {
+    scheduler: &'static dyn CpuScheduler,
+    process: Option<i32>,
+    /// The nice value that it was born with, to which the scheduler's are added.
+    base: i32,
+    now: i32,
+    is_off: bool,
+    warnings: Warnings,
+}
+
+impl BackendShare {
+    pub(super) fn new(scheduler: &'static dyn CpuScheduler, process: Option<i32>, warnings: Warnings) -> Self {
+        let mut levels = (0..=u8::MAX).filter_map(Priority::of_level);
+        let is_flat = levels.all(|level| scheduler.nice(level) == scheduler.nice(Priority::LOW));
+        let nice = process.and_then(Pid::from_raw).filter(|_| !is_flat).map(|pid| getpriority_process(Some(pid)));
+        let base = nice.and_then(Result::ok);
+        if !is_flat && base.is_none() {
+            let name = scheduler.name();
+            warnings.tell(format!("cpu_policy={name} does nothing: the server's processes are not of this machine"));
+        }
+        let base_nice = base.unwrap_or(0);
+        BackendShare { scheduler, process, base: base_nice, now: base_nice, is_off: base.is_none(), warnings }
+    }
+
+    /// The process, if it is one of this machine.
+    pub(super) fn process(&self) -> Option<i32> {
+        self.process
+    }
+
+    /// From now on it works for that priority.
+    pub(super) fn set(&mut self, priority: Priority) {
+        if self.is_off {
+            return;
+        }
+        let wanted = (self.base + self.scheduler.nice(priority)).clamp(-20, 19);
+        if wanted == self.now {
+            return;
+        }
+        match setpriority_process(self.process.and_then(Pid::from_raw), wanted) {
+            Ok(()) => self.now = wanted,
+            Err(error) => {
+                let name = self.scheduler.name();
+                self.warnings.tell(format!(
+                    "cpu_policy={name}: a process of the server cannot be given nice {wanted} ({error}); run as root or with \
+                     CAP_SYS_NICE"
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_gets_the_nice_value_of_its_priority() {
+        let scheduler = plimsoll_policy::cpu_scheduler("cpu-prio").unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = child.id().cast_signed();
+        let nice = || getpriority_process(Pid::from_raw(process)).unwrap();
+        let (warnings, base) = (Warnings::default(), nice());
+        let mut share = BackendShare::new(scheduler, Some(process), warnings.clone());
+        share.set(Priority::LOW);
+        assert_eq!(nice(), 19);
+        share.set(Priority::HIGH);
+        // Only those who may can take a nice value back.
+        assert!(nice() == base || warnings.told().len() == 1, "{:?}", warnings.told());
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let warnings = Warnings::default();
+        for _ in 0..2 {
+            BackendShare::new(scheduler, None, warnings.clone()).set(Priority::LOW);
+        }
+        assert_eq!(warnings.told().len(), 1, "told once");
+        let none = plimsoll_policy::cpu_scheduler("none").unwrap();
+        BackendShare::new(none, None, warnings.clone());
+        assert_eq!(warnings.told().len(), 1, "who asks for nothing misses nothing");
+    }
+}

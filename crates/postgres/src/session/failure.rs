@@ -1,0 +1,148 @@
+//! What a server's refusal means to a workload.
+
+use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::statement::{Statement, Value};
+
+use super::SessionOptions;
+use crate::connection::{ServerError, WireError};
+
+/// Characters of a text parameter, or of a query around its mistake, that a message shows.
+const SHOWN_MAX: usize = 60;
+
+/// How the message begins with which a governor cancels a statement for the sake of a more important one. A server's own
+/// message for a cancelled statement does not say for whose sake.
+const PREEMPTED: &str = "preempted";
+
+/// A benchmark's statement has failed.
+pub(super) fn of_statement(statement: &Statement, parameters: &[Value<'_>], error: WireError) -> DatabaseError {
+    of(error, |error| {
+        let shown: Vec<_> =
+            parameters.iter().enumerate().map(|(at, value)| format!("${} = {}", at + 1, shown(*value))).collect();
+        let with = if shown.is_empty() { String::new() } else { format!("; parameters: {}", shown.join(", ")) };
+        format!("statement {}: {error}{with}", statement.name)
+    })
+}
+
+/// BEGIN, COMMIT or ROLLBACK has failed.
+pub(super) fn of_command(command: &str, error: WireError) -> DatabaseError {
+    of(error, |error| format!("{command}: {error}"))
+}
+
+/// A query has failed.
+pub(crate) fn of_query(sql: &str, error: WireError) -> DatabaseError {
+    let place = error.server().and_then(|error| error.position).map(|position| {
+        let rest: String = sql.chars().skip(position.saturating_sub(1) as usize).take(SHOWN_MAX).collect();
+        format!(", at `{}`", rest.replace('\n', " "))
+    });
+    of(error, |error| format!("{error}{}", place.unwrap_or_default()))
+}
+
+/// A session could not be given its settings.
+pub(super) fn of_setting(error: WireError, options: &SessionOptions) -> DatabaseError {
+    of(error, |error| {
+        let names: Vec<_> = options.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let given = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        format!("the session cannot be given its settings{given}: {error}")
+    })
+}
+
+/// What the codes mean; `told` words everything else.
+fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
+    let WireError::Server(server) = &error else {
+        return match error {
+            WireError::Lost(why) => DatabaseError::ConnectionLost(why),
+            other => DatabaseError::Failed(told(&other)),
+        };
+    };
+    match server.code.as_str() {
+        "40P01" => DatabaseError::Deadlock,
+        "40001" => DatabaseError::Conflict,
+        "23505" => DatabaseError::Duplicate { table: server.table.clone().unwrap_or_else(|| server.message.clone()) },
+        "57014" if server.message.starts_with(PREEMPTED) => DatabaseError::Preempted,
+        "57P01" | "57P02" | "57P03" | "57P05" => DatabaseError::ConnectionLost(server.to_string()),
+        "42501" => DatabaseError::Failed(told(&with_privilege(server))),
+        _ => DatabaseError::Failed(told(&error)),
+    }
+}
+
+/// Says which privilege is missing, where the server only says on what.
+fn with_privilege(server: &ServerError) -> WireError {
+    let mut error = Box::new(server.clone());
+    let on = server.message.strip_prefix("permission denied for ").unwrap_or("what it names");
+    let remedy = format!("the role needs a privilege on {on}; its owner can GRANT it");
+    error.hint.get_or_insert(remedy);
+    WireError::Server(error)
+}
+
+fn shown(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Text(text) if text.chars().count() > SHOWN_MAX => {
+            let start: String = text.chars().take(SHOWN_MAX).collect();
+            format!("'{start}…' ({} bytes)", text.len())
+        }
+        Value::Text(text) => format!("'{text}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_workload::statement::sql_only;
+
+    use super::*;
+
+    static PAY: Statement = Statement { name: "pay", sql: "select 1", native: sql_only };
+
+    fn error(code: &str, message: &str) -> WireError {
+        let error = ServerError {
+            severity: "ERROR".to_owned(),
+            code: code.to_owned(),
+            message: message.to_owned(),
+            detail: Some("so it is".to_owned()),
+            hint: Some("do better".to_owned()),
+            table: Some("customer".to_owned()),
+            position: Some(8),
+            ..ServerError::default()
+        };
+        WireError::Server(Box::new(error))
+    }
+
+    #[test]
+    fn codes_mean_what_a_driver_must_know() {
+        for (code, message, expect) in [
+            ("40P01", "deadlock detected", DatabaseError::Deadlock),
+            ("40001", "could not serialize access", DatabaseError::Conflict),
+            ("23505", "duplicate key", DatabaseError::Duplicate { table: "customer".to_owned() }),
+            ("57014", "preempted by high", DatabaseError::Preempted),
+        ] {
+            assert_eq!(of_statement(&PAY, &[], error(code, message)), expect);
+        }
+        assert!(matches!(of_command("COMMIT", error("57P01", "shut down")), DatabaseError::ConnectionLost(_)));
+        let cancelled = of_statement(&PAY, &[], error("57014", "canceling statement due to user request"));
+        assert!(matches!(cancelled, DatabaseError::Failed(_)), "{cancelled:?}");
+        let lost = of_query("x", WireError::Lost("gone".to_owned()));
+        assert_eq!(lost, DatabaseError::ConnectionLost("gone".to_owned()));
+    }
+
+    #[test]
+    fn a_failure_tells_all_that_is_known() {
+        let long = "x".repeat(100);
+        let parameters = [Value::Int(5), Value::Null, Value::Text("Ann"), Value::Text(&long)];
+        let told = of_statement(&PAY, &parameters, error("22012", "division by zero")).to_string();
+        let text = format!(
+            "statement pay: ERROR 22012: division by zero (at character 8); detail: so it is; hint: do better; parameters: \
+             $1 = 5, $2 = NULL, $3 = 'Ann', $4 = '{}…' (100 bytes)",
+            &long[..SHOWN_MAX]
+        );
+        assert_eq!(told, text);
+        let told = of_query("select 1/0\nfrom t", error("22012", "division by zero")).to_string();
+        assert!(told.ends_with(", at `1/0 from t`"), "{told}");
+        let mut denied = error("42501", "permission denied for table stock");
+        if let WireError::Server(error) = &mut denied {
+            error.hint = None;
+        }
+        let told = of_statement(&PAY, &[], denied).to_string();
+        assert!(told.contains("the role needs a privilege on table stock"), "{told}");
+    }
+}

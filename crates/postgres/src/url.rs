@@ -1,0 +1,334 @@
+//! Which server: `postgres://user:password@host:port/database?sslmode=require`, completed as libpq does.
+
+mod error;
+mod password_file;
+mod percent;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::UrlError;
+
+/// How long connecting may take where nothing is said.
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Folders in which servers of this machine keep their sockets where nothing is said, most usual first.
+const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// A server, and as whom to speak to it. Shown without the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerUrl {
+    /// Where it listens.
+    pub host: ServerHost,
+    /// Its port; part of the name of a socket, too.
+    pub port: u16,
+    /// The role.
+    pub user: String,
+    /// The password, if one is known.
+    pub password: Option<Password>,
+    /// The database.
+    pub database: String,
+    /// Whether the connection is encrypted, and what of the server is verified.
+    pub ssl_mode: SslMode,
+    /// The file with the certificates that are trusted (PEM).
+    pub ssl_root_certificate: Option<PathBuf>,
+    /// What the server shows of us in pg_stat_activity.
+    pub application_name: String,
+    /// How long connecting may take, name lookup excepted.
+    pub connect_timeout: Duration,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerHost {
+    /// A host by name or address.
+    Tcp(String),
+    /// A folder with its socket.
+    Socket(PathBuf),
+}
+
+/// A password, which is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    /// Keeps a password.
+    pub fn new(password: impl Into<String>) -> Self {
+        Password(password.into())
+    }
+
+    /// What the server is to be told.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Encryption, with libpq's meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SslMode {
+    /// Never encrypted.
+    Disable,
+    /// Encrypted if the server can.
+    Prefer,
+    /// Always encrypted; the server's certificate is verified only where root certificates are given.
+    Require,
+    /// Encrypted, and the certificate comes from an authority that is trusted.
+    VerifyCa,
+    /// As before, and the certificate is of the host that was asked for.
+    VerifyFull,
+}
+
+impl SslMode {
+    /// Every mode, the least strict first.
+    pub const ALL: [SslMode; 5] =
+        [SslMode::Disable, SslMode::Prefer, SslMode::Require, SslMode::VerifyCa, SslMode::VerifyFull];
+
+    /// The word used in URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            SslMode::Disable => "disable",
+            SslMode::Prefer => "prefer",
+            SslMode::Require => "require",
+            SslMode::VerifyCa => "verify-ca",
+            SslMode::VerifyFull => "verify-full",
+        }
+    }
+}
+
+/// The parameters that a URL may have after its `?`.
+const PARAMETERS: [&str; 9] = [
+    "application_name",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "password",
+    "port",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// What is said in the URL and in the environment, as text. Later sources fill only what is empty.
+#[derive(Default)]
+struct Said {
+    host: Option<String>,
+    port: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
+    database: Option<String>,
+    ssl_mode: Option<String>,
+    ssl_root_certificate: Option<String>,
+    application_name: Option<String>,
+    connect_timeout: Option<String>,
+}
+
+impl Said {
+    fn slot(&mut self, parameter: &str) -> Option<&mut Option<String>> {
+        Some(match parameter {
+            "host" => &mut self.host,
+            "port" => &mut self.port,
+            "user" => &mut self.user,
+            "password" => &mut self.password,
+            "dbname" => &mut self.database,
+            "sslmode" => &mut self.ssl_mode,
+            "sslrootcert" => &mut self.ssl_root_certificate,
+            "application_name" => &mut self.application_name,
+            "connect_timeout" => &mut self.connect_timeout,
+            _ => return None,
+        })
+    }
+}
+
+/// The environment variables that libpq reads, with the parameter that each stands for.
+const ENVIRONMENT: [(&str, &str); 9] = [
+    ("PGHOST", "host"),
+    ("PGPORT", "port"),
+    ("PGUSER", "user"),
+    ("PGPASSWORD", "password"),
+    ("PGDATABASE", "dbname"),
+    ("PGSSLMODE", "sslmode"),
+    ("PGSSLROOTCERT", "sslrootcert"),
+    ("PGAPPNAME", "application_name"),
+    ("PGCONNECT_TIMEOUT", "connect_timeout"),
+];
+
+impl ServerUrl {
+    /// Understands a URL, and takes what it leaves out from the environment and the password file.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        ServerUrl::parse_in(text, &|name| std::env::var(name).ok())
+    }
+
+    /// Understands a URL in an environment that is given as a function from names of variables to values.
+    pub fn parse_in(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, UrlError> {
+        let mut said = read(text)?;
+        for (variable, parameter) in ENVIRONMENT {
+            let slot = said.slot(parameter).expect("the list has only parameters there are");
+            if slot.is_none() {
+                *slot = environment(variable).filter(|value| !value.is_empty());
+            }
+        }
+        let mut url = said.resolve(environment)?;
+        if url.password.is_none() {
+            url.password = password_file::password_for(&url, environment);
+        }
+        Ok(url)
+    }
+
+    /// A server of this machine by the folder of its socket.
+    pub fn of_socket(folder: impl Into<PathBuf>, port: u16, user: &str, database: &str) -> Self {
+        ServerUrl {
+            host: ServerHost::Socket(folder.into()),
+            port,
+            user: user.to_owned(),
+            password: None,
+            database: database.to_owned(),
+            ssl_mode: SslMode::Disable,
+            ssl_root_certificate: None,
+            application_name: "plimsoll".to_owned(),
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+        }
+    }
+
+    /// Where the server listens, for messages: `db.example:5432`, `/var/run/postgresql/.s.PGSQL.5432`.
+    pub fn address(&self) -> String {
+        match &self.host {
+            ServerHost::Tcp(host) if host.contains(':') => format!("[{host}]:{}", self.port),
+            ServerHost::Tcp(host) => format!("{host}:{}", self.port),
+            ServerHost::Socket(_) => self.socket().expect("it is a socket").display().to_string(),
+        }
+    }
+
+    /// The file of its socket; `None` for a host.
+    pub fn socket(&self) -> Option<PathBuf> {
+        match &self.host {
+            ServerHost::Tcp(_) => None,
+            ServerHost::Socket(folder) => Some(folder.join(format!(".s.PGSQL.{}", self.port))),
+        }
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    /// A URL that leads to the same server; the password is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (user, database) = (percent::encoded(&self.user), percent::encoded(&self.database));
+        match &self.host {
+            ServerHost::Tcp(_) => write!(f, "postgres://{user}@{}/{database}?", self.address())?,
+            ServerHost::Socket(folder) => {
+                let folder = percent::encoded(&folder.to_string_lossy());
+                write!(f, "postgres://{user}@/{database}?host={folder}&port={}&", self.port)?;
+            }
+        }
+        write!(f, "sslmode={}", self.ssl_mode.name())
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What the URL itself says.
+fn read(text: &str) -> Result<Said, UrlError> {
+    let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    let rest = rest.ok_or(UrlError::Scheme)?;
+    if rest.contains('#') {
+        return Err(UrlError::Fragment);
+    }
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+    let (host, port) = host_and_port(address)?;
+    let filled = |part: &str, name| -> Result<Option<String>, UrlError> {
+        Ok(Some(percent::decoded(part, name)?).filter(|part| !part.is_empty()))
+    };
+    let mut said = Said {
+        host: filled(host, "host")?,
+        port: filled(port, "port")?,
+        user: filled(user, "user")?,
+        password: password.map(|password| percent::decoded(password, "password")).transpose()?,
+        database: filled(database, "database")?,
+        ..Said::default()
+    };
+    for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or_else(|| UrlError::NoValue(pair.to_owned()))?;
+        let name = percent::decoded(name, "parameter")?;
+        let value = percent::decoded(value, &name)?;
+        let slot = said.slot(&name).ok_or_else(|| UrlError::no_such_parameter(&name, &PARAMETERS))?;
+        *slot = Some(value);
+    }
+    Ok(said)
+}
+
+/// Splits `host:port`, `[::1]:port`, `host` and nothing at all.
+fn host_and_port(address: &str) -> Result<(&str, &str), UrlError> {
+    if address.contains(',') {
+        return Err(UrlError::SeveralHosts);
+    }
+    if let Some(rest) = address.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']').ok_or_else(|| UrlError::Address(address.to_owned()))?;
+        let port = rest.strip_prefix(':').or(rest.is_empty().then_some(""));
+        return Ok((host, port.ok_or_else(|| UrlError::Address(address.to_owned()))?));
+    }
+    match address.split_once(':') {
+        Some((_, port)) if port.contains(':') => Err(UrlError::Address(address.to_owned())),
+        Some((host, port)) => Ok((host, port)),
+        None => Ok((address, "")),
+    }
+}
+
+impl Said {
+    /// Gives everything its type and its default.
+    fn resolve(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<ServerUrl, UrlError> {
+        let host = match self.host {
+            Some(host) if host.starts_with('/') => ServerHost::Socket(host.into()),
+            Some(host) => ServerHost::Tcp(host),
+            None => default_host(),
+        };
+        let port = self.port.map_or(Ok(5432), |port| {
+            port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port))
+        })?;
+        let user = self.user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
+        let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
+        let ssl_mode = self.ssl_mode.map_or(Ok(SslMode::Prefer), |word| {
+            SslMode::ALL.into_iter().find(|mode| mode.name() == word).ok_or_else(|| UrlError::ssl_mode(&word))
+        })?;
+        let home = environment("HOME").map(PathBuf::from);
+        let usual = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
+        Ok(ServerUrl {
+            host,
+            port,
+            database: self.database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone()),
+            user,
+            password: self.password.map(Password),
+            ssl_mode,
+            ssl_root_certificate: self.ssl_root_certificate.map(PathBuf::from).or(usual),
+            application_name: self.application_name.unwrap_or_else(|| "plimsoll".to_owned()),
+            connect_timeout: self.connect_timeout.map_or(Ok(CONNECT_TIMEOUT_DEFAULT), |value| timeout(&value))?,
+        })
+    }
+}
+
+/// Seconds; 0 or less means for ever in libpq, and an hour here, after which nobody waits any more. One second is
+/// taken for two, as libpq does, for a second may be over at once.
+fn timeout(value: &str) -> Result<Duration, UrlError> {
+    let seconds: i64 = value.trim().parse().map_err(|_| UrlError::Timeout(value.to_owned()))?;
+    Ok(Duration::from_secs(if seconds <= 0 { 3_600 } else { seconds.clamp(2, 3_600).unsigned_abs() }))
+}
+
+/// The first of the usual folders that is there; without any, this machine by TCP.
+fn default_host() -> ServerHost {
+    let folder = SOCKET_FOLDERS.iter().map(PathBuf::from).find(|folder| folder.is_dir());
+    folder.map_or_else(|| ServerHost::Tcp("localhost".to_owned()), ServerHost::Socket)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What can be wrong with the URL of a server. No message repeats a password.
+
+use plimsoll_workload::registry::{nearest, suggestion};
+
+use super::SslMode;
+
+/// Why a URL leads to no server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// Another scheme.
+    #[error("a server's URL begins with `postgres://`: postgres://user@host:5432/database")]
+    Scheme,
+    /// A `#`, which separates nothing in such a URL.
+    #[error("the URL has a `#`; within a name or password write it as `%23`")]
+    Fragment,
+    /// More than one host.
+    #[error("the URL names several hosts; name one, the server that is to be measured")]
+    SeveralHosts,
+    /// Neither a name nor an address.
+    #[error("`{0}` is no host and port; write `host:5432` or `[::1]:5432`")]
+    Address(String),
+    /// A `%` that is followed by no byte, or bytes that are no text.
+    #[error("the {0} in the URL is not percent-encoded UTF-8; write `%25` for a `%`")]
+    Encoding(String),
+    /// A parameter without `=`.
+    #[error("the URL's parameter `{0}` has no value; write NAME=VALUE")]
+    NoValue(String),
+    /// A parameter that does not exist.
+    #[error("the URL has no parameter `{name}`{}; it has {known}", suggestion(nearest))]
+    NoSuchParameter {
+        /// The name given.
+        name: String,
+        /// The nearest there is.
+        nearest: Option<&'static str>,
+        /// All there are.
+        known: String,
+    },
+    /// No port.
+    #[error("port `{0}` is no number from 1 to 65535")]
+    Port(String),
+    /// No such mode.
+    #[error("sslmode cannot be `{word}`{}; it can be {known}", suggestion(nearest))]
+    NoSuchSslMode {
+        /// The word given.
+        word: String,
+        /// The nearest there is.
+        nearest: Option<&'static str>,
+        /// All there are.
+        known: String,
+    },
+    /// No number of seconds.
+    #[error("connect_timeout `{0}` is no number of seconds")]
+    Timeout(String),
+    /// Nobody to connect as.
+    #[error("the URL names no user; write postgres://user@host/database, or set PGUSER")]
+    NoUser,
+}
+
+fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+impl UrlError {
+    pub(super) fn no_such_parameter(name: &str, known: &[&'static str]) -> Self {
+        UrlError::NoSuchParameter {
+            name: name.to_owned(),
+            nearest: nearest(name, known.iter().copied()),
+            known: listed(known.iter().copied()),
+        }
+    }
+
+    pub(super) fn ssl_mode(word: &str) -> Self {
+        let known = || SslMode::ALL.into_iter().map(SslMode::name);
+        UrlError::NoSuchSslMode { word: word.to_owned(), nearest: nearest(word, known()), known: listed(known()) }
+    }
+}

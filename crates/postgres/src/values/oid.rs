@@ -1,0 +1,34 @@
+//! The numbers of the types that are treated in a way of their own (pg_type.dat; they never change).
+
+use postgres_protocol::Oid;
+
+pub(crate) const BOOL: Oid = 16;
+pub(crate) const INT8: Oid = 20;
+pub(crate) const INT2: Oid = 21;
+pub(crate) const INT4: Oid = 23;
+pub(crate) const TEXT: Oid = 25;
+pub(crate) const FLOAT4: Oid = 700;
+pub(crate) const FLOAT8: Oid = 701;
+pub(crate) const DATE: Oid = 1082;
+pub(crate) const TIMESTAMP: Oid = 1114;
+pub(crate) const TIMESTAMPTZ: Oid = 1184;
+pub(crate) const NUMERIC: Oid = 1700;
+
+/// The name of a type, for messages.
+pub(crate) fn name(oid: Oid) -> String {
+    let known = match oid {
+        BOOL => "boolean",
+        INT8 => "bigint",
+        INT2 => "smallint",
+        INT4 => "integer",
+        TEXT => "text",
+        FLOAT4 => "real",
+        FLOAT8 => "double precision",
+        DATE => "date",
+        TIMESTAMP => "timestamp",
+        TIMESTAMPTZ => "timestamp with time zone",
+        NUMERIC => "numeric",
+        other => return format!("type {other}"),
+    };
+    known.to_owned()
+}

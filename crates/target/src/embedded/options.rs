@@ -1,0 +1,216 @@
+//! The options of the embedded engine, by name.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use plimsoll_engine::Durability;
+use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
+use plimsoll_workload::registry::{nearest, suggestion};
+use serde_json::Value;
+
+use super::EmbeddedOptions;
+use crate::open::{DEFAULT_URL, TargetError};
+
+/// An option of the embedded engine.
+struct TargetOption {
+    name: &'static str,
+    about: &'static str,
+    /// Sets it, or says which values there are.
+    set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
+    /// Its present value.
+    get: fn(&EmbeddedOptions) -> Value,
+}
+
+/// Every option of the embedded engine.
+static OPTIONS: &[TargetOption] = &[
+    TargetOption {
+        name: "checkpoint_mib",
+        about: "with `data_folder`: MiB of log from one checkpoint to the next",
+        set: |options, value| {
+            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
+            options.log.checkpoint_bytes = mib.ok_or("a number from 1 to 1048576")? << 20;
+            Ok(())
+        },
+        get: |options| (options.log.checkpoint_bytes >> 20).into(),
+    },
+    TargetOption {
+        name: "column_folder",
+        about: "where the files of `column_store=file` are made, on a real disk",
+        set: |options, value| {
+            options.column_folder = path(value)?;
+            Ok(())
+        },
+        get: |options| options.column_folder.display().to_string().into(),
+    },
+    TargetOption {
+        name: "column_store",
+        about: "where queries read from: `memory`, or `file`, which models a database larger than memory",
+        set: |options, value| {
+            options.columns_in_files = match value {
+                "memory" => false,
+                "file" => true,
+                _ => return Err("`memory` or `file`".to_owned()),
+            };
+            Ok(())
+        },
+        get: |options| if options.columns_in_files { "file" } else { "memory" }.into(),
+    },
+    TargetOption {
+        name: "cpu_policy",
+        about: "what share of the cores the thread of a transaction gets by its priority",
+        set: |options, value| {
+            let names = CPU_SCHEDULERS.iter().map(|scheduler| scheduler.name());
+            options.engine.cpu_scheduler = cpu_scheduler(value).ok_or_else(|| one_of(value, names))?;
+            Ok(())
+        },
+        get: |options| options.engine.cpu_scheduler.name().into(),
+    },
+    TargetOption {
+        name: "data_folder",
+        about: "where the database is kept beyond the end of the process, with `durability=sync` or `async`; nowhere if it is not said",
+        set: |options, value| {
+            options.log.data_folder = Some(path(value)?);
+            Ok(())
+        },
+        get: |options| options.log.data_folder.as_ref().map(|path| path.display().to_string()).into(),
+    },
+    TargetOption {
+        name: "dop",
+        about: "degree of parallelism of a query, and worker threads for all of them",
+        set: |options, value| {
+            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
+            options.queries.dop = dop;
+            options.queries.workers = dop;
+            Ok(())
+        },
+        get: |options| options.queries.dop.into(),
+    },
+    TargetOption {
+        name: "durability",
+        about: "what a commit waits for: nothing, the log's buffer, the disk",
+        set: |options, value| {
+            let known = Durability::ALL.into_iter().find(|durability| durability.name() == value);
+            options.log.durability = known.ok_or("`none`, `async` or `sync`")?;
+            Ok(())
+        },
+        get: |options| options.log.durability.name().into(),
+    },
+    TargetOption {
+        name: "early_lock_release",
+        about: "`on`: with a log, locks are released before the commit is on disk; `off`: held until then",
+        set: |options, value| {
+            options.engine.early_lock_release = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err("`on` or `off`".to_owned()),
+            };
+            Ok(())
+        },
+        get: |options| if options.engine.early_lock_release { "on" } else { "off" }.into(),
+    },
+    TargetOption {
+        name: "log_folder",
+        about: "where the log is while a database without `data_folder` is open; a temporary folder on a disk if it is not said",
+        set: |options, value| {
+            options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
+            options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
+        },
+        get: |options| options.log.folder.as_ref().map(|path| path.display().to_string()).into(),
+    },
+    TargetOption {
+        name: "lock_policy",
+        about: "who is served first when several wait for a lock",
+        set: |options, value| {
+            // With a parameter put in, so that each of them can be typed as it stands.
+            let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
+            options.engine.lock_scheduler = lock_scheduler(value).ok_or_else(|| one_of(value, names))?;
+            Ok(())
+        },
+        get: |options| options.engine.lock_scheduler.name().into(),
+    },
+    TargetOption {
+        name: "memory_grant_mib",
+        about: "memory that each query may keep for sorts, aggregations and joins, in MiB; what it cannot keep it spills",
+        set: |options, value| {
+            options.queries.memory_grant_mib = match value {
+                "unlimited" => None,
+                _ => {
+                    let grant = value.parse().ok().filter(|grant| (1..=1 << 20).contains(grant));
+                    Some(grant.ok_or("`unlimited` or a number from 1 to 1048576")?)
+                }
+            };
+            Ok(())
+        },
+        get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
+    },
+    TargetOption {
+        name: "spill_folder",
+        about: "where queries with a memory grant spill to, on a real disk",
+        set: |options, value| {
+            options.queries.spill_folder = path(value)?;
+            Ok(())
+        },
+        get: |options| options.queries.spill_folder.display().to_string().into(),
+    },
+    TargetOption {
+        name: "starvation_bound",
+        about: "after how many rollbacks in a row a transaction goes before all others",
+        set: |options, value| {
+            options.engine.starvation_bound = match value {
+                "none" => StarvationBound::none(),
+                "0" => return Err(NO_BOUND.to_owned()),
+                _ => StarvationBound::after(value.parse::<NonZeroU32>().map_err(|_| BOUNDS.to_owned())?),
+            };
+            Ok(())
+        },
+        get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
+    },
+];
+
+/// What a starvation bound can be.
+const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
+
+/// Why it cannot be 0.
+const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
+
+/// A list of words that an option can be, and the one that was meant, if one is near.
+fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
+    let list: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
+    // What is in parentheses is a number, which nobody gets wrong by a letter: the nearest is judged by the word.
+    let word = |name: &'static str| name.split('(').next().unwrap_or(name);
+    let typed = value.split('(').next().unwrap_or(value);
+    let meant = nearest(typed, names.clone().map(word)).and_then(|near| names.clone().find(|name| word(name) == near));
+    format!("{}{}", list.join(" or "), suggestion(&meant))
+}
+
+fn path(value: &str) -> Result<PathBuf, String> {
+    if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
+}
+
+/// Every option with what it is, for error messages.
+fn option_list() -> String {
+    let options: Vec<_> = OPTIONS.iter().map(|option| format!("`{}` ({})", option.name, option.about)).collect();
+    options.join(", ")
+}
+
+/// The names of all options.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().map(|option| option.name)
+}
+
+/// Every option with its value, for the record.
+pub(crate) fn settings(options: &EmbeddedOptions) -> BTreeMap<String, Value> {
+    OPTIONS.iter().map(|option| (option.name.to_owned(), (option.get)(options))).collect()
+}
+
+/// Sets one option.
+pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
+    let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
+        name: name.to_owned(),
+        nearest: nearest(name, names()),
+        known: option_list(),
+    })?;
+    let bad_value = |possible| TargetError::BadValue { name: known.name, value: value.to_owned(), possible };
+    (known.set)(options, value).map_err(bad_value)
+}

@@ -1,0 +1,136 @@
+//! A benchmark like ASDB, the one by which Microsoft rates the sizes of its cloud databases (DTU benchmark): six tables
+//! and nine transactions of high contrast, from reads of one row in memory to reads and writes all over a table.
+//!
+//! Only a description is public, no schema and no statement; those here are ours. In reading order: `schema` are the six
+//! tables, `population` is what is in them at first, in `words`; `request` is what clients draw, `reads`, `updates` and
+//! `inserts` are the transactions, `client` joins these; `audit` and `check` say whether what clients have done is what
+//! the data tell.
+
+mod audit;
+mod check;
+mod client;
+mod desk;
+mod inserts;
+mod population;
+mod reads;
+mod request;
+mod schema;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+mod updates;
+mod words;
+
+use std::sync::Arc;
+
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
+use crate::database::{Database, DatabaseError};
+use crate::footprint::bytes_per_row;
+use crate::parts::{Filling, Part, load};
+use crate::registry::{Entry, Possible};
+use crate::schema::Schema;
+use crate::statement::Statement;
+use audit::Audit;
+use client::AsdbClient;
+use population::Sizes;
+use request::TRANSACTIONS;
+use schema::SCHEMA;
+
+/// The benchmark in the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "asdb",
+    about: "like ASDB: nine transactions of high contrast, two reads to a write",
+    source: "the DTU benchmark's description; tables and statements are ours",
+    scale_unit: "scale factors of about 10 MB; one client for every five of them",
+    scale_default: 5.0,
+    scale_possible: Possible::Whole { low: 1.0, high: 100_000.0 },
+    parameters: &[],
+    make: |scale, _, seed| Box::new(Asdb::new(scale as u32, seed)),
+};
+
+/// Units of scale for which there is one client.
+const SCALE_PER_CLIENT: usize = 5;
+
+/// The benchmark at a scale.
+#[derive(Debug)]
+pub struct Asdb {
+    sizes: Sizes,
+    seed: u64,
+    audit: Arc<Audit>,
+}
+
+impl Asdb {
+    /// The benchmark of so many units of scale. Data and clients follow from the seed.
+    ///
+    /// # Panics
+    /// If the scale is 0.
+    pub fn new(scale: u32, seed: u64) -> Self {
+        assert!(scale >= 1, "the smallest scale is 1");
+        Asdb { sizes: Sizes { scale: scale.into() }, seed, audit: Arc::new(Audit::new()) }
+    }
+
+    /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
+    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+        let transactions: [&[&'static Statement]; 3] = [&reads::STATEMENTS, &updates::STATEMENTS, &inserts::STATEMENTS];
+        transactions.into_iter().flatten().copied()
+    }
+
+    fn asdb_client(&self, number: usize) -> AsdbClient {
+        AsdbClient::new(self.seed, self.sizes, number, self.audit.clone())
+    }
+}
+
+impl Benchmark for Asdb {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn schema(&self) -> &'static Schema {
+        &SCHEMA
+    }
+
+    fn data(&self) -> String {
+        format!("{}:{}:seed={}", SCHEMA.name, self.sizes.scale, self.seed)
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Grows
+    }
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &TRANSACTIONS
+    }
+
+    fn is_analytical(&self) -> bool {
+        false
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        // Most texts fill between two thirds and all of their column.
+        let text_bytes = |_, bytes_max| 0.8 * bytes_max as f64;
+        let bytes = |table| self.sizes.rows(table) as f64 * bytes_per_row(&SCHEMA.tables[table], text_bytes);
+        (0..SCHEMA.tables.len()).map(|table| bytes(table) as u64).sum()
+    }
+
+    fn client_count_max(&self) -> Option<usize> {
+        Some((self.sizes.scale as usize / SCALE_PER_CLIENT).max(1))
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        let makers = [0, 1, 2, 3, 4, 5]
+            .map(|table| (table, move |part: Part| population::make(self.seed, self.sizes, table, part)));
+        let fillings = makers
+            .iter()
+            .map(|(table, make)| Filling { table: *table, rows: self.sizes.rows(*table), make })
+            .collect::<Vec<_>>();
+        load(&SCHEMA, &fillings, database, progress)
+    }
+
+    fn client(&self, number: usize) -> Box<dyn Client> {
+        Box::new(self.asdb_client(number))
+    }
+
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        check::check(self, database)
+    }
+}

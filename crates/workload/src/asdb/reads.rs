@@ -1,0 +1,143 @@
+//! The four transactions that only read.
+
+use super::desk::{Desk, execute_one};
+use super::schema::*;
+use crate::benchmark::Outcome;
+use crate::database::{DatabaseError, Session};
+use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+
+/// How many of an account's newest entries a Read Medium shows.
+const NEWEST: i64 = 20;
+
+/// Read Lite: a hot account and its rate.
+pub(super) fn read_lite(account: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    session.begin()?;
+    execute_one(session, &READ_ACCOUNT, &[Value::Int(account)], &mut desk.rows)?;
+    session.commit()?;
+    Ok(Outcome::Committed)
+}
+
+/// Read Medium: a branch's accounts, and the newest entries of one of them.
+pub(super) fn read_medium(
+    branch: i64,
+    place: usize,
+    session: &mut dyn Session,
+    desk: &mut Desk,
+) -> Result<Outcome, DatabaseError> {
+    session.begin()?;
+    execute_one(session, &READ_BRANCH, &[Value::Int(branch)], &mut desk.rows)?;
+    let row = place.min(desk.rows.len() - 1);
+    let (account, next) = (desk.rows.int(row, 0), desk.rows.int(row, 3));
+    let newest = [account, next - NEWEST, next - 1].map(Value::Int);
+    // An account whose entries were all deleted has none to show.
+    session.execute(&READ_ENTRIES, &newest, &mut desk.rows)?;
+    session.commit()?;
+    Ok(Outcome::Committed)
+}
+
+/// Read Heavy: how many documents a topic has and how large they are, from rows all over the table.
+pub(super) fn read_heavy(topic: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    session.begin()?;
+    execute_one(session, &READ_TOPIC, &[Value::Int(topic)], &mut desk.rows)?;
+    session.commit()?;
+    Ok(Outcome::Committed)
+}
+
+/// CPU Heavy: a sum over all pairs of a small table's rows.
+pub(super) fn cpu_heavy(addend: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    session.begin()?;
+    execute_one(session, &SUM_PAIRS, &[Value::Int(addend)], &mut desk.rows)?;
+    session.commit()?;
+    Ok(Outcome::Committed)
+}
+
+/// (account) → (name, balance, updates, rate).
+static READ_ACCOUNT: Statement = Statement {
+    name: "read_account",
+    sql: "SELECT a_name, (a_balance * 100)::bigint, a_updates, (r_rate * 10000)::bigint FROM account, rate \
+          WHERE a_id = $1 AND r_id = a_rate",
+    native: |access, parameters, rows| {
+        let Some(account) = access.find(primary(ACCOUNT), parameters, Intent::Read)? else { return Ok(()) };
+        let key = [Value::Int(access.int(account, A_RATE))];
+        let Some(rate) = access.find(primary(RATE), &key, Intent::Read)? else { return Ok(()) };
+        rows.start(4);
+        rows.append_stored(access, &SCHEMA, account, &[A_NAME, A_BALANCE, A_UPDATES]);
+        rows.append_stored(access, &SCHEMA, rate, &[R_RATE]);
+        Ok(())
+    },
+};
+
+/// (branch) → (account, balance, first entry, next entry) of each account, in order.
+static READ_BRANCH: Statement = Statement {
+    name: "read_branch",
+    sql: "SELECT a_id, (a_balance * 100)::bigint, a_first, a_next FROM account WHERE a_branch = $1 ORDER BY a_id",
+    native: |access, parameters, rows| {
+        let mut accounts = Vec::with_capacity(ACCOUNTS_PER_BRANCH as usize);
+        access.find_all(ACCOUNT_BY_BRANCH, parameters, parameters, Intent::Read, &mut accounts)?;
+        rows.start(4);
+        for account in accounts {
+            rows.append_stored(access, &SCHEMA, account, &[A_ID, A_BALANCE, A_FIRST, A_NEXT]);
+        }
+        Ok(())
+    },
+};
+
+/// (account, first, last) → (number, product, quantity, amount, time, text) of each entry between, in order.
+static READ_ENTRIES: Statement = Statement {
+    name: "read_entries",
+    sql: "SELECT e_number, e_product, e_quantity, (e_amount * 100)::bigint, e_time, e_text FROM entry \
+          WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 ORDER BY e_number",
+    native: |access, parameters, rows| {
+        let &[account, first, last] = parameters else { panic!("three parameters") };
+        let mut entries = Vec::with_capacity(NEWEST as usize);
+        access.find_all(primary(ENTRY), &[account, first], &[account, last], Intent::Read, &mut entries)?;
+        rows.start(6);
+        for entry in entries {
+            let shown = [E_NUMBER, E_PRODUCT, E_QUANTITY, E_AMOUNT, E_TIME, E_TEXT];
+            rows.append_stored(access, &SCHEMA, entry, &shown);
+        }
+        Ok(())
+    },
+};
+
+/// (topic) → (documents, bytes, versions, last change); always one row.
+static READ_TOPIC: Statement = Statement {
+    name: "read_topic",
+    sql: "SELECT count(*), COALESCE(sum(d_size), 0)::bigint, COALESCE(sum(d_version), 0)::bigint, max(d_changed) \
+          FROM document WHERE d_topic = $1",
+    native: |access, parameters, rows| {
+        let mut documents = Vec::with_capacity(DOCUMENTS_PER_TOPIC as usize);
+        access.find_all(DOCUMENT_BY_TOPIC, parameters, parameters, Intent::Read, &mut documents)?;
+        let sum = |column| documents.iter().map(|&document| access.int(document, column)).sum();
+        let changed = documents.iter().map(|&document| access.int(document, D_CHANGED)).max();
+        let count = Value::Int(documents.len() as i64);
+        let changed = changed.map_or(Value::Null, Value::Int);
+        rows.push(&[count, Value::Int(sum(D_SIZE)), Value::Int(sum(D_VERSION)), changed]);
+        Ok(())
+    },
+};
+
+/// The modulus of the sum over pairs. The SQL text says it again.
+const MODULUS: i64 = 9_973;
+
+/// (addend) → (the sum over all pairs of samples of the remainder of value * weight + addend); always one row.
+static SUM_PAIRS: Statement = Statement {
+    name: "sum_pairs",
+    sql: "SELECT COALESCE(sum((a.s_value::bigint * b.s_weight + $1::bigint) % 9973), 0)::bigint \
+          FROM sample AS a CROSS JOIN sample AS b",
+    native: sum_pairs,
+};
+
+fn sum_pairs(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
+    let addend = parameters[0].int();
+    let mut samples = Vec::with_capacity(SAMPLES as usize);
+    access.find_all(primary(SAMPLE), &[], &[], Intent::Read, &mut samples)?;
+    let column = |column| samples.iter().map(|&sample| access.int(sample, column)).collect::<Vec<_>>();
+    let (values, weights) = (column(S_VALUE), column(S_WEIGHT));
+    let remainders = |value: &i64| weights.iter().map(|weight| (value * weight + addend) % MODULUS).sum::<i64>();
+    rows.push(&[Value::Int(values.iter().map(remainders).sum())]);
+    Ok(())
+}
+
+/// Every statement of these transactions.
+pub(super) static STATEMENTS: [&Statement; 5] = [&READ_ACCOUNT, &READ_BRANCH, &READ_ENTRIES, &READ_TOPIC, &SUM_PAIRS];

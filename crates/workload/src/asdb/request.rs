@@ -1,0 +1,184 @@
+//! The nine kinds of transaction, how often each is drawn, and the input of each.
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::population::Sizes;
+use super::schema::*;
+
+/// The kinds of transaction, in the order of [`TRANSACTIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    ReadLite,
+    ReadMedium,
+    ReadHeavy,
+    UpdateLite,
+    UpdateHeavy,
+    InsertLite,
+    InsertHeavy,
+    Delete,
+    CpuHeavy,
+}
+
+/// What the kinds are called.
+pub(super) const TRANSACTIONS: [&str; 9] = [
+    "read_lite",
+    "read_medium",
+    "read_heavy",
+    "update_lite",
+    "update_heavy",
+    "insert_lite",
+    "insert_heavy",
+    "delete",
+    "cpu_heavy",
+];
+
+/// Each kind with its share of the mix in percent.
+pub(super) const MIX: [(Kind, u32); 9] = [
+    (Kind::ReadLite, 35),
+    (Kind::ReadMedium, 20),
+    (Kind::ReadHeavy, 5),
+    (Kind::UpdateLite, 20),
+    (Kind::UpdateHeavy, 3),
+    (Kind::InsertLite, 3),
+    (Kind::InsertHeavy, 2),
+    (Kind::Delete, 2),
+    (Kind::CpuHeavy, 10),
+];
+
+/// Entries that an Insert Lite adds, all to one hot account.
+pub(super) const LITE_ENTRIES: usize = 2;
+
+/// Entries that an Insert Heavy adds, each to any account.
+pub(super) const HEAVY_ENTRIES: usize = 12;
+
+/// Entries that a Delete takes from a hot account …
+pub(super) const HOT_DELETED: i64 = 3;
+
+/// … and the accounts of which it takes one entry each.
+pub(super) const COLD_DELETED: usize = 12;
+
+// Of a hundred transactions, inserts and deletes are in balance, among hot accounts and among all.
+const _: () = assert!(3 * LITE_ENTRIES as i64 == 2 * HOT_DELETED && 2 * HEAVY_ENTRIES == 2 * COLD_DELETED);
+
+/// Documents that an Update Heavy revises.
+pub(super) const REVISED: usize = 10;
+
+/// A share of Read Mediums is about a hot branch; the others are of any.
+const READ_MEDIUM_HOT_PERCENT: u32 = 90;
+
+/// An entry to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NewEntry {
+    pub(super) account: i64,
+    pub(super) product: i64,
+    pub(super) quantity: i64,
+}
+
+/// A transaction with all of its input. Accounts and documents that are written are in ascending order, so that two
+/// transactions never wait for each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    ReadLite {
+        account: i64,
+    },
+    /// `place` says which of the branch's accounts shows its newest entries.
+    ReadMedium {
+        branch: i64,
+        place: usize,
+    },
+    ReadHeavy {
+        topic: i64,
+    },
+    /// `amount` is in hundredths.
+    UpdateLite {
+        account: i64,
+        amount: i64,
+    },
+    UpdateHeavy {
+        documents: [i64; REVISED],
+    },
+    InsertLite([NewEntry; LITE_ENTRIES]),
+    InsertHeavy([NewEntry; HEAVY_ENTRIES]),
+    /// Accounts, each with the number of entries that it loses.
+    Delete([(i64, i64); COLD_DELETED + 1]),
+    CpuHeavy {
+        addend: i64,
+    },
+}
+
+impl Request {
+    /// Draws a kind by its share, then its input.
+    pub(super) fn draw(random: &mut Pcg64, sizes: Sizes) -> (Kind, Request) {
+        let kind = draw_kind(random);
+        let request = match kind {
+            Kind::ReadLite => Request::ReadLite { account: hot(random, sizes.accounts()) },
+            Kind::ReadMedium => Request::ReadMedium {
+                branch: match random.random_range(0..100) < READ_MEDIUM_HOT_PERCENT {
+                    true => hot(random, sizes.branches()),
+                    false => any(random, sizes.branches()),
+                },
+                place: random.random_range(0..ACCOUNTS_PER_BRANCH as usize),
+            },
+            Kind::ReadHeavy => Request::ReadHeavy { topic: any(random, sizes.topics()) },
+            Kind::UpdateLite => Request::UpdateLite {
+                account: hot(random, sizes.accounts()),
+                amount: random.random_range(-10_000..=10_000),
+            },
+            Kind::UpdateHeavy => {
+                let mut documents = std::array::from_fn(|_| any(random, sizes.documents()));
+                documents.sort_unstable();
+                Request::UpdateHeavy { documents }
+            }
+            Kind::InsertLite => {
+                let account = hot(random, sizes.accounts());
+                Request::InsertLite(std::array::from_fn(|_| {
+                    new_entry(random, account, |random| hot(random, sizes.products()))
+                }))
+            }
+            Kind::InsertHeavy => {
+                let mut entries = std::array::from_fn(|_| {
+                    let account = any(random, sizes.accounts());
+                    new_entry(random, account, |random| any(random, sizes.products()))
+                });
+                entries.sort_unstable_by_key(|entry| entry.account);
+                Request::InsertHeavy(entries)
+            }
+            Kind::Delete => {
+                let mut accounts = std::array::from_fn(|place| match place {
+                    0 => (hot(random, sizes.accounts()), HOT_DELETED),
+                    _ => (any(random, sizes.accounts()), 1),
+                });
+                accounts.sort_unstable();
+                Request::Delete(accounts)
+            }
+            Kind::CpuHeavy => Request::CpuHeavy { addend: random.random_range(0..10_000) },
+        };
+        (kind, request)
+    }
+}
+
+fn draw_kind(random: &mut Pcg64) -> Kind {
+    let mut left = random.random_range(0..100);
+    for (kind, percent) in MIX {
+        if left < percent {
+            return kind;
+        }
+        left -= percent;
+    }
+    unreachable!("the shares add up to 100")
+}
+
+fn new_entry(random: &mut Pcg64, account: i64, product: impl FnOnce(&mut Pcg64) -> i64) -> NewEntry {
+    NewEntry { account, product: product(random), quantity: random.random_range(1..=10) }
+}
+
+/// Any number from 1 to that.
+fn any(random: &mut Pcg64, highest: i64) -> i64 {
+    random.random_range(1..=highest)
+}
+
+/// A number among the first hundredth.
+fn hot(random: &mut Pcg64, highest: i64) -> i64 {
+    random.random_range(1..=highest / ROWS_PER_HOT_ONE)
+}

@@ -1,0 +1,56 @@
+//! The twelve tables: TPC-C's nine at their own positions, then the three that stand in for what TPC-H has beyond them.
+
+use crate::schema::{Column, Kind, Schema, Storage, Table, TableId, column};
+use crate::tpcc::TABLES;
+
+pub(super) const SUPPLIER: TableId = 9;
+pub(super) const NATION: TableId = 10;
+pub(super) const REGION: TableId = 11;
+
+/// The name under which targets keep the tables, and the benchmark's own.
+pub(super) const NAME: &str = "ch";
+
+/// CH-benCHmark's tables. The last three never change after loading, so they are kept as columns only.
+pub(super) static SCHEMA: Schema = Schema {
+    name: NAME,
+    tables: &[
+        TABLES[0],
+        TABLES[1],
+        TABLES[2],
+        TABLES[3],
+        TABLES[4],
+        TABLES[5],
+        TABLES[6],
+        TABLES[7],
+        TABLES[8],
+        fixed("supplier", SUPPLIER_COLUMNS),
+        fixed("nation", NATION_COLUMNS),
+        fixed("region", REGION_COLUMNS),
+    ],
+};
+
+/// A table whose first column is its key.
+const fn fixed(name: &'static str, columns: &'static [Column]) -> Table {
+    Table { name, columns, primary_key: &[0], secondary: &[], storage: Storage::Columns }
+}
+
+const SUPPLIER_COLUMNS: &[Column] = &[
+    // As wide as the product of a warehouse and an item, from which stock's supplier is reckoned.
+    column("su_suppkey", Kind::BigInt),
+    column("su_name", Kind::Text(25)),
+    column("su_address", Kind::Text(40)),
+    column("su_nationkey", Kind::Int),
+    column("su_phone", Kind::Text(15)),
+    column("su_acctbal", Kind::Decimal { precision: 12, scale: 2 }),
+    column("su_comment", Kind::Text(100)),
+];
+
+const NATION_COLUMNS: &[Column] = &[
+    column("n_nationkey", Kind::Int),
+    column("n_name", Kind::Text(25)),
+    column("n_regionkey", Kind::Int),
+    column("n_comment", Kind::Text(152)),
+];
+
+const REGION_COLUMNS: &[Column] =
+    &[column("r_regionkey", Kind::Int), column("r_name", Kind::Text(55)), column("r_comment", Kind::Text(152))];

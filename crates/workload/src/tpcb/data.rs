@@ -1,0 +1,47 @@
+//! The bank on its first day: every balance is nought and nothing has been done (TPC-B 4.2). It follows from the number of
+//! branches alone.
+
+use arrow::record_batch::RecordBatch;
+
+use super::schema::{ACCOUNT, ACCOUNTS_PER_BRANCH, BRANCH, BRANCH_FILLER, FILLER, SCHEMA, TELLER, TELLERS_PER_BRANCH};
+use crate::batch::Batch;
+use crate::parts::{Filling, Part};
+use crate::schema::TableId;
+
+/// What is loaded, table by table; the history is empty.
+pub(super) fn fillings(branches: i64) -> [Filling<'static>; 3] {
+    let rows = |per_branch: i64| (branches * per_branch) as u64;
+    [
+        Filling { table: BRANCH, rows: rows(1), make: &branch_batch },
+        Filling { table: TELLER, rows: rows(TELLERS_PER_BRANCH), make: &teller_batch },
+        Filling { table: ACCOUNT, rows: rows(ACCOUNTS_PER_BRANCH), make: &account_batch },
+    ]
+}
+
+fn branch_batch(part: Part) -> RecordBatch {
+    let filler = ".".repeat(BRANCH_FILLER);
+    let mut batch = Batch::new(&SCHEMA.tables[BRANCH], part.rows);
+    for row in part.first..part.first + part.rows as u64 {
+        batch.int(row as i64 + 1).int(0).text(&filler);
+    }
+    batch.finish()
+}
+
+fn teller_batch(part: Part) -> RecordBatch {
+    of_branch(TELLER, TELLERS_PER_BRANCH, part)
+}
+
+fn account_batch(part: Part) -> RecordBatch {
+    of_branch(ACCOUNT, ACCOUNTS_PER_BRANCH, part)
+}
+
+/// Rows of tellers or accounts, so many of each branch.
+fn of_branch(table: TableId, per_branch: i64, part: Part) -> RecordBatch {
+    let filler = ".".repeat(FILLER);
+    let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
+    for row in part.first..part.first + part.rows as u64 {
+        let row = row as i64;
+        batch.int(row + 1).int(row / per_branch + 1).int(0).text(&filler);
+    }
+    batch.finish()
+}

@@ -1,0 +1,117 @@
+//! The four tables of a bank (TPC-B 1.3).
+//!
+//! Rows of branches, tellers and accounts take 100 bytes and rows of the history 50, integers at their width and texts at
+//! their length, which is the least that is allowed (TPC-B 1.3, 4.2).
+
+use crate::schema::{Column, ColumnId, Index, Kind, Schema, Storage, Table, TableId, column};
+
+/// Branches.
+pub(super) const BRANCH: TableId = 0;
+/// Tellers, ten of each branch.
+pub(super) const TELLER: TableId = 1;
+/// Accounts, 100,000 of each branch.
+pub(super) const ACCOUNT: TableId = 2;
+/// What has been done.
+pub(super) const HISTORY: TableId = 3;
+
+/// How many tellers a branch has (TPC-B 4.2).
+pub(super) const TELLERS_PER_BRANCH: i64 = 10;
+
+/// How many accounts a branch has (TPC-B 4.2).
+pub(super) const ACCOUNTS_PER_BRANCH: i64 = 100_000;
+
+/// The number of a branch, a teller or an account; each has its own from 1.
+pub(super) const ID: ColumnId = 0;
+
+/// The branch that a teller or an account belongs to.
+pub(super) const BRANCH_ID: ColumnId = 1;
+
+/// The balance of a branch.
+pub(super) const B_BALANCE: ColumnId = 1;
+
+/// The balance of a teller.
+pub(super) const T_BALANCE: ColumnId = 2;
+
+/// The balance of an account.
+pub(super) const A_BALANCE: ColumnId = 2;
+
+/// Bytes that fill a branch's row up to 100.
+pub(super) const BRANCH_FILLER: usize = 88;
+
+/// Bytes that fill a teller's or an account's row up to 100.
+pub(super) const FILLER: usize = 84;
+
+/// Bytes that fill a row of the history up to 50.
+pub(super) const HISTORY_FILLER: usize = 22;
+
+const BRANCH_COLUMNS: &[Column] =
+    &[column("b_id", Kind::Int), column("b_balance", Kind::BigInt), column("b_filler", Kind::Text(BRANCH_FILLER))];
+
+const TELLER_COLUMNS: &[Column] = &[
+    column("t_id", Kind::Int),
+    column("t_b_id", Kind::Int),
+    column("t_balance", Kind::BigInt),
+    column("t_filler", Kind::Text(FILLER)),
+];
+
+const ACCOUNT_COLUMNS: &[Column] = &[
+    column("a_id", Kind::Int),
+    column("a_b_id", Kind::Int),
+    column("a_balance", Kind::BigInt),
+    column("a_filler", Kind::Text(FILLER)),
+];
+
+const HISTORY_COLUMNS: &[Column] = &[
+    column("h_t_id", Kind::Int),
+    column("h_b_id", Kind::Int),
+    column("h_a_id", Kind::Int),
+    column("h_delta", Kind::BigInt),
+    column("h_time", Kind::Timestamp),
+    column("h_filler", Kind::Text(HISTORY_FILLER)),
+];
+
+/// A table's primary key.
+pub(super) const fn primary(table: TableId) -> Index {
+    Index { table, number: 0 }
+}
+
+const fn table(name: &'static str, columns: &'static [Column], primary_key: &'static [ColumnId]) -> Table {
+    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns }
+}
+
+/// The bank.
+pub(super) static SCHEMA: Schema = Schema {
+    name: "tpcb",
+    tables: &[
+        table("branch", BRANCH_COLUMNS, &[ID]),
+        table("teller", TELLER_COLUMNS, &[ID]),
+        table("account", ACCOUNT_COLUMNS, &[ID]),
+        table("history", HISTORY_COLUMNS, &[]),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_prescribed_bytes_and_positions_name_their_columns() {
+        for (table, bytes) in [(BRANCH, 100), (TELLER, 100), (ACCOUNT, 100), (HISTORY, 50)] {
+            let width = |column: &Column| match column.kind {
+                Kind::Int | Kind::Date => 4,
+                Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => 8,
+                Kind::Text(bytes_max) => bytes_max,
+            };
+            assert_eq!(SCHEMA.tables[table].columns.iter().map(width).sum::<usize>(), bytes);
+        }
+        for (table, column, name) in [
+            (BRANCH, B_BALANCE, "b_balance"),
+            (TELLER, T_BALANCE, "t_balance"),
+            (TELLER, BRANCH_ID, "t_b_id"),
+            (ACCOUNT, A_BALANCE, "a_balance"),
+            (ACCOUNT, BRANCH_ID, "a_b_id"),
+        ] {
+            assert_eq!(SCHEMA.tables[table].columns[column].name, name);
+        }
+    }
+}
