@@ -325,4 +325,3 @@ fn text_row(body: &[u8], each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), St
     each(&row);
     Ok(())
 }
-

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::layout::{Column, figure_cell, number, section, table, text};
 use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Flag, Series, Unit, figure, short};
+use super::layout::{Column, figure_cell, number, section, table, text};
 use super::page::{Page, bare, setting_label};
 use crate::results::{Point, Sampler, Server, StatementUse, WorkloadResult};
 use crate::units::{count, duration_us, percent, seconds, significant};
@@ -59,8 +59,14 @@ fn over_time(page: &Page, run: usize, point: &Point, server: &Server) -> Markup 
             Some(CurvePoint { at: second as f64 + 0.5, figure: Figure::new(bare(*throughput), Vec::new())? })
         });
         let points: Vec<CurvePoint> = points.collect();
-        let series =
-            Series { name: workload.name.clone(), colour: 1, faint: false, points, fit: vec![], fit_name: String::new() };
+        let series = Series {
+            name: workload.name.clone(),
+            colour: 1,
+            faint: false,
+            points,
+            fit: vec![],
+            fit_name: String::new(),
+        };
         let (row, title) = (workload.name.clone(), workload.name.clone());
         Some(CurvePanel { row, title, note: String::new(), series: vec![series], flags: flags.clone(), gaps: vec![] })
     };

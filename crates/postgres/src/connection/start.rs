@@ -36,7 +36,8 @@ pub(super) fn start(url: &ServerUrl) -> Result<Connection, WireError> {
 }
 
 fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
-    let stream = Stream::open(url).and_then(|stream| encrypt(stream, url)).map_err(|error| refusal::unreachable(&error, url))?;
+    let stream =
+        Stream::open(url).and_then(|stream| encrypt(stream, url)).map_err(|error| refusal::unreachable(&error, url))?;
     let mut connection = Connection {
         stream,
         input: Input::new(),
@@ -58,7 +59,8 @@ fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
         ("DateStyle", "ISO, YMD"),
         ("TimeZone", "UTC"),
     ];
-    frontend::startup_message(parameters, &mut connection.output).map_err(|error| WireError::Refused(error.to_string()))?;
+    frontend::startup_message(parameters, &mut connection.output)
+        .map_err(|error| WireError::Refused(error.to_string()))?;
     Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;
     connection.stream.set_timeout(None).map_err(|error| connection.lose(&error.to_string()))?;
     connection.version = version(&connection)?;
@@ -115,7 +117,8 @@ impl Greeting<'_> {
                 let error = ServerError::read(message).map_err(|error| self.connection.disorder(&error))?;
                 return Err(WireError::Server(Box::new(error)));
             }
-            let parsed = Message::parse(&mut BytesMut::from(message)).map_err(|error| self.connection.disorder(&error))?;
+            let parsed =
+                Message::parse(&mut BytesMut::from(message)).map_err(|error| self.connection.disorder(&error))?;
             let message = parsed.expect("the message is whole");
             if self.answer(message, password)? {
                 return Ok(());
@@ -147,8 +150,11 @@ impl Greeting<'_> {
                 self.reply(|output| frontend::password_message(hash.as_bytes(), output))?;
             }
             Message::AuthenticationSasl(body) => {
-                let offered: Vec<String> =
-                    body.mechanisms().map(|name| Ok(name.to_owned())).collect().map_err(|e| self.connection.disorder(&e))?;
+                let offered: Vec<String> = body
+                    .mechanisms()
+                    .map(|name| Ok(name.to_owned()))
+                    .collect()
+                    .map_err(|e| self.connection.disorder(&e))?;
                 self.begin_sasl(&offered, password)?;
             }
             Message::AuthenticationSaslContinue(body) => self.go_on_with_sasl(body.data())?,

@@ -18,7 +18,8 @@ enum Present {
 
 fn present(connection: &mut Connection, schema: &Schema) -> Result<Present, WireError> {
     let name = escape_literal(&schema_name(schema));
-    let sql = format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
+    let sql =
+        format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
     Ok(match connection.text(&sql)? {
         None => Present::Nothing,
         Some(comment) if comment == MARK => Present::Ours,

@@ -8,7 +8,8 @@ use super::client::FileClient;
 use super::generator::Values;
 use super::problem::{FileError, Source};
 use super::program::{Definition, PlacedSql, Step, Tables};
-use super::{check, check_bounds, hash, load, scale_datum, sql};
+use super::sql::{self, Trial};
+use super::{check, check_bounds, hash, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
 use crate::schema::Schema;
@@ -75,11 +76,10 @@ impl FileBenchmark {
                 _ => None,
             })
         };
-        let is_plain = |sql: &str| sql::is_preparable(sql) || sql.starts_with("SET TRANSACTION");
-        if !executes().all(|execute| is_plain(execute.statement.sql)) {
+        if executes().any(|execute| sql::trial(execute.statement.sql) == Trial::NoneOfAny) {
             return Ok(());
         }
-        for execute in executes().filter(|execute| sql::is_preparable(execute.statement.sql)) {
+        for execute in executes().filter(|execute| sql::trial(execute.statement.sql) == Trial::Prepare) {
             let sql = execute.statement.sql;
             let prepare = format!("PREPARE plimsoll_check AS {sql}\n; DEALLOCATE plimsoll_check");
             database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {

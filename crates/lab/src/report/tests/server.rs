@@ -48,7 +48,10 @@ fn a_server_s_own_view_has_marks_statements_and_what_looking_cost() {
     let over_time = charts.iter().find(|chart| chart["label"] == "Throughput over time in run 1").expect("it is drawn");
     let panel = &over_time["panels"][0];
     assert_eq!(panel["flags"][0]["label"], "checkpoint begins");
-    assert_eq!((&panel["series"][0]["points"][0]["at"], panel["flags"].as_array().expect("flags").len()), (&0.5.into(), 3));
+    assert_eq!(
+        (&panel["series"][0]["points"][0]["at"], panel["flags"].as_array().expect("flags").len()),
+        (&0.5.into(), 3)
+    );
     let mut quiet = on_server();
     quiet.points.iter_mut().filter_map(|point| point.server.as_mut()).for_each(|server| {
         server.marks.clear();
