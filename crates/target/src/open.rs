@@ -5,7 +5,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
-use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
+use plimsoll_policy::{
+    CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
+};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
@@ -168,6 +170,16 @@ static OPTIONS: &[TargetOption] = &[
         },
         get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
     },
+    TargetOption {
+        name: "undo_delay",
+        about: "how much longer a transaction holds its locks that is rolled back after it has changed something: a model of systems whose rollbacks are dear",
+        set: |options, value| {
+            options.engine.undo_delay =
+                parse_length(value).ok_or("a length of time up to an hour, such as `12ms`; `0ms` is none")?;
+            Ok(())
+        },
+        get: |options| write_length(options.engine.undo_delay).into(),
+    },
 ];
 
 /// What a starvation bound can be.
@@ -297,7 +309,14 @@ mod tests {
             [&Value::from("none"), &Value::from("off")]
         );
         assert_eq!(settings["target.starvation_bound"], 5);
-        let locks = ["lock_policy=cr(1s)", "cpu_policy=p-cpu", "starvation_bound=none", "early_lock_release=on"];
+        assert_eq!(settings["target.undo_delay"], "0ms");
+        let locks = [
+            "lock_policy=cr(1s)",
+            "cpu_policy=p-cpu",
+            "starvation_bound=none",
+            "early_lock_release=on",
+            "undo_delay=12ms",
+        ];
         let settings = Target::parse("embedded:", locks).expect("good").settings();
         for setting in locks {
             let (name, value) = setting.split_once('=').expect("a pair");
@@ -327,6 +346,7 @@ mod tests {
             ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
             ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
+            ("embedded:", Some("undo_delay=12"), "it can be a length of time up to an hour, such as `12ms`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
