@@ -207,18 +207,13 @@ impl Queue {
             return Ok(Duration::ZERO);
         }
         let began = self.clock.now();
-        if self.do_committers_write.load(Ordering::Relaxed) && state.failure.is_none() && state.has_work() {
-            // Nobody writes, so that no group but the one that gathers is not durable.
-            if let Some(pen) = state.pen.take() {
-                let group = self.take_group(&mut state);
-                assert_eq!(
-                    group.number + 1,
-                    groups,
-                    "the pen lies there, and the group is neither gathering nor durable"
-                );
-                MutexGuard::unlocked(&mut state, || self.write(pen, group));
-                state.statistics.own_groups += u64::from(state.durable_below >= groups);
-            }
+        let may_write = self.do_committers_write.load(Ordering::Relaxed) && state.failure.is_none();
+        if may_write && state.has_work() && state.pen.is_some() {
+            assert_eq!(state.group + 1, groups, "nobody writes, so that the group is either durable or gathering");
+            let pen = state.pen.take().expect("it was seen a moment ago");
+            let group = self.take_group(&mut state);
+            MutexGuard::unlocked(&mut state, || self.write(pen, group));
+            state.statistics.own_groups += u64::from(state.durable_below >= groups);
         }
         self.wait_for_group(&mut state, groups - 1)?;
         drop(state);
