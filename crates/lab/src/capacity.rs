@@ -47,7 +47,9 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
         let benchmarks = benchmarks(plan, &setting);
         let distinct: Vec<&dyn Benchmark> = benchmarks.values().map(AsRef::as_ref).collect();
-        let room = rooms.entry(setting.url.clone()).or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
+        let room = rooms
+            .entry(setting.url.clone())
+            .or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
         check_fits(&distinct, room.clone())
     })
 }
@@ -72,7 +74,11 @@ mod tests {
         let huge = Tpcc::new(100_000, 1);
         let room = || Some(Room { place: "disk (/data)".to_owned(), free_bytes: 8 << 30 });
         let error = check_fits(&[&huge], room()).expect_err("terabytes").to_string();
-        assert!(error.starts_with("tpcc needs about ") && error.contains(" of disk (/data) while loading, and 8.00 GiB are free"), "{error}");
+        assert!(
+            error.starts_with("tpcc needs about ")
+                && error.contains(" of disk (/data) while loading, and 8.00 GiB are free"),
+            "{error}"
+        );
         assert_eq!(check_fits(&[&Tpcc::new(1, 1)], room()), Ok(()));
         assert_eq!(check_fits(&[&huge], None), Ok(()));
     }

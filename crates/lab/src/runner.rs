@@ -86,14 +86,6 @@ pub enum RunError {
         /// The database's words.
         error: DatabaseError,
     },
-    /// The database could not say how it would run a query.
-    #[error("before {run}: {error}")]
-    Plan {
-        /// Setting, arm and repeat.
-        run: String,
-        /// The database's words.
-        error: DatabaseError,
-    },
     /// A limit of the machine could not be put in force, or not be lifted.
     #[error("before {run}: {error}")]
     Limits {
@@ -272,11 +264,11 @@ impl<'a> Runner<'a> {
             let refreshed = database.refresh(drive.benchmark.schema());
             refreshed.map_err(|error| RunError::Refresh { run: name(), error })?;
         }
-        let plans = self.plans.of(id.setting, &drives, self.store.generation());
-        let plans = plans.map_err(|error| RunError::Plan { run: name(), error })?;
+        let mut unseen = Vec::new();
+        let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
-        let (sensors, unwatched) = server_sensors(database, self.plan.run.seed);
+        let sensors = server_sensors(database, self.plan.run.seed, &mut unseen);
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
@@ -294,21 +286,21 @@ impl<'a> Runner<'a> {
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
-        record.warnings.extend(unwatched);
+        record.warnings.extend(unseen);
         Ok(record)
     }
 }
 
-/// How to watch the server of a database, if it has one, and why there is no watch.
-fn server_sensors(database: &dyn Database, seed: u64) -> (ServerSensors, Option<String>) {
-    let (watch, why_not) = match database.activity() {
-        Ok(watch) => (watch, None),
-        Err(error) => (None, Some(format!("what the server's processes do is not seen: {error}"))),
-    };
+/// How to watch the server of a database, if it has one. Why there is no watch is a warning.
+fn server_sensors(database: &dyn Database, seed: u64, warnings: &mut Vec<String>) -> ServerSensors {
+    let watch = database.activity().unwrap_or_else(|error| {
+        warnings.push(format!("what the server's processes do is not seen: {error}"));
+        None
+    });
     // Whatever is no process of this one belongs to a server.
     let own = std::process::id().cast_signed();
     let processes = database.footprint().processes.into_iter().filter(|process| *process != own);
-    (ServerSensors { watch, processes: processes.collect(), seed }, why_not)
+    ServerSensors { watch, processes: processes.collect(), seed }
 }
 
 /// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that

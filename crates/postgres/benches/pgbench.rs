@@ -266,7 +266,8 @@ fn main() {
     let program = server.installation().bin_folder.join("pgbench");
     let [socket_folder, user, database] =
         [server.socket_folder().display().to_string(), server.user().to_owned(), server.database().to_owned()];
-    let theirs = Theirs { program: &program, socket_folder: Path::new(&socket_folder), user: &user, database: &database };
+    let theirs =
+        Theirs { program: &program, socket_folder: Path::new(&socket_folder), user: &user, database: &database };
     let database = PostgresDatabase::private(server);
     theirs.make_tables(scale);
     println!("load of the machine: {}", fs::read_to_string("/proc/loadavg").unwrap().trim());

@@ -1,8 +1,8 @@
 //! Arrow batches as rows of COPY's binary format.
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use bytes::{BufMut, BytesMut};
 
 use crate::values::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric};

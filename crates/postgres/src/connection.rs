@@ -326,6 +326,5 @@ fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result
     Ok(())
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -81,7 +81,9 @@ mod tests {
 
     #[test]
     fn equal_shapes_have_equal_hashes_and_others_do_not() {
-        let plan = |table: &str| read(&format!(r#"[{{"Plan": {{"Node Type": "Seq Scan", "Relation Name": "{table}"}}}}]"#)).unwrap();
+        let plan = |table: &str| {
+            read(&format!(r#"[{{"Plan": {{"Node Type": "Seq Scan", "Relation Name": "{table}"}}}}]"#)).unwrap()
+        };
         assert_eq!(plan("a"), plan("a"));
         assert_ne!(plan("a").hash, plan("b").hash);
         // The published value of the function for one letter.

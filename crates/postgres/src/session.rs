@@ -64,7 +64,8 @@ impl PostgresSession {
     ) -> Result<Self, DatabaseError> {
         connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
         let mut command = |name, sql| connection.prepare(name, sql);
-        let (begin, commit, rollback) = (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
+        let (begin, commit, rollback) =
+            (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
             connection,
@@ -132,7 +133,9 @@ impl Session for PostgresSession {
         if self.is_open {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
-        self.connection.execute(&self.begin, &[], &mut self.nothing).map_err(|error| failure::of_command("BEGIN", error))?;
+        self.connection
+            .execute(&self.begin, &[], &mut self.nothing)
+            .map_err(|error| failure::of_command("BEGIN", error))?;
         self.is_open = true;
         Ok(())
     }

@@ -103,17 +103,8 @@ impl SslMode {
 }
 
 /// The parameters that a URL may have after its `?`.
-const PARAMETERS: [&str; 9] = [
-    "application_name",
-    "connect_timeout",
-    "dbname",
-    "host",
-    "password",
-    "port",
-    "sslmode",
-    "sslrootcert",
-    "user",
-];
+const PARAMETERS: [&str; 9] =
+    ["application_name", "connect_timeout", "dbname", "host", "password", "port", "sslmode", "sslrootcert", "user"];
 
 /// What is said in the URL and in the environment, as text. Later sources fill only what is empty.
 #[derive(Default)]
@@ -297,9 +288,9 @@ impl Said {
             Some(host) => ServerHost::Tcp(host),
             None => default_host(),
         };
-        let port = self.port.map_or(Ok(5432), |port| {
-            port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port))
-        })?;
+        let port = self
+            .port
+            .map_or(Ok(5432), |port| port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port)))?;
         let user = self.user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
         let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
         let ssl_mode = self.ssl_mode.map_or(Ok(SslMode::Prefer), |word| {

@@ -18,7 +18,8 @@ use crate::results::{Sampler, Server};
 
 /// Looks at a server from [`start`](Sampling::start) to [`finish`](Sampling::finish).
 pub struct Sampling {
-    thread: JoinHandle<Sampled>,
+    /// `None` once it has been waited for.
+    thread: Option<JoinHandle<Sampled>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -51,14 +52,29 @@ impl Sampling {
         let mut pace = RealTime { began: Instant::now(), stop: stop.clone() };
         let work = move || sample(watch.as_mut(), log, tally, schedule, &mut pace);
         let thread = thread::Builder::new().name("server-activity".to_owned()).spawn(work);
-        Sampling { thread: thread.expect("there were threads for all clients"), stop }
+        Sampling { thread: Some(thread.expect("there were threads for all clients")), stop }
+    }
+
+    /// Ends the looking, without waiting for a look that is under way.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 
     /// Ends the looking, and tells what was seen.
-    pub fn finish(self) -> Sampled {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    pub fn finish(mut self) -> Sampled {
+        self.end();
+        let thread = self.thread.take().expect("it is waited for here only");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// A run that fails does not wait: the server may not answer any more.
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -88,11 +88,12 @@ impl OnServer<'_> {
         let shares = |parts: BTreeMap<String, PartSeen>| {
             parts.into_iter().map(|(name, part)| (name, (self.of_part(&part), part.seen.sum()))).collect()
         };
+        let throughput_by_second = measured.samples.iter().map(|second| second.throughput_per_s).collect();
         ServerShares {
             whole: self.whole(measured, warnings),
             classes: shares(classes),
             transactions: shares(transactions),
-            known: self.known(&all),
+            known: WorkloadOnServer { throughput_by_second, ..self.known(&all) },
         }
     }
 
@@ -168,6 +169,7 @@ impl OnServer<'_> {
                 cpu_run_s: seconds(workers.times, |times| times.run),
                 cpu_wait_s: seconds(workers.times, |times| times.wait),
             }),
+            throughput_by_second: Vec::new(),
         }
     }
 }

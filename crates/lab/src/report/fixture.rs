@@ -18,6 +18,7 @@ pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
 pub(crate) mod policies;
+pub(crate) mod server;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]

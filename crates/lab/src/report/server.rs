@@ -2,10 +2,17 @@
 
 use maud::{Markup, html};
 
+use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Flag, Series, Unit, figure, short};
 use super::layout::{Column, figure_cell, number, section, table, text};
-use super::page::{Page, setting_label};
-use crate::results::{Point, Sampler, Server, StatementUse};
+use super::page::{Page, bare, setting_label};
+use crate::results::{Point, Sampler, Server, StatementUse, WorkloadResult};
 use crate::units::{count, duration_us, percent, seconds, significant};
+
+/// Runs of which throughput over time is drawn, those with marks.
+const CHARTS_MAX: usize = 6;
+
+/// Marks that are drawn in one of them.
+const FLAGS_MAX: usize = 8;
 
 /// Statements that are shown of each run.
 const STATEMENTS_SHOWN: usize = 8;
@@ -30,10 +37,50 @@ pub(super) fn section_of(page: &Page) -> Markup {
         "The server's own view",
         html! {
             (marks(page, &runs))
+            div class="figures" { @for (run, point, server) in runs.iter().filter(has_marks).take(CHARTS_MAX) { (over_time(page, *run, point, server)) } }
             (statements(page, &runs))
             (sampler(page, &runs))
         },
     )
+}
+
+fn has_marks((_, _, server): &&(usize, &Point, &Server)) -> bool {
+    !server.marks.is_empty()
+}
+
+/// Throughput second by second, with what the server did meanwhile.
+fn over_time(page: &Page, run: usize, point: &Point, server: &Server) -> Markup {
+    let flags = server.marks.iter().take(FLAGS_MAX);
+    let flags: Vec<Flag> =
+        flags.map(|mark| Flag { at: short(mark.at_s), low: None, high: None, label: mark.what.clone() }).collect();
+    let panel = |workload: &WorkloadResult| {
+        let seconds = workload.server.as_ref()?.throughput_by_second.iter().enumerate();
+        let points = seconds.filter_map(|(second, throughput)| {
+            Some(CurvePoint { at: second as f64 + 0.5, figure: Figure::new(bare(*throughput), Vec::new())? })
+        });
+        let points: Vec<CurvePoint> = points.collect();
+        let series = Series {
+            name: workload.name.clone(),
+            colour: 1,
+            faint: false,
+            points,
+            fit: vec![],
+            fit_name: String::new(),
+        };
+        let (row, title) = (workload.name.clone(), workload.name.clone());
+        Some(CurvePanel { row, title, note: String::new(), series: vec![series], flags: flags.clone(), gaps: vec![] })
+    };
+    let chart = Chart::Curve {
+        label: format!("Throughput over time in run {run}"),
+        x: "seconds after the window's opening".to_owned(),
+        x_unit: None,
+        y: "completed per second".to_owned(),
+        unit: Unit::Rate,
+        ends: Ends::Interval,
+        reference: None,
+        panels: point.workloads.iter().filter_map(panel).collect(),
+    };
+    figure(&page.run(), &format!("Throughput over time in run {run}"), "", &chart, html! {})
 }
 
 fn marks(page: &Page, runs: &[(usize, &Point, &Server)]) -> Markup {

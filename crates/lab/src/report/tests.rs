@@ -8,10 +8,12 @@ use serde_json::Value;
 
 use super::fixture::experiments::{clients, cores, matrix, thousand};
 use super::fixture::policies::policies;
+use super::fixture::server::on_server;
 use super::fixture::{poor_study, study};
 use super::*;
 
 mod policies_and_locks;
+mod server;
 
 /// The page as XML, which is stricter than HTML: every tag must close in order, every attribute be quoted, every
 /// `&` and `<` be escaped. Only the declaration, the `meta` elements, which HTML forbids to close, attributes without a
@@ -68,7 +70,7 @@ fn empty() -> Results {
 }
 
 fn documents() -> Vec<Results> {
-    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies()]
+    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies(), on_server()]
 }
 
 /// Every page on its own, and all of them on one.
@@ -395,6 +397,7 @@ fn charts_of_the_web() {
     keep("study interference", &study(), "intervals", "over throughput alone");
     keep("study latency", &study(), "distribution", "Latency of shop");
     keep("study shares", &study(), "shares", "Parts");
+    keep("server shares", &on_server(), "shares", "shop by class");
     keep("poor shares", &poor_study(), "shares", "Parts");
     keep("cores reports", &cores(), "curve", "Throughput of reports over");
     keep("memory latency", &study(), "curve", "by the size of what is loaded from");

@@ -85,6 +85,10 @@ pub struct WorkloadOnServer {
     pub clients_cpu_wait_s: Option<f64>,
     /// Processes that helped those of its sessions; `None` if none was seen.
     pub workers: Option<Workers>,
+    /// Throughput in each second of the window, per second, to be seen beside what the server did in the background; the
+    /// last one may be short.
+    #[serde(default)]
+    pub throughput_by_second: Vec<f64>,
 }
 
 /// Parallel workers of one workload.

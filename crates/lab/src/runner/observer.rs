@@ -158,11 +158,12 @@ impl WindowObserver for SensorObserver<'_> {
     fn opened(&mut self, threads: &[WorkloadThreads]) {
         self.threads = threads.to_vec();
         self.limits.open_window();
+        // Before the sensors, for what is asked once takes some milliseconds.
+        let seed = self.server.seed;
+        self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
         self.sensors = Some(WindowSensors::open(&groups(threads), processes, self.instruments));
         self.meter = Some(DeviceMeter::start(processes));
-        let seed = self.server.seed;
-        self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
     }
 
     fn second(&mut self) {
@@ -173,9 +174,12 @@ impl WindowObserver for SensorObserver<'_> {
     }
 
     fn closed(&mut self) {
-        self.sampled = self.sampling.take().map(Sampling::finish);
+        if let Some(sampling) = &self.sampling {
+            sampling.end();
+        }
         self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
+        self.sampled = self.sampling.take().map(Sampling::finish);
         self.verdicts = self.limits.close_window();
     }
 

@@ -12,31 +12,36 @@ use crate::results::PlannedQuery;
 pub(super) struct Plans(BTreeMap<(usize, String), (u64, Vec<PlannedQuery>)>);
 
 impl Plans {
-    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell.
+    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell. Why
+    /// it does not is a warning.
     pub(super) fn of(
         &mut self,
         setting: usize,
         drives: &[Drive<'_>],
         generation: u64,
-    ) -> Result<Vec<PlannedQuery>, DatabaseError> {
+        warnings: &mut Vec<String>,
+    ) -> Vec<PlannedQuery> {
         let mut all = Vec::new();
         for drive in drives {
             let key = (setting, drive.name.to_owned());
             if self.0.get(&key).is_none_or(|(of, _)| *of != generation) {
-                let plans = ask(drive)?;
+                let mut plans = Vec::new();
+                if let Err(error) = ask(drive, &mut plans) {
+                    warnings.push(format!("{}: not all plans of its queries are known: {error}", drive.name));
+                }
                 self.0.insert(key.clone(), (generation, plans));
             }
             all.extend(self.0[&key].1.iter().cloned());
         }
-        Ok(all)
+        all
     }
 }
 
-fn ask(drive: &Drive<'_>) -> Result<Vec<PlannedQuery>, DatabaseError> {
+/// Adds the plan of each query, as far as they are told.
+fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseError> {
     let queries = drive.benchmark.queries();
-    let mut plans = Vec::new();
     if queries.is_empty() {
-        return Ok(plans);
+        return Ok(());
     }
     let mut session = drive.database.session(drive.benchmark.schema())?;
     for (name, sql) in queries {
@@ -44,5 +49,5 @@ fn ask(drive: &Drive<'_>) -> Result<Vec<PlannedQuery>, DatabaseError> {
         let Some(plan) = session.plan(&sql)? else { break };
         plans.push(PlannedQuery::new(drive.name, name, plan));
     }
-    Ok(plans)
+    Ok(())
 }

@@ -4,6 +4,7 @@ mod growth;
 mod limits;
 mod lost;
 mod selection;
+mod server;
 mod watched;
 
 use std::cell::Cell;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::fixture::policies::policies;
+use crate::report::fixture::server::on_server;
 use crate::report::fixture::{poor_study, study};
 
 #[test]
@@ -132,6 +133,44 @@ fn nothing_at_all_is_still_readable() {
     Warnings
       - the clock rate of the cores changed between blocks (2.25 GHz to 2.60 GHz)
     "#);
+}
+
+#[test]
+fn the_parts_of_a_server_read_like_this() {
+    let mut results = on_server();
+    // As a study without a sweep, which is told workload by workload.
+    results.points.truncate(3);
+    results.points.iter_mut().for_each(|point| point.setting.clear());
+    results.experiment.sweep.clear();
+    results.estimates.clear();
+    let text = render(&results, &Options::default());
+    let from = text.find("  time share").expect("it is told");
+    let to = text.find("  counters").expect("they are told");
+    insta::assert_snapshot!(&text[from..to], @r"
+      time share              Run   Wait   Disk Behind   Lock Client  other
+                  alone      40 %   12 %    5 %    6 %   10 %   20 %    7 %
+        high                 40 %   12 %    5 %    8 %    2 %   20 %   13 %
+        low                  42 %   12 %    5 %    8 %    0 %   20 %   13 %
+        delivery             30 %   12 %    5 %    8 %   12 %   20 %   13 %
+        new_order            32 %   12 %    5 %    8 %   10 %   20 %   13 %
+        order_status         34 %   12 %    5 %    8 %    8 %   20 %   13 %
+        payment              36 %   12 %    5 %    8 %    6 %   20 %   13 %
+        stock_level             –      –      –      –      –      –      –
+                  together   40 %   12 %    5 %    6 %   10 %   20 %    7 %
+        high                 40 %   12 %    5 %    8 %    2 %   20 %   13 %
+        low                  42 %   12 %    5 %    8 %    0 %   20 %   13 %
+        delivery             30 %   12 %    5 %    8 %   12 %   20 %   13 %
+        new_order            32 %   12 %    5 %    8 %   10 %   20 %   13 %
+        order_status         34 %   12 %    5 %    8 %    8 %   20 %   13 %
+        payment              36 %   12 %    5 %    8 %    6 %   20 %   13 %
+        stock_level             –      –      –      –      –      –      –
+    ");
+    let from = text.find("Looked at").expect("what it cost");
+    insta::assert_snapshot!(text[from..].lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+    Looked at the server 7 470 times, 125 a second (30 left out), 310 µs each, 4 %
+      of the time; that took 1.1 % of a core here and 2.2 % of one on the server
+    ");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
 }
 
 #[test]

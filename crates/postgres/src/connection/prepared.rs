@@ -93,12 +93,7 @@ impl Connection {
     }
 
     /// Runs a prepared statement; its rows replace what `rows` held.
-    pub fn execute(
-        &mut self,
-        prepared: &Prepared,
-        parameters: &[Value<'_>],
-        rows: &mut Rows,
-    ) -> Result<(), WireError> {
+    pub fn execute(&mut self, prepared: &Prepared, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), WireError> {
         rows.clear();
         self.check()?;
         self.bind(prepared, parameters)?;

@@ -126,7 +126,8 @@ impl Greeting<'_> {
                 let error = ServerError::read(message).map_err(|error| self.connection.disorder(&error))?;
                 return Err(WireError::Server(Box::new(error)));
             }
-            let parsed = Message::parse(&mut BytesMut::from(message)).map_err(|error| self.connection.disorder(&error))?;
+            let parsed =
+                Message::parse(&mut BytesMut::from(message)).map_err(|error| self.connection.disorder(&error))?;
             let message = parsed.expect("the message is whole");
             if self.answer(message, password)? {
                 return Ok(());
@@ -158,8 +159,11 @@ impl Greeting<'_> {
                 self.reply(|output| frontend::password_message(hash.as_bytes(), output))?;
             }
             Message::AuthenticationSasl(body) => {
-                let offered: Vec<String> =
-                    body.mechanisms().map(|name| Ok(name.to_owned())).collect().map_err(|e| self.connection.disorder(&e))?;
+                let offered: Vec<String> = body
+                    .mechanisms()
+                    .map(|name| Ok(name.to_owned()))
+                    .collect()
+                    .map_err(|e| self.connection.disorder(&e))?;
                 self.begin_sasl(&offered, password)?;
             }
             Message::AuthenticationSaslContinue(body) => self.go_on_with_sasl(body.data())?,

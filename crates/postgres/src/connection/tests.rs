@@ -40,7 +40,8 @@ fn ready(state: u8) -> Vec<u8> {
 
 fn greeting(version: &str) -> Vec<u8> {
     let status = format!("server_version\0{version}\0");
-    [message(b'R', &[0; 4]), message(b'S', status.as_bytes()), message(b'K', &[0, 0, 1, 0, 0, 0, 0, 7]), ready(b'I')].concat()
+    [message(b'R', &[0; 4]), message(b'S', status.as_bytes()), message(b'K', &[0, 0, 1, 0, 0, 0, 0, 7]), ready(b'I')]
+        .concat()
 }
 
 /// Runs statements over a connection on which that answer waits.
@@ -99,7 +100,8 @@ fn a_session_that_cannot_begin_says_why() {
 
 #[test]
 fn an_error_leaves_a_connection_that_goes_on() {
-    let answer = [error("ERROR", "42601", "syntax error"), ready(b'E'), message(b'C', b"SELECT 1\0"), ready(b'T')].concat();
+    let answer =
+        [error("ERROR", "42601", "syntax error"), ready(b'E'), message(b'C', b"SELECT 1\0"), ready(b'T')].concat();
     let (result, mut connection) = run(&answer);
     assert_eq!(result.unwrap_err().server().map(|error| error.code.as_str()), Some("42601"));
     assert_eq!(connection.transaction_state(), TransactionState::Failed);

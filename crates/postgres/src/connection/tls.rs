@@ -41,11 +41,14 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
         b'N' => return Ok(Asked::Plain(stream)),
         // A server that is so old, or so full, that it answers with an error; it comes in plain text and ends the session.
         b'E' => return Err(io::Error::other("the server refused with an error when it was asked for encryption")),
-        other => return Err(io::Error::new(ErrorKind::InvalidData, format!("answer {other:#04x} to a request for TLS"))),
+        other => {
+            return Err(io::Error::new(ErrorKind::InvalidData, format!("answer {other:#04x} to a request for TLS")));
+        }
     }
     let ServerHost::Tcp(host) = &url.host else { unreachable!("sockets are not encrypted") };
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| io::Error::new(ErrorKind::InvalidInput, format!("`{host}` cannot be the name in a certificate")))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| {
+        io::Error::new(ErrorKind::InvalidInput, format!("`{host}` cannot be the name in a certificate"))
+    })?;
     let connection = ClientConnection::new(Arc::new(configuration(url)?), name).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, stream);
     while stream.conn.is_handshaking() {

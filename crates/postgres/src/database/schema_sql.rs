@@ -41,11 +41,11 @@ pub(super) fn indexes(schema: &Schema, table: &Table) -> Vec<String> {
     let listed = |columns: &[ColumnId]| {
         columns.iter().map(|&column| escape_identifier(table.columns[column].name)).collect::<Vec<_>>().join(", ")
     };
-    let key = (!table.primary_key.is_empty()).then(|| format!("ALTER TABLE {on} ADD PRIMARY KEY ({})", listed(table.primary_key)));
+    let key = (!table.primary_key.is_empty())
+        .then(|| format!("ALTER TABLE {on} ADD PRIMARY KEY ({})", listed(table.primary_key)));
     let secondary = table.secondary.iter();
-    let secondary = secondary.map(|index| {
-        format!("CREATE INDEX {} ON {on} ({})", escape_identifier(index.name), listed(index.columns))
-    });
+    let secondary = secondary
+        .map(|index| format!("CREATE INDEX {} ON {on} ({})", escape_identifier(index.name), listed(index.columns)));
     key.into_iter().chain(secondary).collect()
 }
 

@@ -67,7 +67,10 @@ impl Listening {
         let kind = if host.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
         fs::write(folder.join("names"), format!("subjectAltName={kind}:{host}\n")).unwrap();
         openssl(folder, "req -nodes -subj /CN=server -keyout server.key -out server.csr");
-        openssl(folder, "x509 -req -days 2 -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names -out server.crt");
+        openssl(
+            folder,
+            "x509 -req -days 2 -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names -out server.crt",
+        );
         let data = self.server.data_folder();
         let owner = fs::metadata(data).unwrap();
         for file in ["server.crt", "server.key"] {
@@ -85,7 +88,8 @@ impl Listening {
     }
 
     fn check(&self, login: &str, parameters: &str, is_encrypted: bool) {
-        let mut connection = self.open(login, parameters).unwrap_or_else(|error| panic!("{login} {parameters}: {error}"));
+        let mut connection =
+            self.open(login, parameters).unwrap_or_else(|error| panic!("{login} {parameters}: {error}"));
         let ssl = connection.text("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").unwrap();
         assert_eq!(ssl.as_deref(), Some(if is_encrypted { "t" } else { "f" }), "{login} {parameters}");
         let long = connection.text("SELECT repeat('x', 1000000)").unwrap().unwrap();

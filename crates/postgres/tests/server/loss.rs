@@ -19,7 +19,10 @@ static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)",
 
 /// The session is lost with these words, says so again, and another one opens.
 fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
-    assert!(matches!(error, DatabaseError::ConnectionLost(why) if why.contains(expect)), "{error:?}, expected {expect}");
+    assert!(
+        matches!(error, DatabaseError::ConnectionLost(why) if why.contains(expect)),
+        "{error:?}, expected {expect}"
+    );
     assert!(!error.is_retryable());
     assert_eq!(&session.execute(&ONE, &[], &mut Rows::new()).unwrap_err(), error);
     assert!(matches!(session.begin(), Err(DatabaseError::ConnectionLost(_))));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewArray, TimestampMicrosecondArray,
+};
 use arrow::record_batch::RecordBatch;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::ServerSettings;
@@ -90,7 +92,8 @@ fn rows_of_every_kind_are_loaded_from_several_threads() {
 fn what_is_ours_is_marked_and_nothing_else_is_touched() {
     let database = database();
     let schema = kinds!("owned");
-    let told = |result: Result<(), _>| result.map_err(|error: plimsoll_workload::database::DatabaseError| error.to_string());
+    let told =
+        |result: Result<(), _>| result.map_err(|error: plimsoll_workload::database::DatabaseError| error.to_string());
     database.drop_tables(schema).unwrap();
     let missing = database.session(schema).err().expect("there are no tables").to_string();
     assert!(missing.contains("load them first"), "{missing}");

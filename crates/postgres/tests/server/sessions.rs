@@ -237,14 +237,14 @@ fn queries_answer_in_batches_with_the_types_of_the_server() {
     let expect =
         ["Int32", "Int32", "Int64", "Float64", "Utf8", "Date32", "Timestamp(µs)", "Boolean", "Utf8"].map(str::to_owned);
     assert_eq!(types, expect);
-    let integers: Vec<i32> = answer
-        .batches
-        .iter()
-        .flat_map(|batch| batch.column(1).as_primitive::<Int32Type>().values().to_vec())
-        .collect();
+    let integers: Vec<i32> =
+        answer.batches.iter().flat_map(|batch| batch.column(1).as_primitive::<Int32Type>().values().to_vec()).collect();
     assert!(integers.iter().copied().eq(1..=20_000));
     assert_eq!(first.column(4).as_string::<i32>().value(0), "0.25000000000000000000");
-    assert_eq!((first.column(8).null_count(), first.column(8).as_string::<i32>().value(0)), (first.num_rows() / 3, "row 1"));
+    assert_eq!(
+        (first.column(8).null_count(), first.column(8).as_string::<i32>().value(0)),
+        (first.num_rows() / 3, "row 1")
+    );
 
     let empty = session.query("SELECT id, balance FROM account").unwrap();
     assert_eq!((empty.batches.len(), empty.batches[0].num_rows()), (1, 0));

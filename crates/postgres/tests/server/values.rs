@@ -85,7 +85,13 @@ fn the_server_agrees_on_numbers_and_times() {
     let integers = connection.prepare("integers", integers).unwrap();
     let decimals = connection.prepare("decimals", "SELECT $1::numeric, ($1::numeric)::text").unwrap();
     let mut runner = TestRunner::new(Config::with_cases(300));
-    let strategy = (any::<i64>(), any::<i64>(), -700_000_i64..2_000_000, -(1_i64 << 55)..1 << 58, "-?[0-9]{1,30}(\\.[0-9]{1,30})?");
+    let strategy = (
+        any::<i64>(),
+        any::<i64>(),
+        -700_000_i64..2_000_000,
+        -(1_i64 << 55)..1 << 58,
+        "-?[0-9]{1,30}(\\.[0-9]{1,30})?",
+    );
     let connection = std::cell::RefCell::new(connection);
     let outcome = runner.run(&strategy, |(one, two, days, time, decimal)| {
         let mut rows = Rows::new();
@@ -122,7 +128,8 @@ fn rows_and_counts_of_changed_rows_are_told() {
         connection.execute(&prepared, &[], &mut rows).unwrap();
         assert_eq!((rows.len(), rows.affected()), (rows_expected, affected), "{sql}");
         if rows_expected == 3_000 {
-            assert!((0..3_000).all(|row| rows.int(row, 0) == row as i64 + 1 && rows.text(row, 1).len() == if row < 5 { 0 } else { row + 1 }));
+            assert!((0..3_000).all(|row| rows.int(row, 0) == row as i64 + 1
+                && rows.text(row, 1).len() == if row < 5 { 0 } else { row + 1 }));
         }
     }
 }

@@ -44,6 +44,8 @@ pub(super) enum Cause {
     },
     /// More time on cores, and no counters to say why.
     Unexplained(Growth),
+    /// The server had nothing to do for it.
+    Clients(Growth),
     /// None of the measured parts.
     Elsewhere {
         /// How much what is left grew.
@@ -73,12 +75,13 @@ impl Cause {
     /// The part of response time that grew the most, made precise by counters. `None` where nothing was measured or
     /// nothing grew.
     pub(super) fn of(workload: &Workload) -> Option<Self> {
-        let parts: [Candidate; 5] = [
+        let parts: [Candidate; 6] = [
             (|s| s.cpu_wait, Self::Cores),
             (|s| s.lock, Self::Locks),
             // Who waits behind another that waits for a device waits for the device (MW 2.6).
             (|s| s.io.map(|io| io + s.io_latch.unwrap_or(0.0)), Self::Disk),
             (|s| s.cpu_run, Self::Unexplained),
+            (|s| s.client, Self::Clients),
             (|s| Some(s.other), |growth| Self::Elsewhere { growth, unmeasured: Vec::new() }),
         ];
         let grown = parts.into_iter().filter_map(|(part, cause)| {
@@ -143,6 +146,10 @@ impl Cause {
             Self::Unexplained(growth) => format!(
                 "{}: no hardware counters say whether that is cache, memory bandwidth or hyper-threads.",
                 growth.told(name, "on a core")
+            ),
+            Self::Clients(growth) => format!(
+                "{}: our own clients wait for cores, or the network is slow; give clients cores or a machine of their own.",
+                growth.told(name, "outside the server")
             ),
             Self::Elsewhere { growth, unmeasured } if !unmeasured.is_empty() => format!(
                 "{}; {} could not be measured and may be it.",
