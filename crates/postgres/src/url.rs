@@ -212,7 +212,7 @@ impl fmt::Display for ServerUrl {
         match &self.host {
             ServerHost::Tcp(_) => write!(f, "postgres://{user}@{}/{database}?", self.address())?,
             ServerHost::Socket(folder) => {
-                let folder = percent::encoded(&folder.to_string_lossy());
+                let folder = percent::encoded(&folder.to_string_lossy()).replace("%2F", "/");
                 write!(f, "postgres://{user}@/{database}?host={folder}&port={}&", self.port)?;
             }
         }

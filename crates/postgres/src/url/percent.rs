@@ -25,12 +25,12 @@ pub(super) fn decoded(part: &str, what: &str) -> Result<String, UrlError> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(wrong)
 }
 
-/// Encodes everything but letters, digits and what needs no encoding anywhere.
+/// Encodes everything but letters, digits and what means nothing anywhere.
 pub(super) fn encoded(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     for byte in part.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => text.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
             _ => write!(text, "%{byte:02X}").expect("a string takes all"),
         }
     }

@@ -44,8 +44,8 @@ fn an_administrator_ends_a_session() {
         let mut session = database.session(&NOTHING).unwrap();
         let process = session.server_process().unwrap();
         session.begin().unwrap();
+        let end = |other: &mut Connection| other.run(&format!("SELECT pg_terminate_backend({process})")).unwrap();
         let error = thread::scope(|scope| {
-            let end = |other: &mut Connection| other.run(&format!("SELECT pg_terminate_backend({process})")).unwrap();
             if is_asleep {
                 scope.spawn(|| {
                     wait_until_asleep(&mut other, process);
@@ -85,8 +85,9 @@ fn a_server_that_is_killed_is_lost_and_so_is_every_session() {
     kill(processes[0]);
     let error = idle.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
     check_lost(idle.as_mut(), &error, "");
+    // Its socket may still take a connection while it dies.
     let told = database.session(&NOTHING).err().expect("there is no server");
-    assert!(matches!(&told, DatabaseError::ConnectionLost(why) if why.contains("cannot connect")), "{told:?}");
+    assert!(matches!(&told, DatabaseError::ConnectionLost(_)), "{told:?}");
 }
 
 #[test]
