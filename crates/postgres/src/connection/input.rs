@@ -55,11 +55,6 @@ impl Input {
         &self.bytes
     }
 
-    /// Whether everything that has come was looked at.
-    pub(super) fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
     /// Reads once, whatever has come.
     fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
         if self.start == self.end {
