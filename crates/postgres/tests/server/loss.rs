@@ -44,8 +44,8 @@ fn an_administrator_ends_a_session() {
         let mut session = database.session(&NOTHING).unwrap();
         let process = session.server_process().unwrap();
         session.begin().unwrap();
+        let end = |other: &mut Connection| other.run(&format!("SELECT pg_terminate_backend({process})")).unwrap();
         let error = thread::scope(|scope| {
-            let end = |other: &mut Connection| other.run(&format!("SELECT pg_terminate_backend({process})")).unwrap();
             if is_asleep {
                 scope.spawn(|| {
                     wait_until_asleep(&mut other, process);
