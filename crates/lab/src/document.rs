@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::WarmUp;
+use plimsoll_workload::file;
 use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
@@ -53,7 +54,12 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
         set(format!("sweep.{}", axis.key), axis.values.clone().into());
     }
     for workload in &plan.base.workloads {
-        set(format!("{}.kind", workload.name), workload.kind.clone().into());
+        let own = file::identity(&workload.kind);
+        let kind = own.as_ref().map_or(&workload.kind, |(kind, _)| kind);
+        set(format!("{}.kind", workload.name), kind.clone().into());
+        if let Some((_, hash)) = &own {
+            set(format!("{}.content", workload.name), hash.clone().into());
+        }
         set(format!("{}.scale", workload.name), workload.scale.into());
         for (name, value) in parameters(workload) {
             set(format!("{}.{name}", workload.name), value);

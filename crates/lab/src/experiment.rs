@@ -25,6 +25,10 @@ pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
 pub use size::Cores;
 
+use std::path::Path;
+
+use plimsoll_workload::file::{WorkloadFile, files_within};
+
 use problem::{Problem, Source};
 use typed::TypedExperiment;
 
@@ -41,6 +45,13 @@ impl Experiment {
     /// The file as given.
     pub fn text(&self) -> &str {
         &self.source.text
+    }
+
+    /// The files of workloads that lie beside the experiment's or below, with their paths as seen from it: with them beside
+    /// its text it can be run anywhere.
+    pub fn workload_files(&self) -> Vec<WorkloadFile> {
+        let folder = Path::new(&self.source.file).parent().unwrap_or(Path::new(""));
+        self.typed.workloads.iter().flat_map(|workload| files_within(workload.value().kind.value(), folder)).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use plimsoll_machine::MachineFacts;
+use plimsoll_workload::file::WorkloadFile;
 use serde::Serialize;
 
 use crate::histograms::{LoggedRun, write_log};
@@ -34,6 +35,8 @@ pub struct RunDirectory {
     is_worth_keeping: bool,
     /// Whether the folder itself was made for it.
     is_made: bool,
+    /// The files of workloads in it, as seen from the folder.
+    kept: Vec<PathBuf>,
 }
 
 /// An experiment that was begun, as found in its folder.
@@ -134,10 +137,23 @@ impl RunDirectory {
                 error.into()
             }
         })?;
-        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false, is_made };
+        let directory =
+            RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false, is_made, kept: Vec::new() };
         write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
         write(place, MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
+    }
+
+    /// Keeps the files of workloads beside the experiment's text, so that it can be resumed and run again from here.
+    pub fn keep_files(&mut self, files: &[WorkloadFile]) -> Result<(), RunDirectoryError> {
+        for WorkloadFile { path, text } in files {
+            let place = self.place.join(path);
+            self.kept.push(path.clone());
+            let folder = place.parent().unwrap_or(&self.place);
+            let made = fs::create_dir_all(folder).and_then(|()| fs::write(&place, text));
+            made.map_err(|error| RunDirectoryError::Io { place: place.clone(), error })?;
+        }
+        Ok(())
     }
 
     /// Finds an experiment that was begun.
@@ -159,7 +175,8 @@ impl RunDirectory {
         if torn > 0 {
             warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
         }
-        let directory = RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true, is_made: false };
+        let directory =
+            RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true, is_made: false, kept: Vec::new() };
         Ok(Begun { directory, header, text, records, warnings })
     }
 
@@ -221,6 +238,13 @@ fn write(
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         if !self.is_worth_keeping {
+            for file in &self.kept {
+                let _ = fs::remove_file(self.place.join(file));
+                // The folders that it is in, from the inside out, as far as they are empty; the outermost is "".
+                for folder in file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+                    let _ = fs::remove_dir(self.place.join(folder));
+                }
+            }
             remove(&self.place, self.is_made);
         }
     }

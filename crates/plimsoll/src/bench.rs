@@ -13,7 +13,7 @@ use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
-use plimsoll_workload::registry::{benchmark, make};
+use plimsoll_workload::registry::{benchmark, kind_and_scale, make};
 use serde_json::Value;
 
 use crate::arguments::BenchOptions;
@@ -82,11 +82,11 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
     if let Some(fault) = clients.fault(&*benchmark) {
         return Err(Failure::Input(anyhow::anyhow!(fault)));
     }
-    let name = benchmark.name().to_owned();
+    let (name, kind) = (benchmark.name().to_owned(), kind_and_scale(&options.workload).0.to_owned());
     let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
     let parameters = parameters(&options.parameters)?;
-    make(&name, Some(scale), &parameters, options.seed).map_err(Failure::input)?;
-    let workload = PlannedWorkload { name: name.clone(), kind: name, scale, parameters, clients };
+    let (_, scale) = make(&kind, Some(scale), &parameters, options.seed).map_err(Failure::input)?;
+    let workload = PlannedWorkload { name, kind, scale, parameters, clients };
     let (warmup, measure) = window(options)?;
     Ok(Plan {
         name: "bench".to_owned(),

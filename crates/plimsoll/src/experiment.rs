@@ -15,6 +15,7 @@ use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
 use plimsoll_lab::sensors::{Instruments, level_latencies};
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::DriveError;
+use plimsoll_workload::file::WorkloadFile;
 
 use crate::failure::Failure;
 use crate::hog;
@@ -31,6 +32,8 @@ pub struct Experiment<'a> {
     pub plan: &'a Plan,
     /// The text that makes the plan, kept beside the results.
     pub text: &'a str,
+    /// The files of workloads that it names, kept there, too.
+    pub files: &'a [WorkloadFile],
     /// Whether the plan was made with the text's quick settings.
     pub quick: bool,
     /// The runs it is restricted to, as typed.
@@ -58,7 +61,8 @@ impl Experiment<'_> {
         let header = self.header(&beginning.provenance(), &machine);
         // Before a folder is made.
         let selection = self.selection()?;
-        let directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
+        let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
+        directory.keep_files(self.files).map_err(begin_failure)?;
         self.run(selection, directory, beginning, machine, Vec::new(), Vec::new())
     }
 

@@ -25,7 +25,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let mut stopped = false;
     for (source, plan) in &wanted {
         say_how_long(plan, plan.run_count(), true)?;
-        let experiment = Experiment { plan, text: source.text, quick: options.quick, only: None, cores };
+        let experiment = Experiment { plan, text: source.text, files: &[], quick: options.quick, only: None, cores };
         match experiment.begin(&place.join(&plan.name)) {
             Ok(ended) => {
                 stopped = ended.stopped;

@@ -35,7 +35,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let cores = found.header.cores;
         let plan = resolve(&experiment, &terms(quick, cores)?).map_err(Failure::input)?;
         let text = found.text.clone();
-        let resumed = Experiment { plan: &plan, text: &text, quick, only: only.as_deref(), cores };
+        let resumed = Experiment { plan: &plan, text: &text, files: &[], quick, only: only.as_deref(), cores };
         return show(&resumed.resume(found)?, options.json);
     }
     // The command line asks for one of the two.
@@ -49,7 +49,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let wanted = Selection::parse(only.unwrap_or_default(), &plan).map_err(Failure::input)?;
     say_how_long(&plan, wanted.run_count(&plan), options.yes)?;
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
-    let ended = Experiment { plan: &plan, text: &text, quick: options.quick, only, cores }.begin(&place)?;
+    let files = experiment.workload_files();
+    let ended =
+        Experiment { plan: &plan, text: &text, files: &files, quick: options.quick, only, cores }.begin(&place)?;
     show(&ended, options.json)
 }
 

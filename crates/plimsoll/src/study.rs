@@ -36,7 +36,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     plan.base.url.clone_from(&options.target.target);
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
-    let ended = Experiment { plan: &plan, text: &text, quick: false, only: None, cores: None }.begin(&place)?;
+    let ended =
+        Experiment { plan: &plan, text: &text, files: &[], quick: false, only: None, cores: None }.begin(&place)?;
     show(&ended, options.json)
 }
 

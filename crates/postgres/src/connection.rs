@@ -246,8 +246,8 @@ impl Connection {
         }
     }
 
-    /// Whether anything can be sent; forgets what was written and not sent.
-    fn check(&mut self) -> Result<(), WireError> {
+    /// Whether anything can be sent.
+    fn check(&self) -> Result<(), WireError> {
         match &self.lost {
             Some(why) => Err(WireError::Lost(why.clone())),
             None => Ok(()),
@@ -325,3 +325,6 @@ fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result
     each(&row);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,10 +28,10 @@ const LOCK_TIMEOUT: &str = "30s";
 #[derive(Debug)]
 pub struct PostgresDatabase {
     url: ServerUrl,
-    server: Server,
     warnings: Warnings,
-    /// Connections that load, while nobody uses them.
+    /// Connections that load, while nobody uses them. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
+    server: Server,
 }
 
 /// Whose server it is.

@@ -60,7 +60,7 @@ pub enum TargetError {
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
     /// The target has no such option.
-    #[error("`{DEFAULT_URL}` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
+    #[error("`embedded:` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
     NoSuchOption {
         /// The name given.
         name: String,
@@ -225,7 +225,14 @@ mod tests {
             [&Value::from("none"), &Value::from("off")]
         );
         assert_eq!(settings["target.starvation_bound"], 5);
-        let locks = ["lock_policy=cr(1s)", "cpu_policy=p-cpu", "starvation_bound=none", "early_lock_release=on"];
+        assert_eq!(settings["target.undo_delay"], "0ms");
+        let locks = [
+            "lock_policy=cr(1s)",
+            "cpu_policy=p-cpu",
+            "starvation_bound=none",
+            "early_lock_release=on",
+            "undo_delay=12ms",
+        ];
         let settings = Target::parse("embedded:", locks).expect("good").settings();
         for setting in locks {
             let (name, value) = setting.split_once('=').expect("a pair");
@@ -276,6 +283,7 @@ mod tests {
             ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
             ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
+            ("embedded:", Some("undo_delay=12"), "it can be a length of time up to an hour, such as `12ms`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),

@@ -77,9 +77,29 @@ pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
     Some(read(paths).map(files))
 }
 
-/// 16 hexadecimal digits that tell contents of files apart.
-pub fn content_hash(files: &[WorkloadFile]) -> String {
-    hash(files.iter().map(|file| file.text.as_str()))
+/// What tells a workload from files from others, wherever the files are: the kind without folders, and a hash of what the files
+/// say; `None` for another kind, and for files that cannot be used.
+pub fn identity(kind: &str) -> Option<(String, String)> {
+    let files = files(kind)?.ok()?;
+    let hash = hash(files.iter().map(|file| file.text.as_str()));
+    let name = |(path, weight): (&str, Option<&str>)| {
+        let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}{}", weight.map_or_else(String::new, |weight| format!("@{weight}")))
+    };
+    let names: Vec<String> = parts(kind.strip_prefix(PREFIX)?).into_iter().map(name).collect();
+    Some((format!("{PREFIX}{}", names.join(",")), hash))
+}
+
+/// The files behind a kind that are told relative to a folder, with their paths as seen from it. `kind` is as it was typed,
+/// and [`anchored`] in the folder it names the files. Those outside of the folder are left out.
+pub fn files_within(kind: &str, folder: &Path) -> Vec<WorkloadFile> {
+    let found = files(&anchored(kind, folder)).and_then(Result::ok).unwrap_or_default();
+    let within = |file: WorkloadFile| {
+        let path = file.path.strip_prefix(folder).ok()?.to_owned();
+        let is_below = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        is_below.then_some(WorkloadFile { path, text: file.text })
+    };
+    found.into_iter().filter_map(within).collect()
 }
 
 /// A kind that begins with [`PREFIX`] with relative paths taken as relative to a folder. Any other kind stays as it is.
@@ -107,16 +127,15 @@ fn parts(paths: &str) -> Vec<(&str, Option<&str>)> {
 /// Reads a workload, or finds it among those that were read.
 ///
 /// What is read lives as long as the process: the statements of a benchmark are `'static`, and so are the names of its
-/// transactions. Each content is kept once, however often it is asked for: an experiment makes its benchmarks anew at every
-/// setting. A file that was changed in the meantime is another one.
+/// transactions. Each is read once, however often it is asked for: an experiment makes its benchmarks anew at every setting,
+/// and all of its runs must have the same workload, even if somebody edits the file in the meantime.
 fn read(paths: &str) -> Result<&'static Definition, FileError> {
     static READ: Mutex<BTreeMap<String, &'static Definition>> = Mutex::new(BTreeMap::new());
-    let sources = sources(paths)?;
     let mut read = READ.lock();
-    if let Some(known) = read.get(paths).filter(|known| known.is_current(&sources)) {
+    if let Some(known) = read.get(paths) {
         return Ok(known);
     }
-    let definition: &'static Definition = Box::leak(Box::new(parse(sources)?));
+    let definition: &'static Definition = Box::leak(Box::new(parse(sources(paths)?)?));
     read.insert(paths.to_owned(), definition);
     Ok(definition)
 }
@@ -197,8 +216,8 @@ fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
 }
 
 /// A statement without parameters that we put there ourselves.
-fn plain_execute(sql: &str, place: &str) -> Execute {
-    let statement = leaked_statement("set_transaction", sql);
+fn plain_execute(name: &str, sql: &str, place: &str) -> Execute {
+    let statement = leaked_statement(name, sql);
     Execute { statement, parameters: Vec::new(), place: place.to_owned(), keep: Keep::Nothing }
 }
 
@@ -218,19 +237,7 @@ fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<
     if problems.is_empty() { Ok(()) } else { Err(source.error(problems)) }
 }
 
-impl Definition {
-    /// Whether the files are still what they were when this was made of them.
-    fn is_current(&self, sources: &[script::Weighted]) -> bool {
-        let same = |source: &script::Weighted| {
-            self.files.iter().any(|file| file.path == source.source.path && file.text == source.source.text)
-        };
-        // Files that a file names are not among the sources.
-        sources.iter().all(same)
-            && self.files[sources.len()..].iter().all(|file| read_text(&file.path).as_ref() == Ok(&file.text))
-    }
-}
-
-/// FNV-1a, 64 bits: not for keeping secrets but for telling things apart, alike on every machine and in every version.
+/// 16 hexadecimal digits: FNV-1a, 64 bits, not for keeping secrets but for telling things apart, alike on every machine and in every version.
 fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     // A byte that no text has stands between them.
     let bytes = texts.flat_map(|text| text.bytes().chain([0xFF]));

@@ -148,6 +148,11 @@ impl Rows {
         self.affected
     }
 
+    /// How many values each row has; 0 where there are no rows.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.cells.len().checked_div(self.columns).unwrap_or(0)

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
+use plimsoll_workload::file::anchored;
 
 use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
@@ -49,7 +51,12 @@ impl<'a> Terms<'a> {
 /// Checks an experiment and fills in every default.
 pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, ExperimentError> {
     let quick = terms.quick;
-    let (typed, uses_cores) = sized(&experiment.typed, terms.cores.count);
+    let (mut typed, uses_cores) = sized(&experiment.typed, terms.cores.count);
+    // The path of a workload's file is told as seen from the experiment's.
+    let folder = Path::new(&experiment.source.file).parent().unwrap_or(Path::new(""));
+    for workload in &mut typed.workloads {
+        workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
+    }
     let confined_to = terms.cores.confined_to(uses_cores);
     let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to };
     let fail = |problems| experiment.source.error(problems);

@@ -282,3 +282,38 @@ proptest! {
         let _ = faults(&format!("{}{text}{}", &MW[..at], &MW[at..]));
     }
 }
+
+/// The path of a workload's own file is told as seen from the experiment's; the workload is called what the file is.
+#[test]
+fn workloads_from_files_lie_beside_the_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    std::fs::write(folder.path().join("sub/look-up.sql"), "SELECT 1;").unwrap();
+    let text = "name = \"own\"\n[[workload]]\nkind = \"file:sub/look-up.sql\"\n[sweep]\n\"look-up.scale\" = [1, 2]\n";
+    let file = folder.path().join("x.toml").display().to_string();
+    let experiment = parse(text, &file).unwrap();
+    let plan = resolve(&experiment, &Terms::here(&Paper, false)).unwrap_or_else(|error| panic!("{error}"));
+    let workload = &plan.base.workloads[0];
+    assert_eq!((workload.name.as_str(), workload.scale), ("look-up", 1.0));
+    assert_eq!(workload.kind, format!("file:{}", folder.path().join("sub/look-up.sql").display()));
+    let files = experiment.workload_files();
+    assert_eq!(files.len(), 1);
+    assert_eq!((files[0].path.to_str(), files[0].text.as_str()), (Some("sub/look-up.sql"), "SELECT 1;"));
+    // Settings are the same wherever the files are, and differ if the files do.
+    let settings = |kind: &str| {
+        let mut plan = plan.clone();
+        plan.base.workloads[0].kind = kind.to_owned();
+        crate::document::settings(&plan, &Paper)
+    };
+    let (as_it_is, elsewhere) = (settings(&workload.kind), folder.path().join("look-up.sql"));
+    assert_eq!(as_it_is["look-up.kind"], "file:look-up.sql");
+    std::fs::write(&elsewhere, "SELECT 1;").unwrap();
+    assert_eq!(settings(&format!("file:{}", elsewhere.display())), as_it_is);
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    let other = folder.path().join("other/look-up.sql");
+    std::fs::write(&other, "SELECT 2;").unwrap();
+    assert_ne!(settings(&format!("file:{}", other.display()))["look-up.content"], as_it_is["look-up.content"]);
+    let error = parse(&text.replace("sub/", "none/"), &file).unwrap();
+    let error = resolve(&error, &Terms::here(&Paper, false)).unwrap_err().to_string();
+    assert!(error.contains("x.toml:3:8: ") && error.contains("look-up.sql: No such file"), "{error}");
+}

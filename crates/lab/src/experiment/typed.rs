@@ -80,7 +80,7 @@ pub struct TypedTarget {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedWorkload {
-    /// The benchmark: `tpcc`, `tpch`, …
+    /// The benchmark: `tpcc`, `tpch`, …, or `file:` and the path of your own, relative to the experiment's.
     pub kind: At<String>,
     /// Its name in this experiment; without it the benchmark's.
     pub name: Option<At<String>>,

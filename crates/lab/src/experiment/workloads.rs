@@ -19,8 +19,8 @@ const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
 pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut Problems) -> Vec<PlannedWorkload> {
     let mut planned: Vec<PlannedWorkload> = Vec::new();
     for at in typed {
+        let Some(workload) = workload(at, seed, problems) else { continue };
         let name = at.value().name.as_ref().unwrap_or(&at.value().kind);
-        let Some(workload) = workload(at, name, seed, problems) else { continue };
         if planned.iter().any(|other| other.name == workload.name) {
             let message = format!("two workloads are called `{}`; give each a name of its own", workload.name);
             problems.add(name.span(), message);
@@ -31,16 +31,18 @@ pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut P
     planned
 }
 
-fn workload(at: &At<TypedWorkload>, name: &At<String>, seed: u64, problems: &mut Problems) -> Option<PlannedWorkload> {
+fn workload(at: &At<TypedWorkload>, seed: u64, problems: &mut Problems) -> Option<PlannedWorkload> {
     let typed = at.value();
     let made = make(typed.kind.value(), None, &BTreeMap::new(), seed);
     let made = made.map_err(|error| Problem::new(typed.kind.span(), error.to_string()));
-    let (_, scale) = problems.note(made)?;
-    if let Some(why) = wrong_name(name.value()) {
-        problems.add(name.span(), why);
+    let (benchmark, scale) = problems.note(made)?;
+    let span = typed.name.as_ref().unwrap_or(&typed.kind).span();
+    let name = typed.name.as_ref().map_or_else(|| benchmark.name().to_owned(), |name| name.value().clone());
+    if let Some(why) = wrong_name(&name) {
+        problems.add(span, why);
     }
     let mut planned = PlannedWorkload {
-        name: name.value().clone(),
+        name,
         kind: typed.kind.value().clone(),
         scale,
         parameters: BTreeMap::new(),

@@ -115,3 +115,22 @@ fn folders_that_cannot_be_read_say_why() {
     check(Some("{\"format\": 2"), "not the results of a run");
     check(Some("[]"), "not the results of a run");
 }
+
+/// Files of workloads stay with what was measured, and go where nothing was.
+#[test]
+fn files_of_workloads_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |path: &str| WorkloadFile { path: path.into(), text: "SELECT 1;".to_owned() };
+    let files = [file("a.sql"), file("deep/er/b.sql")];
+    let place = folder.path().join("run");
+    let mut directory = create(&place).expect("it can be made");
+    directory.keep_files(&files).expect("they can be written");
+    assert_eq!(fs::read_to_string(place.join("deep/er/b.sql")).expect("a file"), "SELECT 1;");
+    drop(directory);
+    assert!(!place.exists(), "nothing was measured");
+    let mut directory = create(&place).expect("it can be made");
+    directory.keep_files(&files).expect("they can be written");
+    directory.keep(&record()).expect("it can be kept");
+    drop(directory);
+    assert!(place.join("a.sql").is_file() && place.join("deep/er/b.sql").is_file());
+}

@@ -79,9 +79,10 @@ pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Res
     }
 }
 
-/// Writes behind the mark which data the tables hold.
+/// Writes behind the mark which data the tables hold. Nothing is written where there is no schema of ours, as for tables that
+/// users have made.
 pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-    check_present(connection, schema)?;
+    let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };
     let comment = escape_literal(&format!("{MARK}; data={}; written={}", data.data, data.written.name()));
     Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema)))?)
 }

@@ -8,7 +8,8 @@ use super::client::FileClient;
 use super::generator::Values;
 use super::problem::{FileError, Source};
 use super::program::{Definition, PlacedSql, Step, Tables};
-use super::{check, check_bounds, content_hash, load, scale_datum, sql};
+use super::sql::{self, Trial};
+use super::{check, check_bounds, hash, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
 use crate::schema::Schema;
@@ -18,6 +19,8 @@ pub(super) struct FileBenchmark {
     pub(super) definition: &'static Definition,
     pub(super) scale: f64,
     pub(super) seed: u64,
+    /// Which data it loads.
+    data: String,
     /// What parameters are drawn from, as it was when the clients of a run began.
     values: RwLock<Arc<Values>>,
 }
@@ -40,21 +43,13 @@ impl FileBenchmark {
         }
         let source = Source { path: file.path.clone(), text: file.text.clone() };
         check_bounds(definition, &source, scale)?;
-        Ok(FileBenchmark { definition, scale, seed, values: RwLock::default() })
+        Ok(FileBenchmark { definition, scale, seed, data: data(definition, scale, seed), values: RwLock::default() })
     }
 
     /// SQL of the file with the values of `:scale` and `:seed`.
     pub(super) fn sql(&self, text: &str) -> String {
         let constants = [("scale", scale_datum(self.scale).text().into_owned()), ("seed", self.seed.to_string())];
         sql::inline(text, &constants).expect("names were checked when the file was read")
-    }
-
-    /// Every text of SQL that makes the data.
-    fn makes_data(&self) -> &[PlacedSql] {
-        match &self.definition.tables {
-            Tables::Setup(statements) => statements,
-            Tables::Given | Tables::Pgbench => &[],
-        }
     }
 
     /// The values that parameters are drawn from, in ascending order, so that they do not depend on how the database finds
@@ -81,11 +76,10 @@ impl FileBenchmark {
                 _ => None,
             })
         };
-        let is_plain = |sql: &str| sql::is_preparable(sql) || sql.starts_with("SET TRANSACTION");
-        if !executes().all(|execute| is_plain(execute.statement.sql)) {
+        if executes().any(|execute| sql::trial(execute.statement.sql) == Trial::NoneOfAny) {
             return Ok(());
         }
-        for execute in executes().filter(|execute| sql::is_preparable(execute.statement.sql)) {
+        for execute in executes().filter(|execute| sql::trial(execute.statement.sql) == Trial::Prepare) {
             let sql = execute.statement.sql;
             let prepare = format!("PREPARE plimsoll_check AS {sql}\n; DEALLOCATE plimsoll_check");
             database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {
@@ -94,6 +88,17 @@ impl FileBenchmark {
         }
         Ok(())
     }
+}
+
+/// The data: of the files what they say, and the seed where the setup looks at it.
+fn data(definition: &Definition, scale: f64, seed: u64) -> String {
+    let hash = hash(definition.files.iter().map(|file| file.text.as_str()));
+    let uses_seed = match &definition.tables {
+        Tables::Setup(statements) => statements.iter().any(|statement| statement.sql.contains(":seed")),
+        Tables::Given | Tables::Pgbench => false,
+    };
+    let seed = if uses_seed { format!(":seed={seed}") } else { String::new() };
+    format!("{}:{scale}:{hash}{seed}", definition.schema.name)
 }
 
 impl Definition {
@@ -113,12 +118,7 @@ impl Benchmark for FileBenchmark {
     }
 
     fn data(&self) -> String {
-        let files = self.definition.files.iter();
-        let files = files.map(|file| super::WorkloadFile { path: file.path.clone(), text: file.text.clone() });
-        let hash = content_hash(&files.collect::<Vec<_>>());
-        let uses_seed = |text: &PlacedSql| text.sql.contains(":seed");
-        let seed = self.makes_data().iter().any(uses_seed).then(|| format!(":seed={}", self.seed));
-        format!("{}:{}:{hash}{}", self.schema().name, self.scale, seed.unwrap_or_default())
+        self.data.clone()
     }
 
     fn writes(&self) -> Writes {

@@ -194,6 +194,15 @@ impl FileClient {
     fn keep(&mut self, execute: &Execute) -> Result<(), String> {
         let FileClient { slots, rows, .. } = self;
         let place = &execute.place;
+        let wanted = match &execute.keep {
+            Keep::Nothing => return Ok(()),
+            Keep::OnlyRow(into) | Keep::LastRow(into) => into.len(),
+            Keep::FirstRow(columns) => columns.iter().map(|kept| kept.column + 1).max().unwrap_or_default(),
+        };
+        if !rows.is_empty() && rows.columns() < wanted {
+            let (name, found) = (execute.statement.name, rows.columns());
+            return Err(format!("{place}: `{name}` has {found} columns, and column {wanted} is used"));
+        }
         let mut all = |row: usize, into: &[usize]| {
             for (column, slot) in into.iter().enumerate() {
                 slots[*slot].set(rows.value(row, column));

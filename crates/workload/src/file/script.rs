@@ -210,7 +210,9 @@ impl Reader<'_> {
             let words: Vec<_> = tokens(text).into_iter().filter(|token| token.kind == Kind::Word).collect();
             let first = words[words.len() - modes.len()].span.start;
             let sql = format!("SET TRANSACTION {}", &text[first..]);
-            self.steps.push(Step::Execute(super::plain_execute(&sql, &self.source.line(span.start))));
+            self.statements += 1;
+            let name = format!("{}.{}", self.name, self.statements);
+            self.steps.push(Step::Execute(super::plain_execute(&name, &sql, &self.source.line(span.start))));
         }
         Ok(())
     }

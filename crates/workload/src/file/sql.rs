@@ -170,11 +170,32 @@ pub(super) fn is_query(sql: &str) -> bool {
     }
 }
 
-/// Whether a server can prepare a statement; the others it only runs.
-pub(super) fn is_preparable(sql: &str) -> bool {
+/// What a server is asked of a statement before it is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// Whether it can prepare it.
+    Prepare,
+    /// Nothing: it can only be run.
+    None,
+    /// Nothing of any statement: this one changes which tables there are.
+    NoneOfAny,
+}
+
+/// What can be asked of a statement. What is none that we know is asked about, so that a slip of the pen is found.
+pub(super) fn trial(sql: &str) -> Trial {
     let first = first_words(sql, 1);
-    let known = ["select", "values", "table", "with", "insert", "update", "delete", "merge"];
-    first.first().is_some_and(|first| known.contains(&first.as_str()))
+    match first.first().map(String::as_str) {
+        Some("create" | "alter" | "drop") => Trial::NoneOfAny,
+        Some(
+            "analyze" | "analyse" | "call" | "checkpoint" | "close" | "cluster" | "comment" | "commit" | "copy"
+            | "deallocate" | "declare" | "discard" | "do" | "execute" | "explain" | "fetch" | "grant" | "import"
+            | "listen" | "lock" | "move" | "notify" | "prepare" | "reassign" | "refresh" | "reindex" | "release"
+            | "reset" | "revoke" | "rollback" | "savepoint" | "security" | "set" | "show" | "truncate" | "unlisten"
+            | "vacuum",
+        ) => Trial::None,
+        _ if outer_words(sql).iter().any(|(word, _)| word == "into") && first == ["select"] => Trial::NoneOfAny,
+        _ => Trial::Prepare,
+    }
 }
 
 /// The names of a statement's result columns, in order, `None` for one without a name; `None` of all where they cannot be

@@ -1,1 +1,244 @@
-//! Workloads from files.
+//! Workloads from files: what is refused and where, and what clients then send.
+
+mod fake;
+mod sent;
+mod wrong;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::benchmark::Writes;
+use crate::registry;
+use fake::Server;
+
+/// A folder of its own for each test, which goes away with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("plimsoll-file-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    /// Writes a file and returns the kind of workload that it makes.
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.0.join(name), text).unwrap();
+        format!("{PREFIX}{}", self.0.join(name).display())
+    }
+
+    /// A message without the folder's own path.
+    fn without_path(&self, message: &str) -> String {
+        message.replace(&format!("{}/", self.0.display()), "")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SHOP: &str = r#"
+name = "shop"
+scale = 2
+setup = """
+CREATE TABLE item (id int); -- one; not two
+INSERT INTO item SELECT generate_series(1, 1000 * :scale);
+"""
+
+[[check]]
+what = "all items are there"
+sql = "SELECT count(*) FROM item"
+expect = 2000
+
+[[transaction]]
+name = "read"
+parameters.id = { uniform = [1, "1000 * :scale"] }
+statements = ["SELECT * FROM item WHERE id = :id"]
+"#;
+
+#[test]
+fn names_scales_and_data_are_what_the_file_says() {
+    let folder = Folder::new();
+    let kind = folder.file("a:b,c.toml", SHOP);
+    let (shop, scale) = registry::benchmark(&kind, 7).unwrap();
+    assert_eq!((shop.name(), shop.schema().name, scale), ("shop", "file_shop", 2.0));
+    assert_eq!(shop.transactions(), ["read"]);
+    assert_eq!(shop.writes(), Writes::Nothing);
+    assert!(shop.data().starts_with("file_shop:2:"), "{}", shop.data());
+    let with = |scale: Option<f64>, parameters: serde_json::Value, seed| {
+        registry::make(&kind, scale, &serde_json::from_value(parameters).unwrap(), seed)
+            .map(|made| (made.0.data(), made.1))
+    };
+    let none = serde_json::json!({});
+    assert_eq!(with(None, none.clone(), 8).unwrap().0, shop.data(), "the setup does not look at the seed");
+    assert_eq!(with(Some(3.0), none.clone(), 7).unwrap().1, 3.0);
+    assert_eq!(with(Some(3.0), serde_json::json!({ "scale": 4 }), 7).unwrap().1, 4.0);
+    assert_ne!(with(Some(3.0), none, 7).unwrap().0, shop.data());
+    let error = with(None, serde_json::json!({ "rows": 4 }), 7).unwrap_err().to_string();
+    assert!(error.contains("has no parameter `rows`; there is `scale`"), "{error}");
+    let changed = folder.file("changed.toml", SHOP.replace("count(*)", "count(id)"));
+    assert_ne!(registry::benchmark(&changed, 7).unwrap().0.data(), shop.data(), "another file is another workload");
+}
+
+/// However often it is asked for, and whatever becomes of the file: all runs of an experiment have the same workload.
+#[test]
+fn a_file_is_read_once() {
+    let folder = Folder::new();
+    let kind = folder.file("shop.toml", SHOP);
+    let names = || registry::benchmark(&kind, 7).unwrap().0.transactions().as_ptr();
+    let first = names();
+    folder.file("shop.toml", "nonsense");
+    assert_eq!(names(), first);
+}
+
+#[test]
+fn kinds_are_anchored_in_a_folder() {
+    let check = |kind: &str, expect: &str| assert_eq!(anchored(kind, Path::new("some/folder")), expect);
+    check("tpcc", "tpcc");
+    check("file:shop.toml", "file:some/folder/shop.toml");
+    check("file:../shop.toml", "file:some/folder/../shop.toml");
+    check("file:/shop.toml", "file:/shop.toml");
+    check("file:a.sql@3,b.sql", "file:some/folder/a.sql@3,some/folder/b.sql");
+    check("file:a,b.toml", "file:some/folder/a,b.toml");
+}
+
+#[test]
+fn what_runs_do_to_the_data_is_told_or_seen() {
+    let check = |statement: &str, told: &str, expect: Writes| {
+        let text = format!("{told}\n[[transaction]]\nname = \"a\"\nstatements = [\"{statement}\"]");
+        let folder = Folder::new();
+        assert_eq!(registry::benchmark(&folder.file("a.toml", text), 7).unwrap().0.writes(), expect, "{statement}");
+    };
+    check("SELECT 1", "", Writes::Nothing);
+    check("UPDATE t SET a = 1", "", Writes::Grows);
+    check("UPDATE t SET a = 1", "writes = 'in place'", Writes::InPlace);
+    check("SELECT f()", "writes = 'grows'", Writes::Grows);
+}
+
+/// The setup statement by statement, each with its place; then every statement is tried; then values are read.
+#[test]
+fn a_workload_is_loaded_and_looked_at_before_it_runs() {
+    let folder = Folder::new();
+    let text = format!("{SHOP}parameters.key = {{ query = \"SELECT id FROM item\" }}\n")
+        .replace(":id\"]", ":id OR id = :key\"]");
+    let (shop, _) = registry::benchmark(&folder.file("shop.toml", text), 7).unwrap();
+    let server = Server::answering(&[("SELECT id FROM item", &["3", "1", "2"])]);
+    server.load(&*shop).unwrap();
+    shop.prepare(&server).unwrap();
+    let said = server.said();
+    assert_eq!(
+        said,
+        [
+            "create file_shop",
+            "script CREATE TABLE item (id int)",
+            "script INSERT INTO item SELECT generate_series(1, 1000 * 2)",
+            "finish file_shop",
+            "query SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+            "script PREPARE plimsoll_check AS SELECT * FROM item WHERE id = $1 OR id = $2 ; DEALLOCATE plimsoll_check",
+            "query SELECT id FROM item",
+        ]
+    );
+    let failing = Server::failing("INSERT INTO item");
+    let error = folder.without_path(&failing.load(&*shop).unwrap_err().to_string());
+    let expect =
+        "shop.toml:6: the setup failed: no such thing; it was `INSERT INTO item SELECT generate_series(1, 1000 * 2)`";
+    assert_eq!(error, expect);
+    let error = folder.without_path(&Server::failing("PREPARE").prepare_error(&*shop));
+    assert_eq!(error, "shop.toml:17: statement `read.1`: no such thing");
+}
+
+#[test]
+fn checks_tell_what_is_wrong() {
+    let folder = Folder::new();
+    let text = r#"
+[[check]]
+what = "count"
+sql = "SELECT 1000 * :scale"
+expect = 1000
+[[check]]
+what = "orphans"
+sql = "SELECT orphan"
+expect = "no rows"
+[[check]]
+what = "sums"
+sql = "SELECT a"
+equal = "SELECT b"
+[[transaction]]
+name = "a"
+statements = ["SELECT 1"]
+"#;
+    let (made, _) = registry::benchmark(&folder.file("c.toml", text), 7).unwrap();
+    let lines = |answers: &[(&'static str, &'static [&'static str])]| {
+        let lines = made.check(&Server::answering(answers)).unwrap();
+        lines.into_iter().map(|line| (line.holds, folder.without_path(&line.found))).collect::<Vec<_>>()
+    };
+    let (ok, bad) = (Some(true), Some(false));
+    let told = |holds, text: &str| (holds, text.to_owned());
+    assert_eq!(
+        lines(&[("SELECT 1000 * 1", &["1000.00"]), ("SELECT a", &["1", "2"]), ("SELECT b", &["1", "2.0"])]),
+        [told(ok, "1000.00"), told(ok, "no rows"), told(ok, "2 equal rows")]
+    );
+    assert_eq!(
+        lines(&[("SELECT 1000 * 1", &["999"]), ("SELECT orphan", &["7"]), ("SELECT a", &["1"]), ("SELECT b", &["2"])]),
+        [told(bad, "999, expected 1000"), told(bad, "1 rows, as ('7')"), told(bad, "('1'), expected ('2')")]
+    );
+    let error = made.check(&Server::failing("SELECT 1000")).unwrap();
+    assert_eq!(folder.without_path(&error[0].found), "c.toml:4: no such thing");
+}
+
+/// As `pgbench -i -s 7` makes them; where they are there already, they are the user's and stay.
+#[test]
+fn the_tables_of_pgbench_are_made_where_there_are_none() {
+    let folder = Folder::new();
+    let kind = folder
+        .file("s.sql", "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;");
+    let (made, _) = registry::make(&kind, Some(7.0), &BTreeMap::new(), 1).unwrap();
+    let server = Server::answering(&[]);
+    server.load(&*made).unwrap();
+    let said = server.said();
+    let inserts: Vec<&String> = said.iter().filter(|said| said.contains("generate_series")).collect();
+    assert_eq!(inserts.len(), 4, "{inserts:?}");
+    assert!(inserts[0].contains("generate_series(1, 7)") && inserts[1].contains("generate_series(1, 70)"));
+    assert!(
+        inserts[2].contains("generate_series(1, 500000)") && inserts[3].contains("generate_series(500001, 700000)")
+    );
+    let there = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('pgbench_accounts')";
+    let server = Server::answering(&[(there, &["1"])]);
+    server.load(&*made).unwrap();
+    assert_eq!(server.said(), [format!("query {there}")]);
+    let error = registry::make(&kind, Some(1.5), &BTreeMap::new(), 1).err().unwrap().to_string();
+    assert!(error.contains("it has no scale 1.5; give a whole number above 0"), "{error}");
+}
+
+#[test]
+fn a_target_without_sql_is_refused() {
+    let folder = Folder::new();
+    let kinds = [folder.file("a.sql", "SELECT 1;"), folder.file("a.toml", SHOP)];
+    for kind in kinds {
+        let (made, _) = registry::benchmark(&kind, 7).unwrap();
+        let database = crate::memory::MemoryDatabase::new();
+        let error = fake::load(&*made, &database).unwrap_err().to_string();
+        assert!(error.contains("use `--target postgres:`"), "{error}");
+    }
+}
+
+/// The files that the guide shows are good.
+#[test]
+fn the_examples_of_the_guide_can_be_read() {
+    let examples: Vec<PathBuf> =
+        fs::read_dir("../../docs/examples").unwrap().map(|entry| entry.unwrap().path()).collect();
+    let workloads = examples.iter().filter(|path| path.extension().is_some_and(|one| one == "toml" || one == "sql"));
+    let mut count = 0;
+    for path in workloads {
+        let made = registry::benchmark(&format!("{PREFIX}{}", path.display()), 7);
+        assert!(made.is_ok(), "{}", made.err().unwrap());
+        count += 1;
+    }
+    assert!(count >= 4, "{examples:?}");
+}

@@ -208,3 +208,25 @@ fn dropped_tables_are_gone_and_can_be_created_anew() {
 fn it_has_no_option_that_could_be_changed_while_it_is_open() {
     assert_eq!(MemoryDatabase::new().set_option("locks", "few"), Ok(OptionChange::NeedsReopening));
 }
+
+/// A statement outside of `begin` … `commit` is a transaction of its own: it commits, or leaves nothing behind.
+#[test]
+fn statements_by_themselves_are_transactions() {
+    let database = MemoryDatabase::new();
+    database.create(&SCHEMA).unwrap();
+    let (mut one, mut other) = (database.session(&SCHEMA).unwrap(), database.session(&SCHEMA).unwrap());
+    let mut rows = Rows::new();
+    let book = |place| [Value::Int(1), Value::Int(place), Value::Text("woolf")];
+    one.execute(&ADD, &book(1), &mut rows).unwrap();
+    assert_eq!(rows.affected(), 1);
+    other.execute(&ADD, &book(2), &mut rows).unwrap();
+    assert_eq!(contents(&database).len(), 2);
+    // It fails, and nobody has to wait for it.
+    assert!(matches!(one.execute(&ADD, &book(2), &mut rows), Err(DatabaseError::Duplicate { .. })));
+    assert!(one.execute(&WRITE_UNDECLARED, &book(1)[..2], &mut rows).is_err());
+    other.begin().unwrap();
+    other.execute(&REMOVE, &book(1)[..2], &mut rows).unwrap();
+    other.rollback().unwrap();
+    assert_eq!(contents(&database).len(), 2);
+    assert!(one.commit().is_err(), "none is open");
+}

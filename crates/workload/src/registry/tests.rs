@@ -23,6 +23,9 @@ fn names_and_scales_are_read_and_errors_say_what_to_do() {
     for (spec, expect) in [
         ("tpc-c", "did you mean `tpcc`?"),
         ("TPCH", "did you mean `tpch`?"),
+        ("file", "there are `tpcc` (TPC-C: order entry"),
+        ("file:", "no file is named"),
+        ("file:none:4", "none:4: No such file"),
         ("oracle", "there is no workload `oracle`; there are `tpcc` (TPC-C: order entry"),
         ("tpcc:", "the scale `` of `tpcc` is no number; write for example tpcc:1"),
         ("tpcc:NaN", "is no number"),
@@ -116,6 +119,8 @@ fn documented(entry: &Entry) -> String {
 fn the_guide_lists_every_benchmark() {
     let guide = include_str!("../../../../docs/workloads.md");
     let listed = guide.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
-    let expected = BENCHMARKS.iter().map(documented).collect::<Vec<_>>();
+    let own =
+        format!("| `file:PATH` | {} | what the file says; `1` |  | [own-workload.md](own-workload.md) |", file::ABOUT);
+    let expected = BENCHMARKS.iter().map(documented).chain([own]).collect::<Vec<_>>();
     assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
 }

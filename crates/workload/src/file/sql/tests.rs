@@ -66,6 +66,22 @@ fn queries_are_told_from_changes() {
     }
 }
 
+#[test]
+fn what_can_be_tried_is() {
+    for (sql, expect) in [
+        ("SELECT 1", Trial::Prepare),
+        ("SELEC 1", Trial::Prepare),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", Trial::Prepare),
+        ("insert into t values (1)", Trial::Prepare),
+        ("SET TRANSACTION READ ONLY", Trial::None),
+        ("SAVEPOINT s", Trial::None),
+        ("CREATE TEMP TABLE t (a int)", Trial::NoneOfAny),
+        ("SELECT 1 AS a INTO t", Trial::NoneOfAny),
+    ] {
+        assert_eq!(trial(sql), expect, "{sql}");
+    }
+}
+
 /// What PostgreSQL calls the columns of these; the test on a real server asks one.
 #[test]
 fn columns_have_the_names_that_postgresql_gives_them() {

@@ -10,6 +10,7 @@ use crate::file::problem::{Problem, listed, suggestion};
 use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Step};
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
+use crate::file::{leaked_statement, plain_execute};
 
 /// Words with which a statement begins that would end or begin the transaction behind our back.
 const TRANSACTION_WORDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
@@ -72,7 +73,9 @@ impl Reader<'_> {
             steps.push(Step::Begin);
         }
         if is_read_only {
-            steps.push(Step::Execute(super::super::plain_execute("SET TRANSACTION READ ONLY", &statements[0].place)));
+            let name = format!("{}.read_only", typed.name.get_ref());
+            let execute = plain_execute(&name, "SET TRANSACTION READ ONLY", &statements[0].place);
+            steps.push(Step::Execute(execute));
         }
         steps.extend(executes.into_iter().map(Step::Execute));
         if is_transaction {
@@ -118,7 +121,7 @@ impl Reader<'_> {
             None => format!("{}.{}", typed.name.get_ref(), number + 1),
         };
         Execute {
-            statement: super::super::leaked_statement(&name, &statement.sql),
+            statement: leaked_statement(&name, &statement.sql),
             parameters,
             place: statement.place.clone(),
             keep: Keep::Nothing,
@@ -168,10 +171,15 @@ fn source(statements: &[Read], user: usize, wanted: &str) -> Result<usize, Strin
 
 /// A column by its name or, from 1, its number.
 fn column_number(statement: &Read, column: &str) -> Result<usize, String> {
-    if let Ok(number) = column.parse::<usize>() {
-        return number.checked_sub(1).ok_or_else(|| "columns are counted from 1".to_owned());
-    }
     let name = statement.name.as_deref().unwrap_or_default();
+    if let Ok(number) = column.parse::<usize>() {
+        let count = statement.columns.as_ref().map_or(usize::MAX, Vec::len);
+        return match number {
+            0 => Err("columns are counted from 1".to_owned()),
+            number if number > count => Err(format!("`{name}` has {count} columns, and no column {number}")),
+            number => Ok(number - 1),
+        };
+    }
     let Some(columns) = &statement.columns else {
         return Err(format!(
             "the columns of `{name}` cannot be told from its text; name them instead of `*`, or give the column's \
