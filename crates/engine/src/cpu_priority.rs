@@ -86,6 +86,11 @@ impl CpuPriority {
         CpuPriority { scheduler, threads, base, is_off, refused: AtomicU64::new(0) }
     }
 
+    /// Whether threads are left alone, whatever their transactions.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     /// How often a thread could not be given the nice value that it should have had.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)

@@ -3,6 +3,7 @@
 mod durable;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, LOCK_SCHEDULERS, LockScheduler, StarvationBound, lock_scheduler};
 
@@ -29,6 +30,9 @@ pub struct EngineOptions {
     /// Under `sync`: whether a transaction gives up its locks when its changes have their place in the log, rather than
     /// when they are durable. It is acknowledged only when they are, and so is whatever has read them.
     pub early_lock_release: bool,
+    /// How long a transaction that is rolled back after it has changed something goes on holding its locks: a model of systems
+    /// that take changes back by reading a log. Nothing by default, for changes are put back in memory here.
+    pub undo_delay: Duration,
     /// How often [`Connection::transact`] runs a victim again before it gives up.
     pub retry_max: u32,
     /// What waiting times are measured with.
@@ -42,6 +46,7 @@ impl Default for EngineOptions {
             cpu_scheduler: CPU_SCHEDULERS[0],
             starvation_bound: StarvationBound::default(),
             early_lock_release: false,
+            undo_delay: Duration::ZERO,
             retry_max: 100,
             clock: Arc::new(MonotonicClock::default()),
         }
@@ -57,6 +62,7 @@ pub struct Engine {
     locks: Arc<LockTable>,
     catalog: Arc<Catalog>,
     early_lock_release: bool,
+    undo_delay: Duration,
     retry_max: u32,
     log: Option<Arc<Log>>,
     recovery: Option<RecoveryReport>,
@@ -90,11 +96,15 @@ impl Engine {
     /// An engine of these parts.
     pub(crate) fn assemble(options: EngineOptions, parts: Parts) -> Result<Arc<Self>, LogError> {
         let Parts { catalog, log, numbers, recovery } = parts;
+        let cpu = CpuPriority::new(options.cpu_scheduler);
+        if let Some(log) = log.as_ref().filter(|_| !cpu.is_off()) {
+            log.leave_to_writer();
+        }
         let locks = Arc::new(LockTable::new(LockOptions {
             scheduler: Arc::clone(&options.lock_scheduler),
             starvation_bound: options.starvation_bound,
             clock: Arc::clone(&options.clock),
-            cpu: CpuPriority::new(options.cpu_scheduler),
+            cpu,
         }));
         let (catalog, log) = (Arc::new(catalog), log.map(Arc::new));
         let checkpointer = match (&log, numbers) {
@@ -104,8 +114,8 @@ impl Engine {
             }
             _ => None,
         };
-        let EngineOptions { early_lock_release, retry_max, .. } = options;
-        Ok(Arc::new(Engine { checkpointer, locks, catalog, early_lock_release, retry_max, log, recovery }))
+        let EngineOptions { early_lock_release, undo_delay, retry_max, .. } = options;
+        Ok(Arc::new(Engine { checkpointer, locks, catalog, early_lock_release, undo_delay, retry_max, log, recovery }))
     }
 
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
@@ -174,6 +184,10 @@ impl Engine {
 
     pub(crate) fn early_lock_release(&self) -> bool {
         self.early_lock_release
+    }
+
+    pub(crate) fn undo_delay(&self) -> Duration {
+        self.undo_delay
     }
 
     pub(crate) fn retry_max(&self) -> u32 {

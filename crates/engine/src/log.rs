@@ -29,9 +29,12 @@
 //! the same log sequence numbers are given to other units.
 //!
 //! # Who does what
-//! A committer copies its unit into the buffer of the group that gathers. One thread, the writer, takes whatever has gathered,
-//! writes it with one positional write and calls `fdatasync` once; then everybody in that group is woken, and what has
-//! gathered meanwhile is the next group. There is no timer under `sync`: the slower the disk, the larger the groups.
+//! A committer copies its unit into the buffer of the group that gathers. One at a time takes whatever has gathered, writes it
+//! with one positional write and calls `fdatasync` once; then everybody in that group is woken, and what has gathered
+//! meanwhile is the next group. Under `sync` that is the committer itself if nobody is writing, which spares it two changes
+//! of threads; what has gathered while it wrote is left to the log's own thread, the writer, as is everything under `async`
+//! and where threads have nice values, lest one that is to be slow writes for all. There is no timer under `sync`: the
+//! slower the disk, the larger the groups.
 //! Under `sync` the locks of a transaction are held until it is durable, so that nobody reads what could still be lost; that
 //! is what makes hot rows wait for the disk.
 //! Under `async` the writer waits for [`LogOptions::lag_bytes`] or [`LogOptions::lag`], whichever comes first; a buffer that
@@ -56,7 +59,7 @@
 //!
 //! # Why plain files
 //! The write limit of a control group counts what the group's own threads submit. `fdatasync` right after the write submits
-//! the pages from the writer thread, before any flusher of the kernel could do it on nobody's account: under
+//! the pages from the thread that wrote them, before any flusher of the kernel could do it on nobody's account: under
 //! `blkio.throttle.write_bps_device` of 2 MB/s (cgroup v1, ext4), blocks of 64 KiB written so reached 1.9 MB/s instead of
 //! 180 MB/s. So there is no need for `O_DIRECT` and blocks of our own. The device writes whole pages: a group that fills its last
 //! page in part makes it be written again with the next, so that a device sees more bytes than
@@ -75,7 +78,6 @@ mod segments;
 pub mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
-mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,7 +89,7 @@ use data_folder::{DataFolder, random_number};
 use folder::LogFolder;
 pub use options::{Durability, LogOptions};
 pub(crate) use queue::Ticket;
-use queue::{CheckpointNote, Queue};
+use queue::{CheckpointNote, Pen, Queue};
 use record::Unit;
 use segments::{Former, Segments};
 use storage::{FolderStorage, LogStorage};
@@ -160,11 +162,13 @@ pub struct LogStatistics {
     pub written_bytes: u64,
     /// Groups written.
     pub groups: u64,
+    /// Groups among them that a committer wrote itself, because nobody was writing.
+    pub own_groups: u64,
     /// Units of the largest group.
     pub group_units_max: u64,
     /// Calls of `fdatasync`; one a group, and one more where a group goes on in a new segment.
     pub syncs: u64,
-    /// Time that the writer spent writing and syncing.
+    /// Time spent writing and syncing.
     pub write_time: Duration,
     /// Commits that had to wait for room in the buffer.
     pub buffer_waits: u64,
@@ -259,15 +263,20 @@ impl Log {
     ) -> Result<Log, LogError> {
         assert_ne!(options.durability, Durability::None, "a log that nobody asked for");
         let LogStart { database, first_lsn, next_lsn, last_segment, former } = start;
-        let queue = Arc::new(Queue::new(options, clock, first_lsn, next_lsn));
         let segments = Segments::new(Arc::clone(&storage), database, options.segment_bytes, last_segment, former);
+        let queue = Arc::new(Queue::new(options, clock, Pen(segments), first_lsn, next_lsn));
         let of_writer = Arc::clone(&queue);
         let writer = std::thread::Builder::new()
             .name("log-writer".to_owned())
-            .spawn(move || writer::run(&of_writer, segments))
+            .spawn(move || queue::run(&of_writer))
             .map_err(|error| LogError::Thread { reason: error.to_string() })?;
         let is_sync = options.durability == Durability::Sync;
         Ok(Log { queue, storage, database, is_sync, writer: Some(writer), folder: Folder::None })
+    }
+
+    /// Lets committers wait for the log's own thread rather than write themselves.
+    pub(crate) fn leave_to_writer(&self) {
+        self.queue.leave_to_writer();
     }
 
     /// Keeps the database's folder as long as the log lives.

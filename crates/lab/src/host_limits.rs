@@ -1,6 +1,6 @@
 //! Limits in force on this machine: its controls through a [`Limiter`], hogs in processes of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,8 @@ use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
 use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::host::{Host, parse_core_list};
-use plimsoll_machine::limiter::{LimitWindow, Limiter, default_state_folder};
+use plimsoll_machine::limiter::{LimitWindow, Limiter, LimiterError, default_state_folder};
+use plimsoll_machine::process_tree::TreeSample;
 use plimsoll_machine::resctrl::{CacheControl, Resctrl};
 use plimsoll_machine::{MachineFacts, facts};
 use plimsoll_workload::database::Footprint;
@@ -215,6 +216,23 @@ fn llc_ways(host: &Host) -> Option<u32> {
     resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)
 }
 
+/// How often limits are put in force anew because the database has started a process meanwhile.
+const STARTS_MAX: usize = 20;
+
+/// The processes of a database with everything they have started. What this process has started is left out, for hogs are
+/// among it.
+fn with_descendants(host: &Host, footprint: &Footprint) -> Vec<i32> {
+    let own = std::process::id().cast_signed();
+    let mut all = footprint.processes.clone();
+    for process in footprint.processes.iter().filter(|process| **process != own) {
+        let family = TreeSample::read(host, *process).map(|tree| tree.processes()).unwrap_or_default();
+        all.extend(family.into_iter().filter(|process| *process != own));
+    }
+    let mut seen = BTreeSet::new();
+    all.retain(|process| seen.insert(*process));
+    all
+}
+
 impl MachineLimits for HostLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
         let Translated { controls, hogs, allocated_mib } = self.translate(limits)?;
@@ -231,13 +249,24 @@ impl MachineLimits for HostLimits {
         if self.limiter.as_ref().is_some_and(|(limited, _)| limited != footprint) {
             self.lift()?;
         }
-        if self.limiter.is_none() {
-            let subject = Subject { processes: footprint.processes.clone(), data_folder: footprint.folder.clone() };
-            let begun = Limiter::begin(self.host.clone(), subject, &self.state);
-            self.limiter = Some((footprint.clone(), begun.map_err(|error| LimitsError(error.to_string()))?));
+        let failed = |error: LimiterError| LimitsError(error.to_string());
+        if let Some((_, limiter)) = &mut self.limiter {
+            return limiter.set(&controls).map_err(failed);
         }
-        let (_, limiter) = self.limiter.as_mut().expect("it was just begun");
-        limiter.set(&controls).map_err(|error| LimitsError(error.to_string()))
+        for _ in 0..STARTS_MAX {
+            let processes = with_descendants(&self.host, footprint);
+            let subject = Subject { processes: processes.clone(), data_folder: footprint.folder.clone() };
+            let mut limiter = Limiter::begin(self.host.clone(), subject, &self.state).map_err(failed)?;
+            limiter.set(&controls).map_err(failed)?;
+            // Whoever began while the first were being limited may have a parent that was not limited yet.
+            if with_descendants(&self.host, footprint).iter().all(|process| processes.contains(process)) {
+                self.limiter = Some((footprint.clone(), limiter));
+                return Ok(());
+            }
+        }
+        Err(LimitsError(format!(
+            "the database goes on starting processes: after {STARTS_MAX} tries some are not limited; stop what else uses it"
+        )))
     }
 
     fn open_window(&mut self) {
@@ -277,3 +306,6 @@ impl MachineLimits for HostLimits {
         verdicts
     }
 }
+
+#[cfg(test)]
+mod tests;

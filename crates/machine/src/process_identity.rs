@@ -107,7 +107,7 @@ mod tests {
             if found.len() == 2 {
                 break found;
             }
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         };
         assert_eq!(found[0].id, child.id().cast_signed());
         folder.close().unwrap();
@@ -122,7 +122,7 @@ mod tests {
         let host = Host::real();
         let id = child.id().cast_signed();
         while ProcessIdentity::of(&host, id).is_some() {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
         assert!(host.exists(format!("/proc/{id}")), "nobody has waited for it");
         child.wait().unwrap();

@@ -62,6 +62,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("MW/fig2.10-preemption.toml"),
     source!("MW/3.7-lock-statistics.toml"),
     source!("MW/tab3.3-lock-policies.toml"),
+    source!("MW/tab3.3-dear-rollback.toml"),
     source!("MW/fig3.10-cr-wdl.toml"),
     source!("MW/uncontended-cost.toml"),
     source!("MW/early-lock-release.toml"),

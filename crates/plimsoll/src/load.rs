@@ -29,8 +29,7 @@ pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
     }
     let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
     let parameters = parameters(&options.parameters)?;
-    let (benchmark, scale) =
-        make(benchmark.name(), Some(scale), &parameters, options.seed).map_err(Failure::input)?;
+    let (benchmark, scale) = make(benchmark.name(), Some(scale), &parameters, options.seed).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
     let began = Instant::now();

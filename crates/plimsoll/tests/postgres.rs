@@ -32,7 +32,17 @@ fn tpcc_on_a_private_server_stays_consistent_and_leaves_nothing() {
     std::fs::set_permissions(folder.path(), mode).unwrap();
     let option = format!("folder={}", folder.path().display());
     let document = json(&output(&[
-        "bench", "tpcc:1", "--target", "postgres:", "--option", &option, "--clients", "8", "--seconds", "3", "--check",
+        "bench",
+        "tpcc:1",
+        "--target",
+        "postgres:",
+        "--option",
+        &option,
+        "--clients",
+        "8",
+        "--seconds",
+        "3",
+        "--check",
         "--json",
     ]));
     let (failed, held) = checks(&document);
@@ -51,8 +61,18 @@ fn tpcc_on_a_private_server_stays_consistent_and_leaves_nothing() {
 #[test]
 fn every_query_of_ch_returns_rows_after_transactions_have_run() {
     let document = json(&output(&[
-        "bench", "ch:1", "--target", "postgres:", "--parameter", "mix=transactions", "--clients", "2", "--seconds", "2",
-        "--check", "--json",
+        "bench",
+        "ch:1",
+        "--target",
+        "postgres:",
+        "--parameter",
+        "mix=transactions",
+        "--clients",
+        "2",
+        "--seconds",
+        "2",
+        "--check",
+        "--json",
     ]));
     let (failed, held) = checks(&document);
     assert!(failed.is_empty() && held >= 22, "{held} held, failed: {failed:?}");

@@ -12,12 +12,14 @@
 mod class;
 mod cpu_scheduler;
 mod deadlock_victim;
+mod length;
 mod lock_scheduler;
 mod starvation_bound;
 
 pub use class::{Class, ParsePriorityError, Priority};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
+pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };

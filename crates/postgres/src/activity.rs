@@ -9,6 +9,7 @@
 //! A process that reads a page from the system's cache waits for a device as the server tells it, though no device may be
 //! busy; one that has a page fault, or spins for a spin lock before it sleeps, waits for nothing.
 
+mod connection;
 mod wait_events;
 
 use std::time::Duration;
@@ -16,11 +17,13 @@ use std::time::Duration;
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
 
+pub use connection::Asker;
 pub use wait_events::doing;
 
 /// Asks a server over a connection that serves nobody else.
 pub trait Ask: Send {
-    /// Runs a statement without parameters, and hands over each row of its answer in text form.
+    /// Runs a statement without parameters, and hands over each row of its answer in text form. The same text comes again
+    /// and again, so that it is worth preparing.
     fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError>;
 
     /// The id of the server's process that answers, if that is a process of this machine.
@@ -33,12 +36,10 @@ pub trait Ask: Send {
 /// Every statement of a watch holds this, so that it can be told from those of the workloads.
 const MARK: &str = "/* plimsoll watch */";
 
-/// The prepared statement that looks: it is planned once, not at every look.
-const LOOK: &str = "plimsoll_look";
-
 /// Looks at a server's backends.
 pub struct Watch<A> {
     ask: A,
+    sessions: String,
     checkpoints: String,
     vacuums: String,
     /// The schema of `pg_stat_statements`, or why there is none.
@@ -57,11 +58,10 @@ impl<A: Ask> Watch<A> {
         let statements = one(&mut ask, extension)?.ok_or_else(|| why.to_owned());
         // The function under the view pg_stat_activity, which would look up names of users and databases besides.
         let sessions = format!(
-            "prepare {LOOK} as select {MARK} pid, leader_pid, state, wait_event_type, wait_event from pg_stat_get_activity(null) \
+            "select {MARK} pid, leader_pid, state, wait_event_type, wait_event from pg_stat_get_activity(null) \
              where backend_type in ('client backend', 'parallel worker') and usesysid = {user} \
              and pid <> pg_backend_pid()"
         );
-        ask.rows(&sessions, &mut |_| {})?;
         let checkpoints = if ask.major_version() < 17 {
             "checkpoints_timed + checkpoints_req, checkpoint_write_time from pg_stat_bgwriter"
         } else {
@@ -71,7 +71,7 @@ impl<A: Ask> Watch<A> {
             "select {MARK} coalesce(relid::regclass::text, 'a table') from pg_stat_progress_vacuum \
              where datname = current_database() group by 1 order by 1"
         );
-        Ok(Watch { ask, checkpoints: format!("select {MARK} {checkpoints}"), vacuums, statements })
+        Ok(Watch { ask, sessions, checkpoints: format!("select {MARK} {checkpoints}"), vacuums, statements })
     }
 }
 
@@ -88,7 +88,7 @@ fn one(ask: &mut impl Ask, sql: &str) -> Result<Option<String>, DatabaseError> {
 
 impl<A: Ask> ActivityWatch for Watch<A> {
     fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError> {
-        self.ask.rows(&format!("execute {LOOK}"), &mut |row| seen.extend(activity(row)))
+        self.ask.rows(&self.sessions, &mut |row| seen.extend(activity(row)))
     }
 
     fn server_process(&self) -> Option<i32> {

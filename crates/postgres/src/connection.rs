@@ -128,7 +128,7 @@ impl Connection {
         self.check()?;
         frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
         self.exchange(|tag, body| match tag {
-            b'D' => text_row(body, each),
+            b'D' => text_row(Fields::of(body)?, each),
             b'T' | b'C' | b'I' => Ok(()),
             other => Err(unexpected(other)),
         })
@@ -246,8 +246,8 @@ impl Connection {
         }
     }
 
-    /// Whether anything can be sent; forgets what was written and not sent.
-    fn check(&mut self) -> Result<(), WireError> {
+    /// Whether anything can be sent.
+    fn check(&self) -> Result<(), WireError> {
         match &self.lost {
             Some(why) => Err(WireError::Lost(why.clone())),
             None => Ok(()),
@@ -316,12 +316,15 @@ fn unexpected(tag: u8) -> String {
     }
 }
 
-fn text_row(body: &[u8], each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
+fn text_row(fields: Fields<'_>, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), String> {
     let mut row = Vec::new();
-    for field in Fields::of(body)? {
+    for field in fields {
         let text = field?.map(|bytes| std::str::from_utf8(bytes).map_err(|error| error.to_string()));
         row.push(text.transpose()?);
     }
     each(&row);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,14 +8,15 @@ mod location;
 mod ownership;
 mod schema_sql;
 
-use std::path::Path;
-
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_workload::activity::ActivityWatch;
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
 use plimsoll_workload::schema::{Schema, TableId};
 
+use crate::activity::{Asker, Watch};
 use crate::connection::{Connection, WireError};
+use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
@@ -27,20 +28,36 @@ const LOCK_TIMEOUT: &str = "30s";
 #[derive(Debug)]
 pub struct PostgresDatabase {
     url: ServerUrl,
-    options: RwLock<SessionOptions>,
     warnings: Warnings,
-    location: Location,
-    /// Connections that load, while nobody uses them.
+    /// Connections that load, while nobody uses them. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
+    server: Server,
+}
+
+/// Whose server it is.
+#[derive(Debug)]
+enum Server {
+    /// Ours, to be changed at will.
+    Private(RwLock<PrivateServer>),
+    /// Somebody else's, of which only our sessions can be set.
+    Given { location: Location, settings: RwLock<ServerSettings> },
 }
 
 impl PostgresDatabase {
     /// A server that is there already. Connects once, to see that it can be used and where it is.
-    pub fn connect(url: ServerUrl, options: SessionOptions) -> Result<Self, DatabaseError> {
+    pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
         let warnings = Warnings::default();
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
-        Ok(PostgresDatabase { url, options: RwLock::new(options), warnings, location, loaders: Mutex::default() })
+        let server = Server::Given { location, settings: RwLock::new(settings) };
+        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default() })
+    }
+
+    /// A server of our own, which ends with this value.
+    pub fn private(server: PrivateServer) -> Self {
+        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        let server = Server::Private(RwLock::new(server));
+        PostgresDatabase { url, server, warnings: Warnings::default(), loaders: Mutex::default() }
     }
 
     /// Which server it is.
@@ -55,14 +72,15 @@ impl PostgresDatabase {
 
     /// Bytes that are free where the server's data is; `None` where that cannot be seen.
     pub fn free_disk(&self) -> Option<u64> {
-        let folder = self.location.folder.as_deref()?;
-        let space = rustix::fs::statvfs(folder).ok()?;
+        let space = rustix::fs::statvfs(self.footprint().folder?).ok()?;
         Some(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// The folder of the server's data, if it can be seen from here.
-    pub fn folder(&self) -> Option<&Path> {
-        self.location.folder.as_deref()
+    fn session_options(&self) -> SessionOptions {
+        match &self.server {
+            Server::Private(server) => SessionOptions::from(server.read().settings()),
+            Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
+        }
     }
 
     /// A connection for everything but clients' work.
@@ -104,7 +122,7 @@ impl Database for PostgresDatabase {
             ownership::check_present(&mut connection, schema)?;
         }
         let name = schema_sql::schema_name(schema);
-        let session = PostgresSession::new(connection, Some(&name), &self.options.read(), &self.warnings)?;
+        let session = PostgresSession::new(connection, Some(&name), &self.session_options(), &self.warnings)?;
         Ok(Box::new(session))
     }
 
@@ -118,7 +136,18 @@ impl Database for PostgresDatabase {
     }
 
     fn footprint(&self) -> Footprint {
-        self.location.footprint()
+        match &self.server {
+            Server::Private(server) => server.read().footprint(),
+            Server::Given { location, .. } => location.footprint(),
+        }
+    }
+
+    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        ownership::noted(&mut self.control()?, schema)
+    }
+
+    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+        ownership::note(&mut self.control()?, schema, data)
     }
 
     fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
@@ -127,8 +156,42 @@ impl Database for PostgresDatabase {
         connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))
     }
 
-    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
-        let _ = (name, value);
-        Ok(OptionChange::NeedsReopening)
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        let asker = Asker::new(Connection::open(&self.url)?);
+        Ok(Some(Box::new(Watch::new(asker)?)))
     }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        let failed = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
+        match &self.server {
+            Server::Private(server) => {
+                let mut server = server.write();
+                let mut changed = server.settings().clone();
+                changed.set(name, value).map_err(failed)?;
+                // They would not survive a restart.
+                self.loaders.lock().clear();
+                Ok(match server.apply(changed).map_err(failed)? {
+                    Applied::NeedsNewServer => OptionChange::NeedsReopening,
+                    _ => OptionChange::Applied,
+                })
+            }
+            Server::Given { settings, .. } => {
+                let mut settings = settings.write();
+                let mut changed = settings.clone();
+                changed.set(name, value).map_err(failed)?;
+                if !is_of_sessions(name) {
+                    return Err(DatabaseError::Failed(format!(
+                        "option `{name}` is of the whole server, which is not ours; set it there, or use `--target postgres:`"
+                    )));
+                }
+                *settings = changed;
+                Ok(OptionChange::Applied)
+            }
+        }
+    }
+}
+
+/// Whether an option is a matter of our sessions, or of what we do to their processes.
+fn is_of_sessions(name: &str) -> bool {
+    name == "cpu_policy" || SERVER_OPTIONS.iter().any(|option| option.name == name && option.for_any_server)
 }

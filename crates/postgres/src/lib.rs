@@ -1,8 +1,8 @@
 //! PostgreSQL as a database under test: a connection, a private server, and a look at what its backends do.
 //!
 //! In reading order: [`url`] says which server, [`connection`] talks to it, [`values`] is how parameters and results look on
-//! the wire, [`session`] and [`database`] are what a workload sees; [`server`] is a server of our own, [`activity`] looks at
-//! what a server's processes do.
+//! the wire, [`session`] and [`database`] are what a workload sees. [`server`] is a server of our own, [`activity`] a look at
+//! what backends do.
 
 pub mod activity;
 mod arrow_rows;

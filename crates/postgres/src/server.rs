@@ -179,7 +179,8 @@ impl PrivateServer {
 
     /// What of this machine it uses: see the module.
     pub fn footprint(&self) -> Footprint {
-        Footprint { processes: vec![self.postmaster()], folder: Some(self.data_folder.clone()) }
+        let processes = self.running.iter().map(|running| running.postmaster().id).collect();
+        Footprint { processes, folder: Some(self.data_folder.clone()) }
     }
 
     /// Whether its disk has room for so many more bytes of data, beside its log.
@@ -218,8 +219,9 @@ impl PrivateServer {
 
     /// Stops the server in order and starts it again with its data. Every session ends.
     pub fn restart(&mut self) -> Result<(), ServerError> {
-        let was_in_order = self.running.take().is_none_or(Running::stop_in_order);
-        let running = Running::start(&self.installation, &mut self.home, self.account.as_ref(), !was_in_order)?;
+        let is_in_order = self.is_alive() && self.running.take().is_some_and(Running::stop_in_order);
+        self.running = None;
+        let running = Running::start(&self.installation, &mut self.home, self.account.as_ref(), !is_in_order)?;
         self.running = Some(running);
         Ok(())
     }

@@ -11,6 +11,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 use crate::arrow_rows;
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
 use crate::plan;
+use crate::server::ServerSettings;
 use address_map::AddressMap;
 use backend_share::BackendShare;
 
@@ -28,10 +29,13 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
 }
 
-impl Default for SessionOptions {
-    fn default() -> Self {
-        let cpu_scheduler = plimsoll_policy::cpu_scheduler("none").expect("it is in the list");
-        SessionOptions { isolation: "read committed".to_owned(), cpu_scheduler, settings: Vec::new() }
+impl From<&ServerSettings> for SessionOptions {
+    fn from(settings: &ServerSettings) -> Self {
+        SessionOptions {
+            isolation: settings.isolation().sql().to_owned(),
+            cpu_scheduler: settings.cpu_policy(),
+            settings: settings.session_settings(),
+        }
     }
 }
 

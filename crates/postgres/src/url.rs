@@ -235,6 +235,10 @@ fn read(text: &str) -> Result<Said, UrlError> {
     }
     let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    // Before any part is named in an error, for it may be of a password.
+    if rest.contains('@') && !authority.contains('@') {
+        return Err(UrlError::Unencoded);
+    }
     let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let (host, port) = host_and_port(address)?;

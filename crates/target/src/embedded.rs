@@ -7,6 +7,7 @@ mod session;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
@@ -227,9 +228,9 @@ impl Database for Embedded {
 }
 
 /// What decides how transactions wait for each other, to be compared.
-fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool) {
-    let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, .. } = options;
-    (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release)
+fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool, Duration) {
+    let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, undo_delay, .. } = options;
+    (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release, *undo_delay)
 }
 
 /// A benchmark's table as the engine declares it.

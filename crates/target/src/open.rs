@@ -52,13 +52,15 @@ pub enum TargetError {
     #[error("{0}")]
     ServerOption(String),
     /// The option is one of servers that are started for the purpose.
-    #[error("option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set")]
+    #[error(
+        "option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set"
+    )]
     NotOurs(String),
     /// An option without a value.
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
     /// The target has no such option.
-    #[error("`{DEFAULT_URL}` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
+    #[error("`embedded:` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
     NoSuchOption {
         /// The name given.
         name: String,
@@ -180,9 +182,7 @@ impl Target {
     /// Where its data will lie and how much can; `None` for a server of somebody else.
     pub fn room(&self) -> Option<Room> {
         match &self.kind {
-            Kind::Embedded(_) => {
-                Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? })
-            }
+            Kind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
             Kind::Private(settings) => settings.room(),
             Kind::Server(..) => None,
         }
@@ -192,9 +192,7 @@ impl Target {
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
             Kind::Embedded(options) => Ok(Box::new(Embedded::new(options.clone())?)),
-            Kind::Private(settings) => {
-                Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?)))
-            }
+            Kind::Private(settings) => Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?))),
             Kind::Server(url, settings) => {
                 let failed = |error| OpenError::Server { url: url.to_string(), error };
                 Ok(Box::new(PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?))
@@ -227,7 +225,14 @@ mod tests {
             [&Value::from("none"), &Value::from("off")]
         );
         assert_eq!(settings["target.starvation_bound"], 5);
-        let locks = ["lock_policy=cr(1s)", "cpu_policy=p-cpu", "starvation_bound=none", "early_lock_release=on"];
+        assert_eq!(settings["target.undo_delay"], "0ms");
+        let locks = [
+            "lock_policy=cr(1s)",
+            "cpu_policy=p-cpu",
+            "starvation_bound=none",
+            "early_lock_release=on",
+            "undo_delay=12ms",
+        ];
         let settings = Target::parse("embedded:", locks).expect("good").settings();
         for setting in locks {
             let (name, value) = setting.split_once('=').expect("a pair");
@@ -278,6 +283,7 @@ mod tests {
             ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
             ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),
+            ("embedded:", Some("undo_delay=12"), "it can be a length of time up to an hour, such as `12ms`"),
             ("embedded:", Some("dop=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("column_store=disk"), "it can be `memory` or `file`"),
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),

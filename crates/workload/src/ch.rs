@@ -124,6 +124,15 @@ impl Benchmark for Ch {
         matches!(self.mix, Mix::Queries(_))
     }
 
+    fn queries(&self) -> Vec<(String, String)> {
+        match &self.mix {
+            Mix::Queries(chosen) => {
+                chosen.iter().map(|&query| (NAMES[query].to_owned(), self.texts[query].clone())).collect()
+            }
+            Mix::Transactions => Vec::new(),
+        }
+    }
+
     fn estimated_bytes(&self) -> u64 {
         let bytes = |(table, rows)| {
             // Texts are between their half and their whole length.

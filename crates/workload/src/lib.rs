@@ -3,10 +3,10 @@
 //! In reading order: [`schema`] says what tables a benchmark has, [`database`] is the trait a target implements,
 //! [`statement`] is a statement in its two forms (SQL text and native row operations), [`benchmark`] is what a benchmark
 //! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
-//! Performance Council, [`tpcb`] its older bank; `ch` runs queries on TPC-C's tables, [`asdb`] is like a benchmark of cloud
-//! databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables,
-//! `column_operators` one over columns made for it; [`file`] is what users bring along. [`driver`] makes clients run them and
-//! measures, [`memory`] is a small
+//! Performance Council, [`tpcb`] its older bank, [`tpcw`] its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a
+//! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
+//! tables, `column_operators` one over columns made for it; [`file`] is what users bring along. [`driver`] makes clients run
+//! them and measures, [`memory`] is a small
 //! reference database to test all of this against.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
@@ -37,3 +37,4 @@ pub mod tpcb;
 pub mod tpcc;
 pub mod tpch;
 mod tpch_operators;
+pub mod tpcw;

@@ -1,6 +1,6 @@
 //! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::concat_batches;
@@ -14,17 +14,23 @@ use crate::statement::{Rows, Statement, Value};
 /// Answers a query, given each table as one batch.
 pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 
+/// As [`Answer`], with what a test has given it.
+type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync>;
+
 /// A database for the tests of analytical benchmarks.
 pub(crate) struct Recording {
     schema: &'static Schema,
     loaded: Mutex<Vec<Vec<RecordBatch>>>,
-    answer: Answer,
+    answer: Answerer,
 }
 
 impl Recording {
-    /// One that answers with a single column.
-    pub(crate) fn new(schema: &'static Schema, answer: Answer) -> Self {
-        Recording { schema, loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]), answer }
+    /// One that answers with a single column, or with the columns of a struct.
+    pub(crate) fn new(
+        schema: &'static Schema,
+        answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
+    ) -> Self {
+        Recording { schema, loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]), answer: Arc::new(answer) }
     }
 
     /// Everything that was loaded into a table.
@@ -63,7 +69,7 @@ impl Database for Recording {
 
     fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = (0..self.schema.tables.len()).map(|table| self.table(table)).collect();
-        Ok(Box::new(RecordingSession { schema: self.schema, tables, answer: self.answer }))
+        Ok(Box::new(RecordingSession { schema: self.schema, tables, answer: self.answer.clone() }))
     }
 
     fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
@@ -78,7 +84,7 @@ impl Database for Recording {
 struct RecordingSession {
     schema: &'static Schema,
     tables: Vec<RecordBatch>,
-    answer: Answer,
+    answer: Answerer,
 }
 
 impl Session for RecordingSession {
@@ -121,7 +127,7 @@ impl Session for RecordingSession {
 /// One count as an answer.
 pub(crate) fn count(rows: usize) -> ArrayRef {
     let counts: arrow::array::Int64Array = vec![rows as i64].into();
-    std::sync::Arc::new(counts) as ArrayRef
+    Arc::new(counts) as ArrayRef
 }
 
 /// A column of a batch as integers.

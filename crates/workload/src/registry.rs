@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
-use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch};
+use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch, tpcw};
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -41,6 +41,7 @@ pub static BENCHMARKS: &[Entry] = &[
     tpcc::ENTRY,
     tpcb::ENTRY,
     tpch::ENTRY,
+    tpcw::ENTRY,
     ch::ENTRY,
     asdb::ENTRY,
     rows::ENTRY,

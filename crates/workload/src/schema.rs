@@ -119,6 +119,22 @@ pub const fn nullable(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: true }
 }
 
+/// Declares a table's columns, and one position constant for each, for the module's parent to use.
+macro_rules! columns {
+    ($list:ident: $($position:ident $make:ident $name:literal $kind:expr;)*) => {
+        columns!(@number 0usize; $($position)*);
+        const $list: &[$crate::schema::Column] = &[$($make($name, $kind)),*];
+    };
+    (@number $number:expr; $head:ident $($tail:ident)*) => {
+        #[allow(dead_code, reason = "every column has a position, though no transaction touches some of them")]
+        pub(super) const $head: $crate::schema::ColumnId = $number;
+        columns!(@number $number + 1; $($tail)*);
+    };
+    (@number $number:expr;) => {};
+}
+
+pub(crate) use columns;
+
 impl Table {
     /// The schema of the batches that fill this table.
     pub fn arrow(&self) -> SchemaRef {

@@ -207,7 +207,7 @@ impl Member {
     }
 
     /// An error if it is a victim.
-    pub(super) fn check(&self) -> Result<(), RequestError> {
+    pub(crate) fn check(&self) -> Result<(), RequestError> {
         match self.state() {
             State::Doomed(error) => Err(error),
             state => {

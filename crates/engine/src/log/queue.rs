@@ -1,6 +1,13 @@
-//! Between committers and the writer: the group that gathers, the group that is being written, and who waits for which.
+//! Between committers and who writes: the group that gathers, the group that is being written, and who waits for which.
+//!
+//! There is one [`Pen`], and whoever has it writes. Under `sync` a committer that finds it lying there takes it and writes the
+//! group that its unit is in; who comes meanwhile waits, and is left to the writer, which goes on as long as there is
+//! something to write. So a log that is not busy costs no change of threads, and a busy one has no pause between its groups.
+
+mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -9,6 +16,7 @@ use super::format::{FRAME_HEADER_BYTES, append_frame};
 use super::record::Unit;
 use super::{Durability, LogError, LogOptions, LogStatistics};
 use crate::clock::Clock;
+pub(super) use writer::{Pen, run};
 
 /// What committers and the writer share.
 #[derive(Debug)]
@@ -30,13 +38,19 @@ pub(super) struct Queue {
     buffer_bytes: usize,
     /// What the writer may wait for before it begins; `None`: it begins at once.
     lag: Option<(usize, Duration)>,
+    /// Whether committers that wait for the disk may write.
+    do_committers_write: AtomicBool,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug)]
 struct State {
+    /// What writing takes, unless somebody writes.
+    pen: Option<Box<Pen>>,
     /// Frames of the group that gathers.
     frames: Vec<u8>,
+    /// Those of the group before, kept for their memory.
+    spare: Vec<u8>,
     units: u64,
     /// When its first unit came.
     began: Duration,
@@ -81,10 +95,10 @@ pub(crate) struct Ticket {
     pub(crate) waited: Duration,
 }
 
-/// A group for the writer.
-pub(super) struct Group<'a> {
+/// A group to be written.
+pub(super) struct Group {
     /// Its frames, without stamps. Empty only if the log is emptied.
-    pub(super) frames: &'a mut Vec<u8>,
+    pub(super) frames: Vec<u8>,
     /// Whether all segments so far are to be removed first.
     pub(super) is_emptied: bool,
     /// Units before this log sequence number are needed no more.
@@ -94,7 +108,7 @@ pub(super) struct Group<'a> {
     began: Duration,
 }
 
-/// What the writer did with a group.
+/// What was done with a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Written {
     /// Bytes with segment headers.
@@ -107,10 +121,12 @@ pub(super) struct Written {
 
 impl Queue {
     /// The queue of a log that begins with the unit at `first_lsn` and goes on with the one at `next_lsn`.
-    pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>, first_lsn: u64, next_lsn: u64) -> Self {
+    pub(super) fn new(options: &LogOptions, clock: Arc<dyn Clock>, pen: Pen, first_lsn: u64, next_lsn: u64) -> Self {
         let checkpoint_bytes = options.data_folder.is_some().then_some(options.checkpoint_bytes);
         let state = State {
+            pen: Some(Box::new(pen)),
             frames: Vec::new(),
+            spare: Vec::new(),
             units: 0,
             began: Duration::ZERO,
             group: 0,
@@ -136,24 +152,35 @@ impl Queue {
             checkpoint_bytes,
             buffer_bytes: options.buffer_bytes,
             lag: (options.durability == Durability::Async).then_some((options.lag_bytes, options.lag)),
+            do_committers_write: AtomicBool::new(options.durability == Durability::Sync),
             clock,
         }
     }
 
+    /// Has everything written by the log's own thread.
+    pub(super) fn leave_to_writer(&self) {
+        // Relaxed: it is right either way.
+        self.do_committers_write.store(false, Ordering::Relaxed);
+    }
+
     /// Adds a unit to the group that gathers; sleeps only where there is no room for it. Where the log has a bound, units that
-    /// make it shorter in the end are taken beyond it.
-    pub(super) fn append(&self, unit: &Unit, is_bounded: bool) -> Result<Ticket, LogError> {
+    /// make it shorter in the end are taken beyond it. Who waits for the disk may come to write the unit itself; of any
+    /// other unit the writer is told.
+    pub(super) fn append(&self, unit: &Unit, is_waited_for: bool) -> Result<Ticket, LogError> {
         let length = FRAME_HEADER_BYTES + unit_length(unit.bytes().len() as u64)? as usize;
         let began = self.clock.now();
         let mut state = self.state.lock();
-        let slept = self.wait_for_room(&mut state, length, is_bounded)?;
+        let slept = self.wait_for_room(&mut state, length, is_waited_for)?;
         let was_empty = state.units == 0;
         state.append(unit, length);
         if was_empty {
             state.began = began;
         }
-        let is_due = self.lag.is_some_and(|(bytes, _)| state.frames.len() >= bytes);
-        if was_empty || is_due {
+        let is_due = match self.lag {
+            Some((bytes, _)) => was_empty || state.frames.len() >= bytes,
+            None => was_empty && !(is_waited_for && self.do_committers_write.load(Ordering::Relaxed)),
+        };
+        if is_due {
             self.work.notify_one();
         }
         let group = state.group;
@@ -180,6 +207,14 @@ impl Queue {
             return Ok(Duration::ZERO);
         }
         let began = self.clock.now();
+        let may_write = self.do_committers_write.load(Ordering::Relaxed) && state.failure.is_none();
+        if may_write && state.has_work() && state.pen.is_some() {
+            assert_eq!(state.group + 1, groups, "nobody writes, so that the group is either durable or gathering");
+            let pen = state.pen.take().expect("it was seen a moment ago");
+            let group = self.take_group(&mut state);
+            MutexGuard::unlocked(&mut state, || self.write(pen, group));
+            state.statistics.own_groups += u64::from(state.durable_below >= groups);
+        }
         self.wait_for_group(&mut state, groups - 1)?;
         drop(state);
         Ok(self.clock.now().saturating_sub(began))
@@ -306,77 +341,6 @@ impl Queue {
     pub(super) fn close(&self) {
         self.state.lock().is_closing = true;
         self.work.notify_one();
-    }
-
-    /// The writer's next group, whose frames replace what `frames` held; `None` when there will be none any more.
-    pub(super) fn take<'a>(&self, frames: &'a mut Vec<u8>) -> Option<Group<'a>> {
-        let mut state = self.state.lock();
-        while !state.has_work() || self.time_left(&state).is_some() {
-            if state.is_closing && !state.has_work() {
-                return None;
-            }
-            match self.time_left(&state).filter(|_| state.has_work()) {
-                Some(left) => drop(self.work.wait_for(&mut state, left)),
-                None => self.work.wait(&mut state),
-            }
-        }
-        frames.clear();
-        std::mem::swap(frames, &mut state.frames);
-        let keep_from = match self.checkpoint_bytes {
-            Some(_) => state.first_lsn,
-            None => state.first_lsn.max(state.next_lsn.saturating_sub(self.bytes_max)),
-        };
-        let group = Group {
-            frames,
-            is_emptied: std::mem::take(&mut state.is_emptied),
-            keep_from,
-            number: state.group,
-            units: std::mem::take(&mut state.units),
-            began: self.clock.now(),
-        };
-        state.group += 1;
-        state.is_urgent = false;
-        self.room.notify_all();
-        Some(group)
-    }
-
-    /// How long the group that gathers may still go on gathering.
-    fn time_left(&self, state: &State) -> Option<Duration> {
-        let (lag_bytes, lag) = self.lag?;
-        if state.is_closing || state.is_urgent || state.is_emptied || state.frames.len() >= lag_bytes {
-            return None;
-        }
-        let left = (state.began + lag).saturating_sub(self.clock.now());
-        (!left.is_zero()).then_some(left)
-    }
-
-    /// The group is durable.
-    pub(super) fn finish(&self, group: &Group<'_>, written: Written) {
-        let mut state = self.state.lock();
-        state.durable_below = group.number + 1;
-        let statistics = &mut state.statistics;
-        statistics.durable_units += group.units;
-        statistics.written_bytes += written.bytes;
-        statistics.groups += u64::from(group.units > 0);
-        statistics.group_units_max = statistics.group_units_max.max(group.units);
-        statistics.syncs += written.syncs;
-        statistics.recycled_segments += written.recycled;
-        statistics.write_time += self.clock.now().saturating_sub(group.began);
-        let is_checkpoint_due = state.next_lsn >= state.checkpoint_lsn;
-        drop(state);
-        self.durable[(group.number % 2) as usize].notify_all();
-        if is_checkpoint_due {
-            self.checkpoints.notify_one();
-        }
-    }
-
-    /// The log has failed, or its writer has ended: nobody waits in vain. The first reason stays.
-    pub(super) fn fail(&self, reason: &str) {
-        self.state.lock().failure.get_or_insert_with(|| LogError::Dead { reason: reason.to_owned() });
-        self.room.notify_all();
-        for waiters in &self.durable {
-            waiters.notify_all();
-        }
     }
 }
 

@@ -66,7 +66,7 @@ impl Segments {
     }
 
     /// Writes a group; it is durable when this returns.
-    pub(super) fn write_group(&mut self, group: &mut Group<'_>) -> io::Result<Written> {
+    pub(super) fn write_group(&mut self, group: &mut Group) -> io::Result<Written> {
         let mut written = Written::default();
         if group.is_emptied {
             self.remove_all()?;

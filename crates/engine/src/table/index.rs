@@ -87,6 +87,11 @@ impl Index {
         with_tree!(self, tree => after(tree, key))
     }
 
+    /// The row with that key, and the first row whose key is greater: one way down the tree for both.
+    pub fn at_and_after(&self, key: &Key) -> (Option<RowId>, Option<RowId>) {
+        with_tree!(self, tree => at_and_after(tree, key))
+    }
+
     /// Appends every row in `low..=high` in order of key; returns the first row after them.
     pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
         with_tree!(self, tree => collect(tree, low, high, rows))
@@ -199,6 +204,16 @@ fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
     let guard = Guard::new();
     let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
     tree.range::<K, _>(bounds, &guard).next().map(|(_, row)| *row).filter(|row| *row != NO_ROW)
+}
+
+fn at_and_after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> (Option<RowId>, Option<RowId>) {
+    let guard = Guard::new();
+    let key = K::store(key);
+    let mut entries = tree.range::<K, _>(key.., &guard).filter(|(_, row)| **row != NO_ROW);
+    match entries.next() {
+        Some((found, row)) if *found == key => (Some(*row), entries.next().map(|(_, next)| *next)),
+        next => (None, next.map(|(_, row)| *row)),
+    }
 }
 
 fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {

@@ -105,7 +105,7 @@ impl Work {
                 let next = index.after(key);
                 self.lock(LockName::gap(index.number, next), Mode::S)?;
                 let _frozen = index.freeze();
-                if index.get(key).is_none() && index.after(key) == next {
+                if index.at_and_after(key) == (None, next) {
                     return Ok(None);
                 }
             }

@@ -29,7 +29,11 @@ impl Clock for DeadlyClock {
 fn engine(scheduler: &str) -> Arc<Engine> {
     let lock_scheduler = lock_scheduler(scheduler).expect("listed");
     let clock = Arc::new(DeadlyClock::default());
-    let engine = Engine::new(EngineOptions { lock_scheduler, clock, ..EngineOptions::default() });
+    filled(EngineOptions { lock_scheduler, clock, ..EngineOptions::default() })
+}
+
+fn filled(options: EngineOptions) -> Arc<Engine> {
+    let engine = Engine::new(options);
     let column = |name: &str| ColumnSpec { name: name.to_owned(), kind: ColumnType::Int64, nullable: false };
     let columns = vec![column("key"), column("value")];
     let spec = TableSpec { name: "t".to_owned(), columns, primary_key: vec![0], secondary: vec![] };
@@ -205,4 +209,37 @@ fn work_that_is_rolled_back_too_often_goes_first() {
         assert_eq!(low.commit(), Ok(()));
     });
     assert_eq!((value(&engine, 0), engine.lock_statistics().promotions), (11, 1));
+}
+
+#[test]
+fn a_dear_rollback_keeps_its_locks_until_it_is_done() {
+    let delay = Duration::from_millis(20);
+    let engine = filled(EngineOptions { undo_delay: delay, ..EngineOptions::default() });
+    let mut connection = engine.connect();
+    connection.begin(Priority::LOW, 0);
+    add(&mut connection, 3, 1).expect("nobody else is there");
+    let lock_wait = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut connection = engine.connect();
+            connection.transact(Priority::LOW, |connection| add(connection, 3, 10)).expect("it is let in");
+            connection.usage().lock_wait
+        });
+        wait_for_waiter(&engine);
+        connection.rollback();
+        waiter.join().expect("it ends")
+    });
+    assert!(connection.usage().rollback_time >= delay, "{:?}", connection.usage());
+    assert!(lock_wait >= delay, "{lock_wait:?}");
+    assert_eq!(value(&engine, 3), 10);
+}
+
+#[test]
+fn to_roll_back_what_has_changed_nothing_is_not_dear() {
+    // Were it slept, the test would not end.
+    let engine = filled(EngineOptions { undo_delay: Duration::from_secs(1 << 20), ..EngineOptions::default() });
+    let mut connection = engine.connect();
+    connection.begin(Priority::LOW, 0);
+    assert!(connection.find(0, &[Value::Int(3)], Purpose::Write).expect("nobody else is there").is_some());
+    connection.rollback();
+    assert_eq!(engine.locks().name_count(), 0);
 }

@@ -96,8 +96,11 @@ impl Work {
         self.undo.clear();
     }
 
-    /// Takes every change back, the last first.
+    /// Takes every change back, the last first, and if there was any takes the time that the engine is to take for it.
     pub(super) fn take_back(&mut self, tables: &Tables) {
+        if self.undo.changes.is_empty() {
+            return;
+        }
         for change in self.undo.changes.iter().rev() {
             let table = used(tables, change.table);
             match change.kind {
@@ -119,6 +122,10 @@ impl Work {
             }
         }
         self.undo.clear();
+        let delay = self.engine.undo_delay();
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
     }
 
     fn remove_row(&self, table: &RowTable, row: RowId) {
@@ -133,8 +140,9 @@ impl Work {
         let key = table.key_of(index, row);
         let latch = index.latch();
         // The key may mean another row by now, or may never have got in.
-        if index.get(&key) == Some(row) {
-            let [from, to] = [Some(row), index.after(&key)].map(|row| LockName::gap(index.number, row));
+        let (present, next) = index.at_and_after(&key);
+        if present == Some(row) {
+            let [from, to] = [Some(row), next].map(|row| LockName::gap(index.number, row));
             self.engine.locks().inherit(from, to);
             index.remove_latched(&latch, &key, row);
         }

@@ -105,7 +105,8 @@ impl Work {
     fn try_insert_key(&mut self, table: &RowTable, position: usize, index: &Index, key: &Key, row: RowId) -> Attempt {
         let locks = self.engine.locks();
         let latch = index.latch();
-        if let Some(other) = index.unique.then(|| index.get(key)).flatten() {
+        let (present, next) = if index.unique { index.at_and_after(key) } else { (None, index.after(key)) };
+        if let Some(other) = present {
             let is_own_deletion = self.undo.has_deleted(table.number, other);
             if !is_own_deletion {
                 return Attempt::KeyExists(other);
@@ -116,7 +117,7 @@ impl Work {
             self.undo.replacement(table.number, position, other, row);
             return Attempt::Done;
         }
-        let gap = LockName::gap(index.number, index.after(key));
+        let gap = LockName::gap(index.number, next);
         let state = locks.gap_state(&self.member, gap);
         if state.read_by_others {
             return Attempt::GapIsRead(gap);

@@ -7,7 +7,7 @@
 use plimsoll_model::statistics::{Noise, Samples, estimate};
 
 use super::cells::{Cell, Cells, SettingValues};
-use crate::results::{Interval, Part, PolicyEffect, SweptAxis, most_urgent_first};
+use crate::results::{Interval, LockStatistics, Part, PolicyEffect, SweptAxis, most_urgent_first};
 
 /// The effects of every policy that was swept on the classes of one workload.
 pub(super) fn of(cells: &Cells<'_>, workload: &str, sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
@@ -141,14 +141,9 @@ impl Group<'_, '_> {
 
     /// Attempts rolled back for a more important transaction, per request of the class; `None` where a run cannot tell.
     fn preemptions<'c>(&'c self, cells: impl Iterator<Item = &'c Cell<'c>>, class: &str) -> Option<f64> {
-        let (mut preemptions, mut requests) = (0, 0);
-        for cell in cells {
-            for (_, part) in self.parts(cell, class) {
-                let locks = part.locks.as_ref()?;
-                preemptions += locks.preemptions();
-                requests += locks.requests;
-            }
-        }
-        (requests > 0).then(|| preemptions as f64 / requests as f64)
+        let parts = cells.flat_map(|cell| self.parts(cell, class));
+        let locks: Vec<&LockStatistics> = parts.map(|(_, part)| part.locks.as_ref()).collect::<Option<_>>()?;
+        let all = LockStatistics::merged(&locks);
+        all.per_request(all.preemptions())
     }
 }

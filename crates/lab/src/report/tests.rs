@@ -398,7 +398,6 @@ fn charts_of_the_web() {
     keep("study latency", &study(), "distribution", "Latency of shop");
     keep("study shares", &study(), "shares", "Parts");
     keep("server shares", &on_server(), "shares", "shop by class");
-    keep("server over time", &on_server(), "curve", "Throughput over time in run 1");
     keep("poor shares", &poor_study(), "shares", "Parts");
     keep("cores reports", &cores(), "curve", "Throughput of reports over");
     keep("memory latency", &study(), "curve", "by the size of what is loaded from");

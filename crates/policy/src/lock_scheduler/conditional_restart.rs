@@ -6,22 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
+use crate::length::{parse_length, write_length};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "cr(d)",
     about: "the most urgent waiter first; whoever blocks a more urgent one for longer than d is rolled back",
     example: "cr(300ms)",
     make: |name| {
-        let reprieve = parse_reprieve(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
-        Some(Arc::new(ConditionalRestart { reprieve }))
+        let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
+        (!reprieve.is_zero()).then(|| Arc::new(ConditionalRestart { reprieve }) as Arc<dyn LockScheduler>)
     },
 };
-
-/// The longest reprieve that can be written, an hour: longer ones are slips of the pen.
-const REPRIEVE_MAX: Duration = Duration::from_secs(3600);
-
-/// Units and how many microseconds each has, largest first.
-const UNITS: [(&str, u64); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that still blocks a high-priority one
 /// after a reprieve. CR300 of MW 3.8.3, where the reprieve is 300 ms.
@@ -53,10 +48,7 @@ pub(super) struct ConditionalRestart {
 impl LockScheduler for ConditionalRestart {
     /// With the reprieve in the largest unit that needs no fraction, so that equal reprieves have equal names.
     fn name(&self) -> Cow<'static, str> {
-        let micros = self.reprieve.as_micros() as u64;
-        let unit = UNITS.iter().find(|(_, unit)| micros.is_multiple_of(*unit));
-        let (name, unit) = unit.expect("every reprieve is a whole number of microseconds");
-        format!("cr({}{name})", micros / unit).into()
+        format!("cr({})", write_length(self.reprieve)).into()
     }
 
     fn rank(&self, requester: &Requester) -> Rank {
@@ -66,14 +58,6 @@ impl LockScheduler for ConditionalRestart {
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
         if holder.priority < requester.priority { Verdict::PreemptAfter(self.reprieve) } else { Verdict::Wait }
     }
-}
-
-/// Reads `300ms`: digits and a unit, nothing else.
-fn parse_reprieve(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (_, unit) = UNITS.iter().find(|(name, _)| *name == &text[unit_at..])?;
-    let micros = text[..unit_at].parse::<u64>().ok()?.checked_mul(*unit)?;
-    Some(Duration::from_micros(micros)).filter(|length| !length.is_zero() && *length <= REPRIEVE_MAX)
 }
 
 #[cfg(test)]

@@ -4,9 +4,12 @@ use plimsoll_workload::activity::Doing;
 
 use super::*;
 
+/// What a statement that contains the text is answered.
+type Answer = (&'static str, Result<Vec<Vec<Option<&'static str>>>, DatabaseError>);
+
 /// Answers each statement that begins or contains what is written with these rows.
 struct Written {
-    answers: Vec<(&'static str, Result<Vec<Vec<Option<&'static str>>>, DatabaseError>)>,
+    answers: Vec<Answer>,
     version: u32,
 }
 
@@ -26,16 +29,13 @@ impl Ask for Written {
     }
 }
 
-fn watch(
-    version: u32,
-    answers: Vec<(&'static str, Result<Vec<Vec<Option<&'static str>>>, DatabaseError>)>,
-) -> Watch<Written> {
-    let mut all = vec![("pg_roles", Ok(vec![vec![Some("16384")]])), ("usesysid = 16384", Ok(Vec::new()))];
+fn watch(version: u32, answers: Vec<Answer>) -> Watch<Written> {
+    let mut all = vec![("pg_roles", Ok(vec![vec![Some("16384")]]))];
     all.extend(answers);
     Watch::new(Written { answers: all, version }).expect("it is written")
 }
 
-const NO_EXTENSION: (&str, Result<Vec<Vec<Option<&str>>>, DatabaseError>) = ("pg_extension", Ok(Vec::new()));
+const NO_EXTENSION: Answer = ("pg_extension", Ok(Vec::new()));
 
 #[test]
 fn sessions_are_read_and_what_may_not_be_seen_is_left_out() {
@@ -45,7 +45,7 @@ fn sessions_are_read_and_what_may_not_be_seen_is_left_out() {
         vec![Some("12"), Some("13"), Some("active"), None, None],
         vec![Some("14"), None, None, None, None],
     ];
-    let mut watch = watch(15, vec![NO_EXTENSION, ("execute plimsoll_look", Ok(rows))]);
+    let mut watch = watch(15, vec![NO_EXTENSION, ("usesysid = 16384", Ok(rows))]);
     let mut seen = Vec::new();
     watch.look(&mut seen).expect("it is written");
     let expect = [

@@ -55,11 +55,6 @@ impl Input {
         &self.bytes
     }
 
-    /// Whether everything that has come was looked at.
-    pub(super) fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
     /// Reads once, whatever has come.
     fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
         if self.start == self.end {
@@ -120,7 +115,7 @@ mod tests {
                 let message = input.message(&mut stream).expect("it was sent");
                 prop_assert_eq!(&input.bytes()[message][HEAD_BYTES..], body.as_slice());
             }
-            prop_assert!(input.is_empty());
+            prop_assert_eq!(input.start, input.end);
             prop_assert_eq!(input.message(&mut stream).expect_err("no more").kind(), ErrorKind::UnexpectedEof);
         }
     }

@@ -9,7 +9,7 @@ use postgres_protocol::Oid;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend::{self, BindError};
 
-use super::{Connection, WireError, unexpected};
+use super::{Connection, WireError, text_row, unexpected};
 use crate::values::cell::CellKind;
 use crate::values::fields::Fields;
 use crate::values::parameter;
@@ -76,6 +76,20 @@ impl Connection {
             other => Err(unexpected(other)),
         })?;
         Ok(prepared)
+    }
+
+    /// Has a statement parsed whose values are to come as text.
+    pub(crate) fn prepare_text(&mut self, name: &str, sql: &str) -> Result<Prepared, WireError> {
+        self.prepare_for(name, sql, |_| CellKind::Text)
+    }
+
+    /// Runs what [`prepare_text`](Connection::prepare_text) has parsed and hands out each row.
+    pub(crate) fn prepared_text_rows(
+        &mut self,
+        prepared: &Prepared,
+        each: &mut dyn FnMut(&[Option<&str>]),
+    ) -> Result<(), WireError> {
+        self.stream(prepared, |fields| text_row(fields, each))
     }
 
     /// Runs a prepared statement; its rows replace what `rows` held.

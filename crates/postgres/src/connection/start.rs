@@ -36,9 +36,13 @@ pub(super) fn start(url: &ServerUrl) -> Result<Connection, WireError> {
 }
 
 fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
-    let stream =
-        Stream::open(url).and_then(|stream| encrypt(stream, url)).map_err(|error| refusal::unreachable(&error, url))?;
-    let mut connection = Connection {
+    let stream = Stream::open(url).and_then(|stream| encrypt(stream, url));
+    greet(stream.map_err(|error| refusal::unreachable(&error, url))?, url)
+}
+
+/// A connection on which nothing was said yet.
+pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
+    Connection {
         stream,
         input: Input::new(),
         output: BytesMut::with_capacity(4 << 10),
@@ -50,7 +54,12 @@ fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
         parameters: BTreeMap::new(),
         notices: Vec::new(),
         url: url.clone(),
-    };
+    }
+}
+
+/// Begins a session on an open stream.
+pub(super) fn greet(stream: Stream, url: &ServerUrl) -> Result<Connection, WireError> {
+    let mut connection = unused(stream, url);
     let parameters = [
         ("user", url.user.as_str()),
         ("database", url.database.as_str()),
@@ -59,8 +68,8 @@ fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
         ("DateStyle", "ISO, YMD"),
         ("TimeZone", "UTC"),
     ];
-    frontend::startup_message(parameters, &mut connection.output)
-        .map_err(|error| WireError::Refused(error.to_string()))?;
+    let written = frontend::startup_message(parameters, &mut connection.output);
+    written.map_err(|error| WireError::Refused(error.to_string()))?;
     Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;
     connection.stream.set_timeout(None).map_err(|error| connection.lose(&error.to_string()))?;
     connection.version = version(&connection)?;

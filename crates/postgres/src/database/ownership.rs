@@ -1,6 +1,7 @@
 //! Whose a schema is: made by us and marked so, or somebody else's and left alone.
 
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::benchmark::Writes;
+use plimsoll_workload::database::{DatabaseError, LoadedData};
 use plimsoll_workload::schema::Schema;
 use postgres_protocol::escape::escape_literal;
 
@@ -11,8 +12,9 @@ use crate::url::ServerUrl;
 /// What is there under a schema's name.
 enum Present {
     Nothing,
-    Ours,
-    /// Somebody else's, with its comment if it has one.
+    /// Ours, with what is noted behind the mark.
+    Ours(String),
+    /// Somebody else's.
     Foreign,
 }
 
@@ -20,11 +22,8 @@ fn present(connection: &mut Connection, schema: &Schema) -> Result<Present, Wire
     let name = escape_literal(&schema_name(schema));
     let sql =
         format!("SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = {name}");
-    Ok(match connection.text(&sql)? {
-        None => Present::Nothing,
-        Some(comment) if comment == MARK => Present::Ours,
-        Some(_) => Present::Foreign,
-    })
+    let Some(comment) = connection.text(&sql)? else { return Ok(Present::Nothing) };
+    Ok(comment.strip_prefix(MARK).map_or(Present::Foreign, |noted| Present::Ours(noted.to_owned())))
 }
 
 fn foreign(schema: &Schema) -> DatabaseError {
@@ -39,7 +38,7 @@ fn foreign(schema: &Schema) -> DatabaseError {
 pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerUrl) -> Result<(), DatabaseError> {
     match present(connection, schema)? {
         Present::Nothing => {}
-        Present::Ours => {
+        Present::Ours(_) => {
             return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
         }
         Present::Foreign => return Err(foreign(schema)),
@@ -61,7 +60,7 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     match present(connection, schema)? {
         Present::Nothing => Ok(()),
         Present::Foreign => Err(foreign(schema)),
-        Present::Ours => {
+        Present::Ours(_) => {
             // A NOTICE names everything that goes with it, of which nobody wants to hear.
             let name = quoted_name(schema);
             Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
@@ -72,10 +71,28 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
 /// Fails where there are no tables to work with.
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
     match present(connection, schema)? {
-        Present::Ours => Ok(()),
+        Present::Ours(_) => Ok(()),
         Present::Foreign => Err(foreign(schema)),
         Present::Nothing => {
             Err(DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name)))
         }
     }
+}
+
+/// Writes behind the mark which data the tables hold. Nothing is written where there is no schema of ours, as for tables that
+/// users have made.
+pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+    let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };
+    let comment = escape_literal(&format!("{MARK}; data={}; written={}", data.data, data.written.name()));
+    Ok(connection.run(&format!("COMMENT ON SCHEMA {} IS {comment}", quoted_name(schema)))?)
+}
+
+/// Which data the tables hold, if that was noted.
+pub(super) fn noted(connection: &mut Connection, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
+    let Present::Ours(noted) = present(connection, schema)? else { return Ok(None) };
+    let Some((data, written)) = noted.strip_prefix("; data=").and_then(|noted| noted.rsplit_once("; written=")) else {
+        return Ok(None);
+    };
+    let written = Writes::ALL.into_iter().find(|writes| writes.name() == written);
+    Ok(written.map(|written| LoadedData { data: data.to_owned(), written }))
 }

@@ -54,12 +54,13 @@ pub(super) fn copy(schema: &Schema, table: &Table) -> String {
     format!("COPY {} FROM STDIN (FORMAT binary)", quoted_table(schema, table))
 }
 
+/// Texts are compared by their bytes, as the native forms of statements do and whatever the language of the database.
 fn type_name(kind: Kind) -> String {
     match kind {
         Kind::Int => "integer".to_owned(),
         Kind::BigInt => "bigint".to_owned(),
         Kind::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
-        Kind::Text(bytes) => format!("varchar({bytes})"),
+        Kind::Text(bytes) => format!("varchar({bytes}) COLLATE \"C\""),
         Kind::Date => "date".to_owned(),
         Kind::Timestamp => "timestamp without time zone".to_owned(),
     }
@@ -92,7 +93,7 @@ mod tests {
         let sql = create(&SCHEMA);
         assert!(sql.starts_with("CREATE SCHEMA \"plimsoll_x\"; COMMENT ON SCHEMA \"plimsoll_x\" IS 'made by Plimsoll"));
         let table = "CREATE TABLE \"plimsoll_x\".\"t\" (\"id\" integer NOT NULL, \"at\" timestamp without time zone NOT \
-                     NULL, \"order\" numeric(12,2), \"text\" varchar(24));";
+                     NULL, \"order\" numeric(12,2), \"text\" varchar(24) COLLATE \"C\");";
         assert!(sql.ends_with(table), "{sql}");
         assert_eq!(
             indexes(&SCHEMA, &TABLES[0]),

@@ -28,7 +28,8 @@ const FIXED: [(&str, &str); 17] = [
     // What disturbs a measurement is told with its time.
     ("log_checkpoints", "on"),
     ("log_autovacuum_min_duration", "0"),
-    ("log_min_messages", "warning"),
+    // Errors of statements are told to those who gave them; where transactions conflict there are many.
+    ("log_min_messages", "log"),
     ("log_line_prefix", "%m [%p] "),
     ("logging_collector", "off"),
     ("log_timezone", "UTC"),

@@ -147,7 +147,9 @@ impl Home {
     pub fn note_postmaster(&mut self, postmaster: ProcessIdentity) -> Result<(), ServerError> {
         self.note.record.postmaster = Some(postmaster);
         self.note.record.shared_memory = SharedMemory::of(postmaster);
-        self.note.write().map_err(|error| ServerError::State { path: self.note.path.clone(), error })
+        let failed = |error| ServerError::State { path: self.note.path.clone(), error };
+        // Where notes are may be gone when the machine is booted again, or somebody tidies up; the mark stays.
+        write_file(&self.folder.join(MARK), &self.note.record).and_then(|()| self.note.write()).map_err(failed)
     }
 }
 

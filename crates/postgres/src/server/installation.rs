@@ -130,8 +130,8 @@ fn pg_config() -> Option<PathBuf> {
     Some(PathBuf::from(folder.trim())).filter(|folder| folder.is_absolute())
 }
 
-/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if it has none, so
-/// that an error can name it.
+/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if none does, so that
+/// an error can name it.
 fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -139,6 +139,9 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
             None => found.into_iter().map(|folder| folder.join(part)).collect(),
             Some((before, after)) => found.iter().flat_map(|folder| children(folder, before, after)).collect(),
         };
+    }
+    if found.is_empty() {
+        found.push(root.join(pattern.trim_start_matches('/')));
     }
     found
 }

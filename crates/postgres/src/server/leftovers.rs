@@ -14,6 +14,7 @@ pub fn clean_up_leftovers() -> Vec<String> {
 /// As [`clean_up_leftovers`], with the records of a state folder, and folders in which servers' own may lie of which there
 /// is no record any more: the state folder is often in memory, and gone when the machine is booted again.
 pub(super) fn clean_up(state: &Path, bases: &[PathBuf]) -> Vec<String> {
+    let _alone = Note::lock(state);
     let mut told = Vec::new();
     for note in Note::all(state).into_iter().filter(|note| !note.record.has_owner()) {
         let owner = note.record.owner.id;

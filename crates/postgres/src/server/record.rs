@@ -1,7 +1,7 @@
 //! What must be known to clean up after a Plimsoll that was killed: a file for each server, in a folder that a later one
 //! looks into, written before there is anything to clean up.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,14 @@ impl Note {
     pub fn remove(&self) {
         // One that stays is found by the next start, which sees that there is nothing.
         let _ = std::fs::remove_file(&self.path);
+    }
+
+    /// Waits until nobody else cleans up by the records of the state folder, and keeps others from it until what this
+    /// returns is dropped. `None` if there are no records yet.
+    pub fn lock(state: &Path) -> Option<File> {
+        let path = folder_of_records(state).join("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).ok()?;
+        file.lock().ok().map(|()| file)
     }
 
     /// Every record of the state folder. A file that cannot be read was never followed by a server.

@@ -14,6 +14,9 @@ pub enum UrlError {
     /// A `#`, which separates nothing in such a URL.
     #[error("the URL has a `#`; within a name or password write it as `%23`")]
     Fragment,
+    /// A user or password that ends before its `@`.
+    #[error("within a user or password write `/` as `%2F`, `?` as `%3F`, and elsewhere `@` as `%40`")]
+    Unencoded,
     /// More than one host.
     #[error("the URL names several hosts; name one, the server that is to be measured")]
     SeveralHosts,

@@ -5,12 +5,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
-use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler};
+use plimsoll_policy::{
+    CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
+};
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
 use super::EmbeddedOptions;
-use crate::open::{DEFAULT_URL, TargetError};
+use crate::open::TargetError;
 
 /// An option of the embedded engine.
 struct TargetOption {
@@ -165,6 +167,16 @@ static OPTIONS: &[TargetOption] = &[
             Ok(())
         },
         get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
+    },
+    TargetOption {
+        name: "undo_delay",
+        about: "how much longer a transaction holds its locks that is rolled back after it has changed something: a model of systems whose rollbacks are dear",
+        set: |options, value| {
+            options.engine.undo_delay =
+                parse_length(value).ok_or("a length of time up to an hour, such as `12ms`; `0ms` is none")?;
+            Ok(())
+        },
+        get: |options| write_length(options.engine.undo_delay).into(),
     },
 ];
 

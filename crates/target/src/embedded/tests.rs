@@ -51,12 +51,20 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
     assert_eq!(answer(&database, sort).unwrap(), free);
     assert_eq!(database.query_usage().spill_files, 0);
     assert_eq!(database.set_option("column_store", "file"), Ok(OptionChange::NeedsReopening));
-    for (option, value) in
-        [("lock_policy", "pow"), ("cpu_policy", "cpu-prio"), ("starvation_bound", "none"), ("early_lock_release", "on")]
-    {
+    for (option, value) in [
+        ("lock_policy", "pow"),
+        ("cpu_policy", "cpu-prio"),
+        ("starvation_bound", "none"),
+        ("early_lock_release", "on"),
+        ("undo_delay", "12ms"),
+        ("durability", "sync"),
+        ("data_folder", "/var/tmp/elsewhere"),
+        ("checkpoint_mib", "1"),
+    ] {
         assert_eq!(database.set_option(option, value), Ok(OptionChange::NeedsReopening), "{option}");
     }
-    let as_it_is = [("lock_policy", "standard"), ("starvation_bound", "5"), ("early_lock_release", "off")];
+    let as_it_is =
+        [("lock_policy", "standard"), ("starvation_bound", "5"), ("early_lock_release", "off"), ("undo_delay", "0s")];
     for (option, value) in as_it_is {
         assert_eq!(database.set_option(option, value), Ok(OptionChange::Applied), "{option}");
     }

@@ -56,7 +56,7 @@ const WEIGHTS: u32 = {
     sum
 };
 
-/// Replaces `into` by words, as many as fit a length that is drawn from `shortest..=longest` bytes.
+/// Replaces `into` by words, at least one and as many as fit a length that is drawn from `shortest..=longest` bytes.
 pub(super) fn write_words(random: &mut Pcg64, shortest: usize, longest: usize, into: &mut String) {
     let length = random.random_range(shortest..=longest);
     into.clear();
@@ -64,6 +64,9 @@ pub(super) fn write_words(random: &mut Pcg64, shortest: usize, longest: usize, i
         let word = draw(random);
         let gap = usize::from(!into.is_empty());
         if into.len() + gap + word.len() > length {
+            if into.is_empty() {
+                continue;
+            }
             return;
         }
         if gap == 1 {
@@ -92,6 +95,8 @@ mod tests {
     fn words_fit_and_the_frequent_ones_are_frequent() {
         let (mut random, mut text, mut all) = (Pcg64::new(1, 2), String::new(), String::new());
         for _ in 0..2_000 {
+            write_words(&mut random, 3, 12, &mut text);
+            assert!(!text.is_empty() && text.len() <= 12, "{text}");
             write_words(&mut random, 40, 60, &mut text);
             assert!((26..=60).contains(&text.len()) && !text.ends_with(' '), "{text}");
             all += &text;

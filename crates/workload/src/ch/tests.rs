@@ -109,6 +109,7 @@ fn both_sides_of_the_mix_share_their_data() {
     assert_eq!((queries.writes(), transactions.writes()), (Writes::Nothing, Writes::Grows));
     assert!(queries.is_analytical() && !transactions.is_analytical());
     assert_eq!((queries.transactions().len(), transactions.transactions().len()), (22, 5));
+    assert_eq!((queries.queries().len(), transactions.queries().len()), (22, 0));
     assert!(queries.estimated_bytes() > Tpcc::new(1, 1).estimated_bytes());
 }
 

@@ -23,9 +23,6 @@ pub(super) const ACCOUNTS_PER_BRANCH: i64 = 100_000;
 /// The number of a branch, a teller or an account; each has its own from 1.
 pub(super) const ID: ColumnId = 0;
 
-/// The branch that a teller or an account belongs to.
-pub(super) const BRANCH_ID: ColumnId = 1;
-
 /// The balance of a branch.
 pub(super) const B_BALANCE: ColumnId = 1;
 
@@ -104,13 +101,9 @@ mod tests {
             };
             assert_eq!(SCHEMA.tables[table].columns.iter().map(width).sum::<usize>(), bytes);
         }
-        for (table, column, name) in [
-            (BRANCH, B_BALANCE, "b_balance"),
-            (TELLER, T_BALANCE, "t_balance"),
-            (TELLER, BRANCH_ID, "t_b_id"),
-            (ACCOUNT, A_BALANCE, "a_balance"),
-            (ACCOUNT, BRANCH_ID, "a_b_id"),
-        ] {
+        for (table, column, name) in
+            [(BRANCH, B_BALANCE, "b_balance"), (TELLER, T_BALANCE, "t_balance"), (ACCOUNT, A_BALANCE, "a_balance")]
+        {
             assert_eq!(SCHEMA.tables[table].columns[column].name, name);
         }
     }

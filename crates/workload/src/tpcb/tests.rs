@@ -157,7 +157,11 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
 
 /// What the check says of a bank with a history of so many rows, where each query that is not a count of rows is answered
 /// as given.
-fn judged(history: usize, completed: u64, answer: crate::recording::Answer) -> Vec<CheckLine> {
+fn judged(
+    history: usize,
+    completed: u64,
+    answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
+) -> Vec<CheckLine> {
     let (benchmark, database) = (Tpcb::new(2, 1), Recording::new(&SCHEMA, answer));
     load_into(&benchmark, &database);
     let mut batch = Batch::new(&SCHEMA.tables[HISTORY], history);

@@ -3,21 +3,9 @@
 //! Columns stand in the order of the specification. Numbers that count things are integers; money and rates are decimals
 //! of the prescribed precision.
 
-use crate::schema::{Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, nullable};
-
-/// Declares a table's columns, and one position constant for each.
-macro_rules! columns {
-    ($list:ident: $($position:ident $make:ident $name:literal $kind:expr;)*) => {
-        columns!(@number 0usize; $($position)*);
-        const $list: &[Column] = &[$($make($name, $kind)),*];
-    };
-    (@number $number:expr; $head:ident $($tail:ident)*) => {
-        #[allow(dead_code, reason = "every column has a position, though no transaction touches some of them")]
-        pub(super) const $head: ColumnId = $number;
-        columns!(@number $number + 1; $($tail)*);
-    };
-    (@number $number:expr;) => {};
-}
+use crate::schema::{
+    Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
+};
 
 pub(super) const WAREHOUSE: TableId = 0;
 pub(super) const DISTRICT: TableId = 1;

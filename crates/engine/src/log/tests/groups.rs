@@ -39,6 +39,7 @@ fn commits_wait_for_the_disk_with_their_locks_and_go_together() {
     });
     let statistics = engine.log_statistics().unwrap();
     assert_eq!((statistics.groups, statistics.syncs, statistics.group_units_max), (2, 2, 5));
+    assert_eq!(statistics.own_groups, 1, "who comes while another writes is left to the writer");
     assert_eq!(statistics.group_units_mean(), Some(3.0));
     assert_eq!(replayed_keys(&storage), [0, 1, 2, 3, 4, 5]);
 }
@@ -85,4 +86,21 @@ fn a_transaction_larger_than_segment_and_buffer_is_taken_whole() {
     assert_eq!(sizes.len(), 3, "{sizes:?}");
     assert!(sizes[1] > 300, "{sizes:?}");
     assert_eq!(replayed(&storage.durable()), contents(&engine));
+}
+
+#[test]
+fn a_lone_committer_writes_itself_unless_threads_have_nice_values() {
+    for (cpu_policy, own_groups) in [("none", 3), ("cpu-prio", 0)] {
+        let storage = MemoryStorage::default();
+        let log =
+            Log::start(Box::new(storage.clone()), &options(Durability::Sync), Arc::new(MonotonicClock::default()));
+        let cpu_scheduler = plimsoll_policy::cpu_scheduler(cpu_policy).unwrap();
+        let engine = Engine::with_log(EngineOptions { cpu_scheduler, ..EngineOptions::default() }, log.ok());
+        add_tables(&engine);
+        let mut connection = engine.connect();
+        (0..3).for_each(|key| insert(&mut connection, key, "x").unwrap());
+        let statistics = engine.log_statistics().unwrap();
+        assert_eq!((statistics.durable_units, statistics.own_groups), (3, own_groups), "{cpu_policy}");
+        assert_eq!(replayed_keys(&storage.durable()), [0, 1, 2]);
+    }
 }

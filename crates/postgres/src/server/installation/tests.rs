@@ -63,7 +63,7 @@ fn links_in_the_search_path_are_followed_and_wrappers_are_not_servers() {
     assert_eq!(found.bin_folder.canonicalize().unwrap(), real.canonicalize().unwrap());
     let error = find(root.path(), std::slice::from_ref(&wrappers)).unwrap_err().to_string();
     assert!(error.contains("no PostgreSQL server was found"), "{error}");
-    assert!(error.contains("apt install postgresql") && error.contains("/usr/local/pgsql/bin"), "{error}");
+    assert!(error.contains("apt install postgresql") && error.contains("/usr/lib/postgresql/*/bin"), "{error}");
     let error = Installation::find(Some(&wrappers)).unwrap_err().to_string();
     assert!(error.contains("it has no initdb; name the folder that has initdb and postgres"), "{error}");
 }

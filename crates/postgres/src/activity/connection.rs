@@ -1,0 +1,42 @@
+//! A connection to ask over, which keeps what it asks prepared.
+
+use std::collections::HashMap;
+
+use plimsoll_workload::database::DatabaseError;
+
+use super::Ask;
+use crate::connection::{Connection, Prepared};
+
+/// Asks over a connection of its own.
+#[derive(Debug)]
+pub struct Asker {
+    connection: Connection,
+    /// Statements by their text.
+    prepared: HashMap<String, Prepared>,
+}
+
+impl Asker {
+    /// Asks over this connection.
+    pub fn new(connection: Connection) -> Self {
+        Asker { connection, prepared: HashMap::new() }
+    }
+}
+
+impl Ask for Asker {
+    fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError> {
+        if !self.prepared.contains_key(sql) {
+            let name = format!("a{}", self.prepared.len());
+            let prepared = self.connection.prepare_text(&name, sql)?;
+            self.prepared.insert(sql.to_owned(), prepared);
+        }
+        Ok(self.connection.prepared_text_rows(&self.prepared[sql], each)?)
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.connection.server_process()
+    }
+
+    fn major_version(&self) -> u32 {
+        self.connection.server_version_num() / 10_000
+    }
+}

@@ -1,0 +1,289 @@
+//! A server of our own: it runs as it is set, goes away with everything it had, and is cleaned up after a kill.
+//!
+//! PostgreSQL must be installed; without it these tests fail and say what to install.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_postgres::server::{Applied, Isolation, PrivateServer, ServerError, ServerSettings, clean_up_leftovers};
+use rustix::process::Signal;
+
+/// Set for copies of this program that play a part of their own.
+const COPY: &str = "PLIMSOLL_TEST_COPY";
+
+/// Small, and without waiting for the disk.
+const SMALL: [(&str, &str); 3] = [("shared_buffers", "16MB"), ("max_wal_size", "64MB"), ("fsync", "off")];
+
+fn settings(options: &[(&str, &str)]) -> ServerSettings {
+    let mut settings = ServerSettings::for_this_machine();
+    for (name, value) in SMALL.iter().chain(options) {
+        settings.set(name, value).unwrap();
+    }
+    settings
+}
+
+#[track_caller]
+fn start(options: &[(&str, &str)]) -> PrivateServer {
+    PrivateServer::start(settings(options)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a statement answers, through the client that comes with the server.
+#[track_caller]
+fn ask(server: &PrivateServer, sql: &str) -> String {
+    let mut psql = Command::new(server.installation().program("psql"));
+    psql.arg("-h").arg(server.socket_folder()).args(["-p", &server.port().to_string(), "-U", server.user()]);
+    let output = psql.args(["-d", server.database(), "-XAtq", "-c", sql]).output().unwrap();
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// The server's own folder, above its data.
+fn home(server: &PrivateServer) -> PathBuf {
+    server.data_folder().parent().unwrap().to_owned()
+}
+
+fn alive(processes: &[ProcessIdentity]) -> usize {
+    processes.iter().filter(|process| process.is_running(&Host::real())).count()
+}
+
+fn identities(server: &PrivateServer) -> Vec<ProcessIdentity> {
+    server.processes().into_iter().filter_map(|id| ProcessIdentity::of(&Host::real(), id)).collect()
+}
+
+/// Looks again and again. A test that waits in vain is ended by whoever runs it.
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether the note of a server is there.
+fn is_noted(home: &Path) -> bool {
+    let notes = plimsoll_machine::limiter::default_state_folder().join("servers");
+    notes.join(home.file_name().unwrap()).with_extension("json").exists()
+}
+
+#[test]
+fn it_answers_as_it_is_set_and_leaves_nothing() {
+    let server =
+        start(&[("work_mem", "3MB"), ("isolation", "repeatable read"), ("dop", "2"), ("max_connections", "77")]);
+    assert!(server.is_alive());
+    assert_eq!(ask(&server, "select current_user, current_database()"), "plimsoll|plimsoll");
+    assert_eq!(ask(&server, "show server_version_num")[..2], server.version().major.to_string());
+    for (parameter, expect) in [
+        ("shared_buffers", "16MB"),
+        ("max_wal_size", "64MB"),
+        ("fsync", "off"),
+        ("work_mem", "3MB"),
+        ("default_transaction_isolation", "repeatable read"),
+        ("max_parallel_workers_per_gather", "1"),
+        ("max_connections", "77"),
+        ("jit", "off"),
+        ("track_io_timing", "on"),
+        ("wal_level", "minimal"),
+        ("listen_addresses", ""),
+        ("synchronous_commit", "on"),
+        ("random_page_cost", "1.1"),
+        ("checkpoint_timeout", "5min"),
+        ("server_encoding", "UTF8"),
+    ] {
+        assert_eq!(ask(&server, &format!("show {parameter}")), expect, "{parameter}");
+    }
+    assert_eq!(ask(&server, "select name from pg_file_settings where error is not null"), "");
+    if server.has_statement_statistics() {
+        let count = ask(&server, "select count(*) > 0 from pg_stat_statements");
+        assert_eq!(count, "t");
+    }
+    assert_eq!(server.settings().isolation(), Isolation::RepeatableRead);
+    let processes = identities(&server);
+    assert!(processes.len() > 3 && processes[0].id == server.postmaster(), "{processes:?}");
+    if rustix::process::geteuid().is_root() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.postmaster())).unwrap();
+        assert!(!status.lines().any(|line| line.starts_with("Uid:\t0")), "it does not run as root");
+    }
+    assert_eq!(server.footprint().processes, [server.postmaster()]);
+    server.room_for(1 << 20).unwrap();
+    let error = server.room_for(1 << 60).unwrap_err().to_string();
+    assert!(error.contains("1152921504.6 GB of data"), "{error}");
+    let folder = home(&server);
+    assert!(folder.exists() && is_noted(&folder));
+    drop(server);
+    assert_eq!(alive(&processes), 0);
+    assert!(!folder.exists() && !is_noted(&folder));
+}
+
+#[test]
+fn new_settings_take_effect_and_a_restart_keeps_the_data() {
+    let mut server = start(&[]);
+    ask(&server, "create table kept as select generate_series(1, 1000) as number");
+    let first = server.postmaster();
+    let apply = |server: &mut PrivateServer, options: &[(&str, &str)]| server.apply(settings(options)).unwrap();
+    assert_eq!(apply(&mut server, &[]), Applied::Nothing);
+    assert_eq!(apply(&mut server, &[("work_mem", "5MB")]), Applied::InSessions);
+    assert_eq!(ask(&server, "show work_mem"), "5MB");
+    assert_eq!(apply(&mut server, &[("autovacuum", "off")]), Applied::Reloaded);
+    assert_eq!([ask(&server, "show work_mem"), ask(&server, "show autovacuum")], ["64MB", "off"]);
+    assert_eq!(server.postmaster(), first);
+    assert_eq!(apply(&mut server, &[("shared_buffers", "24MB")]), Applied::Restarted);
+    assert_ne!(server.postmaster(), first);
+    assert_eq!([ask(&server, "show shared_buffers"), ask(&server, "show autovacuum")], ["24MB", "on"]);
+    assert_eq!(ask(&server, "select sum(number) from kept"), "500500");
+    assert_eq!(apply(&mut server, &[("folder", "/var/tmp")]), Applied::NeedsNewServer);
+    assert_eq!(server.settings().get("shared_buffers").unwrap(), "24MB");
+    server.restart().unwrap();
+    assert_eq!(ask(&server, "select sum(number) from kept"), "500500");
+}
+
+#[test]
+fn settings_with_which_the_server_does_not_start_are_taken_back() {
+    let mut server = start(&[]);
+    let before = server.settings().clone();
+    std::fs::remove_file(server.data_folder().join("pg_hba.conf")).unwrap();
+    let error = server.apply(settings(&[("shared_buffers", "24MB")])).unwrap_err().to_string();
+    assert!(error.contains("did not start: it ended while it was starting"), "{error}");
+    assert!(error.contains("pg_hba.conf"), "the end of the log is shown: {error}");
+    assert_eq!(server.settings(), &before);
+    assert!(!server.is_alive());
+}
+
+#[test]
+fn a_server_that_is_killed_is_seen_to_be_gone() {
+    let server = start(&[]);
+    let folder = home(&server);
+    let processes = identities(&server);
+    processes[0].signal(Signal::KILL).unwrap();
+    wait_until(|| !server.is_alive());
+    assert!(!server.log_tail().is_empty());
+    drop(server);
+    assert_eq!(alive(&processes), 0);
+    assert!(!folder.exists());
+}
+
+/// Copies of this program that have folders of their own for state and temporary files, so that no other test cleans up
+/// what they leave.
+struct Elsewhere {
+    state: tempfile::TempDir,
+    temporary: tempfile::TempDir,
+}
+
+impl Elsewhere {
+    fn new() -> Elsewhere {
+        let temporary = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Elsewhere { state: tempfile::tempdir().unwrap(), temporary }
+    }
+
+    fn copy(&self, test: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(COPY, "1");
+        command.env("PLIMSOLL_STATE", self.state.path()).env("TMPDIR", self.temporary.path());
+        command
+    }
+
+    /// A copy that holds a server: itself, the server's first process, its data folder.
+    fn hold(&self) -> (Child, ProcessIdentity, PathBuf) {
+        let mut holder = self.copy("hold_a_server_until_killed").stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+        let told = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("holding ")?.to_owned()));
+        let told = told.expect("the program holds a server");
+        let (postmaster, data) = told.split_once(' ').unwrap();
+        let postmaster = ProcessIdentity::of(&Host::real(), postmaster.parse().unwrap()).unwrap();
+        (holder, postmaster, PathBuf::from(data))
+    }
+
+    /// What a copy says that it has cleaned up.
+    fn clean_up(&self) -> Vec<String> {
+        let output = self.copy("clean_up_and_tell").output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        output.lines().filter_map(|line| Some(line.strip_prefix("cleaned up: ")?.to_owned())).collect()
+    }
+
+    /// What is left in the two folders, but for the lock.
+    fn left(&self) -> Vec<PathBuf> {
+        let names =
+            |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let all = names(self.state.path().join("servers")).chain(names(self.temporary.path().to_owned()));
+        all.filter(|path| !path.ends_with("lock")).collect()
+    }
+}
+
+/// Not a test by itself: a copy of the program that others kill.
+#[test]
+fn hold_a_server_until_killed() {
+    if std::env::var_os(COPY).is_none() {
+        return;
+    }
+    let server = start(&[]);
+    println!("\nholding {} {}", server.postmaster(), server.data_folder().display());
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Not a test by itself: a copy of the program that cleans up after another.
+#[test]
+fn clean_up_and_tell() {
+    if std::env::var_os(COPY).is_none() {
+        return;
+    }
+    for told in clean_up_leftovers() {
+        println!("\ncleaned up: {told}");
+    }
+}
+
+#[test]
+fn a_server_ends_when_its_owner_is_killed_and_the_next_one_removes_its_folder() {
+    let elsewhere = Elsewhere::new();
+    let (mut holder, postmaster, data) = elsewhere.hold();
+    assert_eq!(elsewhere.clean_up(), Vec::<String>::new());
+    assert!(postmaster.is_running(&Host::real()), "its owner still runs");
+    let processes = ProcessIdentity::working_in(&Host::real(), &data);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    wait_until(|| alive(&processes) == 0);
+    assert_eq!(elsewhere.left().len(), 2, "the folder and the note of it");
+    let told = elsewhere.clean_up();
+    let folder = data.parent().unwrap().display();
+    assert_eq!(told, [format!("removed {folder} (left by process {})", holder.id())]);
+    assert_eq!(elsewhere.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_server_whose_watch_was_killed_too_is_ended_by_the_next_one() {
+    let elsewhere = Elsewhere::new();
+    let (mut holder, postmaster, data) = elsewhere.hold();
+    let processes = ProcessIdentity::working_in(&Host::real(), &data);
+    let parent = std::fs::read_to_string(format!("/proc/{}/stat", postmaster.id)).unwrap();
+    let watch = parent.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    ProcessIdentity::of(&Host::real(), watch).unwrap().signal(Signal::KILL).unwrap();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(postmaster.is_running(&Host::real()), "nobody was left to end it");
+    // Records that are lost are found again by the mark of the folder.
+    let notes = elsewhere.state.path().join("servers");
+    std::fs::remove_dir_all(&notes).unwrap();
+    let told = elsewhere.clean_up();
+    assert!(told.len() == 2 && told[0].starts_with("ended a PostgreSQL server of "), "{told:?}");
+    assert_eq!(alive(&processes), 0);
+    assert_eq!(elsewhere.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_server_that_cannot_be_is_refused_and_leaves_nothing() {
+    let check = |options: &[(&str, &str)], expect: &str| {
+        let error = PrivateServer::start(settings(options)).unwrap_err();
+        assert!(error.to_string().contains(expect), "{error}");
+        error
+    };
+    let error = check(&[("bin_folder", "/usr")], "there is no PostgreSQL server in /usr: it has no postgres");
+    assert!(matches!(error, ServerError::NoServerIn { .. }));
+    check(&[("folder", "/proc")], "/proc");
+    check(&[("max_wal_size", "1TB"), ("folder", "/var/tmp")], "GB are needed");
+}

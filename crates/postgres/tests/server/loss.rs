@@ -1,0 +1,128 @@
+//! Connections that are lost in the middle of things.
+
+use std::thread;
+
+use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_workload::database::{Database, DatabaseError, Session};
+use plimsoll_workload::schema::Schema;
+use plimsoll_workload::statement::{Rows, Statement, sql_only};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::shared::{connection, database, new_server};
+
+/// A schema without tables needs not to be made before a session is opened.
+static NOTHING: Schema = Schema { name: "nothing", tables: &[] };
+
+static ONE: Statement = Statement { name: "one", sql: "SELECT 1", native: sql_only };
+static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)", native: sql_only };
+
+/// The session is lost with these words, says so again, and another one opens.
+fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
+    assert!(
+        matches!(error, DatabaseError::ConnectionLost(why) if why.contains(expect)),
+        "{error:?}, expected {expect}"
+    );
+    assert!(!error.is_retryable());
+    assert_eq!(&session.execute(&ONE, &[], &mut Rows::new()).unwrap_err(), error);
+    assert!(matches!(session.begin(), Err(DatabaseError::ConnectionLost(_))));
+}
+
+fn wait_until_asleep(other: &mut Connection, process: i32) {
+    let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
+    while other.text(&asleep).unwrap().is_none() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn an_administrator_ends_a_session() {
+    let database = database();
+    let mut other = connection(&database);
+    // While it waits for its statement, and between two statements.
+    for is_asleep in [true, false] {
+        let mut session = database.session(&NOTHING).unwrap();
+        let process = session.server_process().unwrap();
+        session.begin().unwrap();
+        let error = thread::scope(|scope| {
+            let end = |other: &mut Connection| other.run(&format!("SELECT pg_terminate_backend({process})")).unwrap();
+            if is_asleep {
+                scope.spawn(|| {
+                    wait_until_asleep(&mut other, process);
+                    end(&mut other);
+                });
+                session.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err()
+            } else {
+                end(&mut other);
+                while other.text(&format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}")).unwrap().is_some() {
+                    thread::yield_now();
+                }
+                session.commit().unwrap_err()
+            }
+        });
+        check_lost(session.as_mut(), &error, "FATAL 57P01: terminating connection due to administrator command");
+    }
+    database.session(&NOTHING).unwrap().execute(&ONE, &[], &mut Rows::new()).unwrap();
+}
+
+#[test]
+fn a_server_that_is_killed_is_lost_and_so_is_every_session() {
+    let database = PostgresDatabase::private(new_server(&[]));
+    let [mut idle, mut busy] = [0; 2].map(|_| database.session(&NOTHING).unwrap());
+    let processes = [idle.server_process().unwrap(), busy.server_process().unwrap()];
+    let mut other = connection(&database);
+    let postmaster = database.footprint().processes[0];
+    let kill = |process| kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until_asleep(&mut other, processes[1]);
+            kill(postmaster);
+            kill(processes[1]);
+        });
+        busy.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err()
+    });
+    check_lost(busy.as_mut(), &error, "did it crash?");
+    kill(processes[0]);
+    let error = idle.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
+    check_lost(idle.as_mut(), &error, "");
+    let told = database.session(&NOTHING).err().expect("there is no server");
+    assert!(matches!(&told, DatabaseError::ConnectionLost(why) if why.contains("cannot connect")), "{told:?}");
+}
+
+#[test]
+fn a_backend_that_crashes_takes_all_with_it_and_the_server_comes_back() {
+    let database = PostgresDatabase::private(new_server(&[]));
+    let [mut victim, mut bystander] = [0; 2].map(|_| database.session(&NOTHING).unwrap());
+    kill_process(Pid::from_raw(victim.server_process().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let error = victim.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
+    check_lost(victim.as_mut(), &error, "");
+    // The server ends everybody for fear of what the crash left in shared memory (57P02).
+    let error = bystander.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err();
+    check_lost(bystander.as_mut(), &error, "57P02");
+    let back = (0..100_000).find_map(|_| match database.session(&NOTHING) {
+        Ok(session) => Some(session),
+        // It refuses while it recovers (57P03).
+        Err(DatabaseError::ConnectionLost(_)) => {
+            thread::yield_now();
+            None
+        }
+        Err(other) => panic!("{other:?}"),
+    });
+    back.expect("the server recovers").execute(&ONE, &[], &mut Rows::new()).unwrap();
+}
+
+#[test]
+fn a_full_server_says_what_to_do() {
+    let server = new_server(&[("max_connections", "10")]);
+    let database = PostgresDatabase::private(server);
+    let mut open = Vec::new();
+    let error = loop {
+        match Connection::open(database.url()) {
+            Ok(connection) => open.push(connection),
+            Err(error) => break error,
+        }
+        assert!(open.len() <= 10, "there is a limit");
+    };
+    assert!(matches!(&error, WireError::Server(server) if server.code == "53300"), "{error:?}");
+    assert!(error.to_string().contains("use fewer clients, or raise max_connections"), "{error}");
+}

@@ -1,0 +1,10 @@
+//! The crate against a real server: a private one, of the PostgreSQL that is installed.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod benchmarks;
+mod login;
+mod loss;
+mod ownership;
+mod sessions;
+mod shared;
+mod values;

@@ -1,0 +1,34 @@
+//! What tests share: one server for all that leave it as it was.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+
+/// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
+pub fn new_server(options: &[(&str, &str)]) -> PrivateServer {
+    let mut settings = ServerSettings::for_this_machine();
+    let small = [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "50ms")];
+    for (name, value) in small.iter().chain(options) {
+        settings.set(name, value).unwrap();
+    }
+    PrivateServer::start(settings).unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"))
+}
+
+/// The server that most tests share; it ends with the last of them.
+pub fn database() -> Arc<PostgresDatabase> {
+    static SHARED: Mutex<Weak<PostgresDatabase>> = Mutex::new(Weak::new());
+    // A test that fails while it starts the server fails alone; the next one tries again.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let database = Arc::new(PostgresDatabase::private(new_server(&[])));
+        *shared = Arc::downgrade(&database);
+        database
+    })
+}
+
+/// A connection to it that belongs to no session.
+pub fn connection(database: &PostgresDatabase) -> Connection {
+    Connection::open(database.url()).unwrap()
+}

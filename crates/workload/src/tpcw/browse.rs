@@ -1,0 +1,191 @@
+//! The interactions that show what the shop has: Home, New Products, Best Sellers, Product Detail, Search Request (TPC-W 2.3,
+//! 2.8, 2.9, 2.12, 2.10).
+//!
+//! Best Sellers sums up the last 3,333 orders. Their lines are some ten thousand, of which one subject has a 24th: the native
+//! form looks up those of each of the subject's items, by item and order, rather than reading and locking them all.
+
+use std::cmp::Reverse;
+
+use super::schema::*;
+use super::shop::{Shop, find, find_all, referred, show, text};
+use crate::database::DatabaseError;
+use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
+
+/// How many items a list shows at most. The SQL texts say it again.
+const SHOWN_MAX: usize = 50;
+
+/// How many of the last orders make best sellers. The SQL text says it again.
+const BEST_SELLER_ORDERS: i64 = 3_333;
+
+/// The start page: greets a customer who is known.
+pub(super) fn home(shop: &mut Shop<'_>, customer: Option<i64>, promoted: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    if let Some(customer) = customer {
+        shop.execute_one(&READ_NAME, &[Value::Int(customer)])?;
+    }
+    promotions(shop, promoted)?;
+    shop.session.commit()
+}
+
+/// The newest items of a subject.
+pub(super) fn new_products(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    promotions(shop, promoted)?;
+    shop.execute(&NEW_PRODUCTS, &[Value::Text(subject)])?;
+    shop.session.commit()
+}
+
+/// The items of a subject that sold best of late.
+pub(super) fn best_sellers(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    promotions(shop, promoted)?;
+    shop.execute(&BEST_SELLERS, &[Value::Text(subject)])?;
+    shop.session.commit()
+}
+
+/// All about an item.
+pub(super) fn product_detail(shop: &mut Shop<'_>, item: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    shop.execute_one(&READ_ITEM, &[Value::Int(item)])?;
+    shop.session.commit()
+}
+
+/// The page that asks what to search for.
+pub(super) fn search_request(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    promotions(shop, promoted)?;
+    shop.session.commit()
+}
+
+/// The five items that are related to one (TPC-W 2.2, promotional processing).
+pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
+    shop.execute_one(&READ_RELATED, &[Value::Int(promoted)])
+}
+
+/// (customer) → (first name, last name).
+static READ_NAME: Statement = Statement {
+    name: "tpcw_read_name",
+    sql: "SELECT c_fname, c_lname FROM customer WHERE c_id = $1",
+    native: |access, parameters, rows| {
+        if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
+            show(access, rows, &[(customer, &[C_FNAME, C_LNAME])]);
+        }
+        Ok(())
+    },
+};
+
+/// (item) → (item, thumbnail) of each related item.
+static READ_RELATED: Statement = Statement {
+    name: "tpcw_read_related",
+    sql: "SELECT j.i_id, j.i_thumbnail FROM item AS i JOIN item AS j ON j.i_id IN (i.i_related1, i.i_related2, \
+          i.i_related3, i.i_related4, i.i_related5) WHERE i.i_id = $1 ORDER BY j.i_id",
+    native: |access, parameters, rows| {
+        let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? else { return Ok(()) };
+        let mut related = [I_RELATED1, I_RELATED2, I_RELATED3, I_RELATED4, I_RELATED5].map(|at| access.int(item, at));
+        related.sort_unstable();
+        for id in related {
+            if let Some(other) = find(access, ITEM, id, Intent::Read)? {
+                show(access, rows, &[(other, &[I_ID, I_THUMBNAIL])]);
+            }
+        }
+        Ok(())
+    },
+};
+
+/// (subject) → (item, title, author's first and last name), newest first.
+static NEW_PRODUCTS: Statement = Statement {
+    name: "tpcw_new_products",
+    sql: "SELECT i_id, i_title, a_fname, a_lname FROM item JOIN author ON a_id = i_a_id WHERE i_subject = $1 \
+          ORDER BY i_pub_date DESC, i_title, i_id LIMIT 50",
+    native: |access, parameters, rows| {
+        let mut items = find_all(access, ITEM_BY_SUBJECT, parameters, parameters)?;
+        let key = |item: &RowRef| {
+            (Reverse(access.int(*item, I_PUB_DATE)), text(access, *item, I_TITLE), access.int(*item, I_ID))
+        };
+        items.sort_by_cached_key(key);
+        list(access, &items, rows)
+    },
+};
+
+/// Adds the first items of a list with their authors.
+pub(super) fn list(access: &mut dyn RowAccess, items: &[RowRef], rows: &mut Rows) -> Result<(), DatabaseError> {
+    for &item in items.iter().take(SHOWN_MAX) {
+        if let Some(author) = referred(access, item, I_A_ID, AUTHOR, Intent::Read)? {
+            show(access, rows, &[(item, &[I_ID, I_TITLE]), (author, &[A_FNAME, A_LNAME])]);
+        }
+    }
+    Ok(())
+}
+
+/// (subject) → (item, title, author's first and last name, how many were sold), most first.
+static BEST_SELLERS: Statement = Statement {
+    name: "tpcw_best_sellers",
+    sql: "SELECT i_id, i_title, a_fname, a_lname, sum(ol_qty) FROM item JOIN author ON a_id = i_a_id \
+          JOIN order_line ON ol_i_id = i_id WHERE i_subject = $1 \
+          AND ol_o_id > (SELECT max(o_id) - 3333 FROM orders) GROUP BY i_id, i_title, a_fname, a_lname \
+          ORDER BY sum(ol_qty) DESC, i_id LIMIT 50",
+    native: best_sellers_of_subject,
+};
+
+fn best_sellers_of_subject(
+    access: &mut dyn RowAccess,
+    parameters: &[Value<'_>],
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    let Some(last) = access.find_end(primary(ORDERS), &[], &[], End::Last, Intent::Read)? else { return Ok(()) };
+    let first_order = access.int(last, O_ID) - BEST_SELLER_ORDERS + 1;
+    let mut sold = Vec::new();
+    for item in find_all(access, ITEM_BY_SUBJECT, parameters, parameters)? {
+        let id = access.int(item, I_ID);
+        let lines =
+            find_all(access, ORDER_LINE_BY_ITEM, &[Value::Int(id), Value::Int(first_order)], &[Value::Int(id)])?;
+        if !lines.is_empty() {
+            let quantity: i64 = lines.iter().map(|&line| access.int(line, OL_QTY)).sum();
+            sold.push((Reverse(quantity), id, item));
+        }
+    }
+    sold.sort_unstable_by_key(|&(quantity, id, _)| (quantity, id));
+    for (Reverse(quantity), _, item) in sold.into_iter().take(SHOWN_MAX) {
+        if let Some(author) = referred(access, item, I_A_ID, AUTHOR, Intent::Read)? {
+            rows.start(5);
+            rows.append_stored(access, &SCHEMA, item, &[I_ID, I_TITLE]);
+            rows.append_stored(access, &SCHEMA, author, &[A_FNAME, A_LNAME]);
+            rows.append(Value::Int(quantity));
+        }
+    }
+    Ok(())
+}
+
+/// (item) → (title, author's first and last name, publication date, publisher, subject, description, image, thumbnail,
+/// price, cost, available from, in stock, ISBN, pages, backing, dimensions).
+pub(super) static READ_ITEM: Statement = Statement {
+    name: "tpcw_read_item",
+    sql: "SELECT i_title, a_fname, a_lname, i_pub_date, i_publisher, i_subject, i_desc, i_image, i_thumbnail, \
+          (i_srp * 100)::bigint, (i_cost * 100)::bigint, i_avail, i_stock, i_isbn, i_page, i_backing, i_dimensions \
+          FROM item JOIN author ON a_id = i_a_id WHERE i_id = $1",
+    native: |access, parameters, rows| {
+        let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? else { return Ok(()) };
+        let Some(author) = referred(access, item, I_A_ID, AUTHOR, Intent::Read)? else { return Ok(()) };
+        let rest = [
+            I_PUB_DATE,
+            I_PUBLISHER,
+            I_SUBJECT,
+            I_DESC,
+            I_IMAGE,
+            I_THUMBNAIL,
+            I_SRP,
+            I_COST,
+            I_AVAIL,
+            I_STOCK,
+            I_ISBN,
+            I_PAGE,
+            I_BACKING,
+            I_DIMENSIONS,
+        ];
+        show(access, rows, &[(item, &[I_TITLE]), (author, &[A_FNAME, A_LNAME]), (item, &rest)]);
+        Ok(())
+    },
+};
+
+/// Every statement of these interactions.
+pub(super) static STATEMENTS: [&Statement; 5] = [&READ_NAME, &READ_RELATED, &NEW_PRODUCTS, &BEST_SELLERS, &READ_ITEM];

@@ -1,0 +1,227 @@
+//! The interactions about who a user is: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
+
+use super::cart::{self, READ_CART};
+use super::numbers::Numbered;
+use super::population::{DAY_US, SESSION_US};
+use super::random::{Random, user_name};
+use super::schema::*;
+use super::shop::{Shop, find, find_all, insert, referred, set, show, text};
+use super::size::COUNTRIES;
+use super::words::country_name;
+use crate::database::DatabaseError;
+use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+
+/// The form that asks a user to sign in or to register; it shows the name of one who is known.
+pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    if let Some(customer) = customer {
+        shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
+    }
+    shop.session.commit()
+}
+
+/// The input of a Buy Request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BuyRequest {
+    /// What a new customer says about himself follows from this seed.
+    pub(super) registration: u64,
+    /// An item whose first related item goes into a cart that would be empty.
+    pub(super) fallback: i64,
+}
+
+impl BuyRequest {
+    /// Signs a customer in, or registers a new one, and shows the cart. Returns the customer and the cart.
+    pub(super) fn run(
+        &self,
+        shop: &mut Shop<'_>,
+        customer: Option<i64>,
+        cart: Option<i64>,
+    ) -> Result<(i64, i64), DatabaseError> {
+        shop.session.begin()?;
+        let customer = match customer {
+            Some(customer) => {
+                let [login, expires] = [shop.now, shop.now + SESSION_US].map(Value::Int);
+                shop.execute_one(&SIGN_IN, &[Value::Int(customer), login, expires])?;
+                customer
+            }
+            None => register(shop, self.registration)?,
+        };
+        shop.execute_one(&READ_CUSTOMER, &[Value::Text(&user_name(customer))])?;
+        let cart = match cart {
+            Some(cart) => cart,
+            None => cart::create(shop)?,
+        };
+        cart::fill(shop, cart, self.fallback, &READ_CART)?;
+        shop.session.commit()?;
+        Ok((customer, cart))
+    }
+}
+
+/// The form that asks for the user whose order is to be shown.
+pub(super) fn order_inquiry(shop: &mut Shop<'_>, customer: i64) -> Result<(), DatabaseError> {
+    shop.session.begin()?;
+    shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
+    shop.session.commit()
+}
+
+/// Enters a customer and the customer's address; the new customer's number.
+fn register(shop: &mut Shop<'_>, seed: u64) -> Result<i64, DatabaseError> {
+    let mut random = Random::new(seed, 0, 0);
+    let address = enter_address(shop, &mut random)?;
+    let customer = shop.number(Numbered::Customer);
+    let name = user_name(customer.int());
+    let [first_name, last_name] = [(); 2].map(|()| random.text(8, 15).to_owned());
+    let phone = random.digits(9, 16).to_owned();
+    let email = format!("{}@{}.com", random.text(8, 15).to_owned(), random.text(2, 9));
+    let [discount, birthdate] = [random.uniform(0, 50), random.uniform(-32_872, 11_322)].map(Value::Int);
+    let today = Value::Int(shop.now / DAY_US);
+    let row = [
+        customer,
+        Value::Text(&name),
+        Value::Text(&name.to_lowercase()),
+        Value::Text(&first_name),
+        Value::Text(&last_name),
+        Value::Int(address),
+        Value::Text(&phone),
+        Value::Text(&email),
+        today,
+        today,
+        Value::Int(shop.now),
+        Value::Int(shop.now + SESSION_US),
+        discount,
+        Value::Int(0),
+        Value::Int(0),
+        birthdate,
+        Value::Text(random.text(100, 500)),
+    ];
+    shop.execute_one(&INSERT_CUSTOMER, &row)?;
+    Ok(customer.int())
+}
+
+/// The number of an address that is drawn; it is entered unless it is there.
+pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<i64, DatabaseError> {
+    let lengths = [(15, 40), (15, 40), (4, 30), (2, 20), (5, 10)];
+    let texts = lengths.map(|(shortest, longest)| random.text(shortest, longest).to_owned());
+    let country = country_name(random.uniform(1, COUNTRIES));
+    shop.execute_one(&FIND_COUNTRY, &[Value::Text(&country)])?;
+    let country = Value::Int(shop.rows.int(0, 0));
+    let [street1, street2, city, state, zip] = [0, 1, 2, 3, 4].map(|at: usize| Value::Text(&texts[at]));
+    shop.execute(&FIND_ADDRESS, &[street1, street2, city, state, zip, country])?;
+    if !shop.rows.is_empty() {
+        return Ok(shop.rows.int(0, 0));
+    }
+    let address = shop.number(Numbered::Address);
+    shop.execute_one(&INSERT_ADDRESS, &[address, street1, street2, city, state, zip, country])?;
+    Ok(address.int())
+}
+
+/// (customer) → (user name).
+static READ_USER_NAME: Statement = Statement {
+    name: "tpcw_read_user_name",
+    sql: "SELECT c_uname FROM customer WHERE c_id = $1",
+    native: |access, parameters, rows| {
+        if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
+            show(access, rows, &[(customer, &[C_UNAME])]);
+        }
+        Ok(())
+    },
+};
+
+/// (customer, time, time of expiration).
+static SIGN_IN: Statement = Statement {
+    name: "tpcw_sign_in",
+    sql: "UPDATE customer SET c_login = $2, c_expiration = $3 WHERE c_id = $1",
+    native: |access, parameters, rows| {
+        let customer = access.find(primary(CUSTOMER), &parameters[..1], Intent::Write)?;
+        set(access, customer, &[(C_LOGIN, parameters[1]), (C_EXPIRATION, parameters[2])], rows)
+    },
+};
+
+/// (user name) → (customer, password, first and last name, phone, email, discount, birthdate, data, streets, city, state, zip,
+/// country).
+static READ_CUSTOMER: Statement = Statement {
+    name: "tpcw_read_customer",
+    sql: "SELECT c_id, c_passwd, c_fname, c_lname, c_phone, c_email, (c_discount * 100)::bigint, c_birthdate, c_data, \
+          addr_street1, addr_street2, addr_city, addr_state, addr_zip, co_name FROM customer \
+          JOIN address ON addr_id = c_addr_id JOIN country ON co_id = addr_co_id WHERE c_uname = $1",
+    native: |access, parameters, rows| {
+        for customer in find_all(access, CUSTOMER_BY_USER_NAME, parameters, parameters)? {
+            let at = access.int(customer, C_ADDR_ID);
+            let Some((address, country)) = address_and_country(access, at)? else { continue };
+            let about = [C_ID, C_PASSWD, C_FNAME, C_LNAME, C_PHONE, C_EMAIL, C_DISCOUNT, C_BIRTHDATE, C_DATA];
+            let place = [ADDR_STREET1, ADDR_STREET2, ADDR_CITY, ADDR_STATE, ADDR_ZIP];
+            show(access, rows, &[(customer, &about), (address, &place), (country, &[CO_NAME])]);
+        }
+        Ok(())
+    },
+};
+
+/// An address with its country.
+pub(super) fn address_and_country(
+    access: &mut dyn RowAccess,
+    address: i64,
+) -> Result<Option<(RowRef, RowRef)>, DatabaseError> {
+    let Some(address) = find(access, ADDRESS, address, Intent::Read)? else { return Ok(None) };
+    let country = referred(access, address, ADDR_CO_ID, COUNTRY, Intent::Read)?;
+    Ok(country.map(|country| (address, country)))
+}
+
+/// (name) → (country).
+static FIND_COUNTRY: Statement = Statement {
+    name: "tpcw_find_country",
+    sql: "SELECT co_id FROM country WHERE co_name = $1",
+    native: |access, parameters, rows| {
+        for country in find_all(access, COUNTRY_BY_NAME, parameters, parameters)? {
+            show(access, rows, &[(country, &[CO_ID])]);
+        }
+        Ok(())
+    },
+};
+
+/// (streets, city, state, zip, country) → (address).
+static FIND_ADDRESS: Statement = Statement {
+    name: "tpcw_find_address",
+    sql: "SELECT addr_id FROM address WHERE addr_street1 = $1 AND addr_street2 = $2 AND addr_city = $3 \
+          AND addr_state = $4 AND addr_zip = $5 AND addr_co_id = $6 ORDER BY addr_id LIMIT 1",
+    native: find_address,
+};
+
+fn find_address(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
+    let (texts, country) = (&parameters[..5], parameters[5].int());
+    let zip = &parameters[4..5];
+    let columns = [ADDR_STREET1, ADDR_STREET2, ADDR_CITY, ADDR_STATE, ADDR_ZIP];
+    let mut found: Vec<i64> = Vec::new();
+    for address in find_all(access, ADDRESS_BY_ZIP, zip, zip)? {
+        let mut pairs = columns.iter().zip(texts);
+        let is_same = pairs.all(|(&column, wanted)| text(access, address, column) == wanted.text());
+        if is_same && access.int(address, ADDR_CO_ID) == country {
+            found.push(access.int(address, ADDR_ID));
+        }
+    }
+    if let Some(&first) = found.iter().min() {
+        rows.push(&[Value::Int(first)]);
+    }
+    Ok(())
+}
+
+/// (address, streets, city, state, zip, country).
+static INSERT_ADDRESS: Statement = Statement {
+    name: "tpcw_insert_address",
+    sql: "INSERT INTO address (addr_id, addr_street1, addr_street2, addr_city, addr_state, addr_zip, addr_co_id) \
+          VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    native: |access, parameters, rows| insert(access, ADDRESS, parameters, rows),
+};
+
+/// All columns in order.
+static INSERT_CUSTOMER: Statement = Statement {
+    name: "tpcw_insert_customer",
+    sql: "INSERT INTO customer (c_id, c_uname, c_passwd, c_fname, c_lname, c_addr_id, c_phone, c_email, c_since, \
+          c_last_login, c_login, c_expiration, c_discount, c_balance, c_ytd_pmt, c_birthdate, c_data) \
+          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint * 0.01, $14::bigint * 0.01, \
+          $15::bigint * 0.01, $16, $17)",
+    native: |access, parameters, rows| insert(access, CUSTOMER, parameters, rows),
+};
+
+/// Every statement of these interactions.
+pub(super) static STATEMENTS: [&Statement; 7] =
+    [&READ_USER_NAME, &SIGN_IN, &READ_CUSTOMER, &FIND_COUNTRY, &FIND_ADDRESS, &INSERT_ADDRESS, &INSERT_CUSTOMER];

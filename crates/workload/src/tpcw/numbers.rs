@@ -1,0 +1,98 @@
+//! The numbers of new rows, which the shop's application hands out, as it does in other implementations of TPC-W.
+//!
+//! Every client of a benchmark takes numbers here. The first asks the database where to go on, since it may hold the rows of
+//! earlier runs. A number that a failed transaction has taken is not used again.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::schema::*;
+use crate::database::{DatabaseError, Session};
+use crate::schema::TableId;
+use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
+
+/// The tables whose rows are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbered {
+    Customer = 0,
+    Address = 1,
+    Order = 2,
+    Cart = 3,
+}
+
+/// The next numbers of four tables.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    is_known: Mutex<bool>,
+    next: [AtomicI64; 4],
+}
+
+impl Numbers {
+    /// Forgets all: the data have been loaded anew.
+    pub(super) fn forget(&self) {
+        *self.is_known.lock() = false;
+    }
+
+    /// Asks the database for the greatest numbers unless they are known. Call before a transaction begins.
+    pub(super) fn prepare(&self, session: &mut dyn Session, rows: &mut Rows) -> Result<(), DatabaseError> {
+        let mut is_known = self.is_known.lock();
+        if *is_known {
+            return Ok(());
+        }
+        session.begin()?;
+        for (next, statement) in self.next.iter().zip(STATEMENTS) {
+            session.execute(statement, &[], rows)?;
+            // Relaxed: the mutex makes them visible to whoever prepares after this.
+            next.store(rows.int(0, 0) + 1, Ordering::Relaxed);
+        }
+        session.commit()?;
+        *is_known = true;
+        Ok(())
+    }
+
+    /// A number that nobody has had.
+    pub(super) fn take(&self, of: Numbered) -> i64 {
+        self.next[of as usize].fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// () → (greatest number of a customer, 0 if there is none).
+static LAST_CUSTOMER: Statement = Statement {
+    name: "tpcw_last_customer",
+    sql: "SELECT COALESCE(max(c_id), 0) FROM customer",
+    native: |access, _, rows| last(access, CUSTOMER, rows),
+};
+
+/// () → (greatest number of an address).
+static LAST_ADDRESS: Statement = Statement {
+    name: "tpcw_last_address",
+    sql: "SELECT COALESCE(max(addr_id), 0) FROM address",
+    native: |access, _, rows| last(access, ADDRESS, rows),
+};
+
+/// () → (greatest number of an order).
+static LAST_ORDER: Statement = Statement {
+    name: "tpcw_last_order",
+    sql: "SELECT COALESCE(max(o_id), 0) FROM orders",
+    native: |access, _, rows| last(access, ORDERS, rows),
+};
+
+/// () → (greatest number of a cart).
+static LAST_CART: Statement = Statement {
+    name: "tpcw_last_cart",
+    sql: "SELECT COALESCE(max(sc_id), 0) FROM shopping_cart",
+    native: |access, _, rows| last(access, SHOPPING_CART, rows),
+};
+
+/// Each of these tables has its number in its first column.
+fn last(access: &mut dyn RowAccess, table: TableId, rows: &mut Rows) -> Result<(), DatabaseError> {
+    let last = access.find_end(primary(table), &[], &[], End::Last, Intent::Read)?;
+    rows.push(&[Value::Int(last.map_or(0, |row| access.int(row, 0)))]);
+    Ok(())
+}
+
+/// In the order of [`Numbered`].
+pub(super) static STATEMENTS: [&Statement; 4] = [&LAST_CUSTOMER, &LAST_ADDRESS, &LAST_ORDER, &LAST_CART];
+
+const _: () = assert!(C_ID == 0 && ADDR_ID == 0 && O_ID == 0 && SC_ID == 0, "`last` reads the first column");

@@ -1,0 +1,254 @@
+//! The ten tables of a bookshop (TPC-W 4.6), with the indexes that its interactions look things up by.
+
+use crate::schema::{
+    Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
+};
+
+pub(super) const ITEM: TableId = 0;
+pub(super) const AUTHOR: TableId = 1;
+pub(super) const COUNTRY: TableId = 2;
+pub(super) const ADDRESS: TableId = 3;
+pub(super) const CUSTOMER: TableId = 4;
+pub(super) const ORDERS: TableId = 5;
+pub(super) const ORDER_LINE: TableId = 6;
+pub(super) const CC_XACTS: TableId = 7;
+pub(super) const SHOPPING_CART: TableId = 8;
+pub(super) const SHOPPING_CART_LINE: TableId = 9;
+
+/// A table's primary key.
+pub(super) const fn primary(table: TableId) -> Index {
+    Index { table, number: 0 }
+}
+
+/// Items by (subject, id). The title is not in it: keys of an embedded database have 64 bytes at most.
+pub(super) const ITEM_BY_SUBJECT: Index = Index { table: ITEM, number: 1 };
+
+/// Items by title.
+pub(super) const ITEM_BY_TITLE: Index = Index { table: ITEM, number: 2 };
+
+/// Items by (author, id).
+pub(super) const ITEM_BY_AUTHOR: Index = Index { table: ITEM, number: 3 };
+
+/// Authors by last name.
+pub(super) const AUTHOR_BY_NAME: Index = Index { table: AUTHOR, number: 1 };
+
+/// Countries by name.
+pub(super) const COUNTRY_BY_NAME: Index = Index { table: COUNTRY, number: 1 };
+
+/// Addresses by zip code.
+pub(super) const ADDRESS_BY_ZIP: Index = Index { table: ADDRESS, number: 1 };
+
+/// Customers by user name.
+pub(super) const CUSTOMER_BY_USER_NAME: Index = Index { table: CUSTOMER, number: 1 };
+
+/// Orders by (customer, order).
+pub(super) const ORDERS_BY_CUSTOMER: Index = Index { table: ORDERS, number: 1 };
+
+/// Order lines by (item, order).
+pub(super) const ORDER_LINE_BY_ITEM: Index = Index { table: ORDER_LINE, number: 1 };
+
+/// Bytes of a title: the most that a key has room for. The specification has 60.
+pub(super) const TITLE_BYTES: usize = 56;
+
+/// Money is in hundredths.
+const MONEY: Kind = Kind::Decimal { precision: 15, scale: 2 };
+
+/// Discounts are in hundredths, 0.00 to 0.50.
+const RATE: Kind = Kind::Decimal { precision: 5, scale: 2 };
+
+columns! { ITEM_COLUMNS:
+    I_ID column "i_id" Kind::Int;
+    I_TITLE column "i_title" Kind::Text(TITLE_BYTES);
+    I_A_ID column "i_a_id" Kind::Int;
+    I_PUB_DATE column "i_pub_date" Kind::Date;
+    I_PUBLISHER column "i_publisher" Kind::Text(60);
+    I_SUBJECT column "i_subject" Kind::Text(20);
+    I_DESC column "i_desc" Kind::Text(500);
+    I_RELATED1 column "i_related1" Kind::Int;
+    I_RELATED2 column "i_related2" Kind::Int;
+    I_RELATED3 column "i_related3" Kind::Int;
+    I_RELATED4 column "i_related4" Kind::Int;
+    I_RELATED5 column "i_related5" Kind::Int;
+    I_THUMBNAIL column "i_thumbnail" Kind::Text(40);
+    I_IMAGE column "i_image" Kind::Text(40);
+    I_SRP column "i_srp" MONEY;
+    I_COST column "i_cost" MONEY;
+    I_AVAIL column "i_avail" Kind::Date;
+    I_STOCK column "i_stock" Kind::Int;
+    I_ISBN column "i_isbn" Kind::Text(13);
+    I_PAGE column "i_page" Kind::Int;
+    I_BACKING column "i_backing" Kind::Text(15);
+    I_DIMENSIONS column "i_dimensions" Kind::Text(25);
+}
+
+columns! { AUTHOR_COLUMNS:
+    A_ID column "a_id" Kind::Int;
+    A_FNAME column "a_fname" Kind::Text(20);
+    A_LNAME column "a_lname" Kind::Text(20);
+    A_MNAME column "a_mname" Kind::Text(20);
+    A_DOB column "a_dob" Kind::Date;
+    A_BIO column "a_bio" Kind::Text(500);
+}
+
+columns! { COUNTRY_COLUMNS:
+    CO_ID column "co_id" Kind::Int;
+    CO_NAME column "co_name" Kind::Text(50);
+    CO_EXCHANGE column "co_exchange" Kind::Decimal { precision: 12, scale: 6 };
+    CO_CURRENCY column "co_currency" Kind::Text(18);
+}
+
+columns! { ADDRESS_COLUMNS:
+    ADDR_ID column "addr_id" Kind::Int;
+    ADDR_STREET1 column "addr_street1" Kind::Text(40);
+    ADDR_STREET2 column "addr_street2" Kind::Text(40);
+    ADDR_CITY column "addr_city" Kind::Text(30);
+    ADDR_STATE column "addr_state" Kind::Text(20);
+    ADDR_ZIP column "addr_zip" Kind::Text(10);
+    ADDR_CO_ID column "addr_co_id" Kind::Int;
+}
+
+columns! { CUSTOMER_COLUMNS:
+    C_ID column "c_id" Kind::Int;
+    C_UNAME column "c_uname" Kind::Text(20);
+    C_PASSWD column "c_passwd" Kind::Text(20);
+    C_FNAME column "c_fname" Kind::Text(17);
+    C_LNAME column "c_lname" Kind::Text(17);
+    C_ADDR_ID column "c_addr_id" Kind::Int;
+    C_PHONE column "c_phone" Kind::Text(18);
+    C_EMAIL column "c_email" Kind::Text(50);
+    C_SINCE column "c_since" Kind::Date;
+    C_LAST_LOGIN column "c_last_login" Kind::Date;
+    C_LOGIN column "c_login" Kind::Timestamp;
+    C_EXPIRATION column "c_expiration" Kind::Timestamp;
+    C_DISCOUNT column "c_discount" RATE;
+    C_BALANCE column "c_balance" MONEY;
+    C_YTD_PMT column "c_ytd_pmt" MONEY;
+    C_BIRTHDATE column "c_birthdate" Kind::Date;
+    C_DATA column "c_data" Kind::Text(500);
+}
+
+columns! { ORDERS_COLUMNS:
+    O_ID column "o_id" Kind::Int;
+    O_C_ID column "o_c_id" Kind::Int;
+    O_DATE column "o_date" Kind::Timestamp;
+    O_SUB_TOTAL column "o_sub_total" MONEY;
+    O_TAX column "o_tax" MONEY;
+    O_TOTAL column "o_total" MONEY;
+    O_SHIP_TYPE column "o_ship_type" Kind::Text(10);
+    O_SHIP_DATE column "o_ship_date" Kind::Timestamp;
+    O_BILL_ADDR_ID column "o_bill_addr_id" Kind::Int;
+    O_SHIP_ADDR_ID column "o_ship_addr_id" Kind::Int;
+    O_STATUS column "o_status" Kind::Text(15);
+}
+
+columns! { ORDER_LINE_COLUMNS:
+    OL_ID column "ol_id" Kind::Int;
+    OL_O_ID column "ol_o_id" Kind::Int;
+    OL_I_ID column "ol_i_id" Kind::Int;
+    OL_QTY column "ol_qty" Kind::Int;
+    OL_DISCOUNT column "ol_discount" RATE;
+    OL_COMMENTS column "ol_comments" Kind::Text(100);
+}
+
+columns! { CC_XACTS_COLUMNS:
+    CX_O_ID column "cx_o_id" Kind::Int;
+    CX_TYPE column "cx_type" Kind::Text(10);
+    CX_NUM column "cx_num" Kind::Text(16);
+    CX_NAME column "cx_name" Kind::Text(31);
+    CX_EXPIRE column "cx_expire" Kind::Date;
+    CX_AUTH_ID nullable "cx_auth_id" Kind::Text(15);
+    CX_XACT_AMT column "cx_xact_amt" MONEY;
+    CX_XACT_DATE column "cx_xact_date" Kind::Timestamp;
+    CX_CO_ID column "cx_co_id" Kind::Int;
+}
+
+columns! { SHOPPING_CART_COLUMNS:
+    SC_ID column "sc_id" Kind::Int;
+    SC_TIME column "sc_time" Kind::Timestamp;
+}
+
+columns! { SHOPPING_CART_LINE_COLUMNS:
+    SCL_SC_ID column "scl_sc_id" Kind::Int;
+    SCL_I_ID column "scl_i_id" Kind::Int;
+    SCL_QTY column "scl_qty" Kind::Int;
+}
+
+const fn table(
+    name: &'static str,
+    columns: &'static [Column],
+    primary_key: &'static [ColumnId],
+    secondary: &'static [SecondaryIndex],
+) -> Table {
+    Table { name, columns, primary_key, secondary, storage: Storage::RowsAndColumns }
+}
+
+const fn index(name: &'static str, columns: &'static [ColumnId]) -> SecondaryIndex {
+    SecondaryIndex { name, columns }
+}
+
+/// TPC-W's tables.
+pub(super) static SCHEMA: Schema = Schema {
+    name: "tpcw",
+    tables: &[
+        table(
+            "item",
+            ITEM_COLUMNS,
+            &[I_ID],
+            &[
+                index("item_by_subject", &[I_SUBJECT, I_ID]),
+                index("item_by_title", &[I_TITLE]),
+                index("item_by_author", &[I_A_ID, I_ID]),
+            ],
+        ),
+        table("author", AUTHOR_COLUMNS, &[A_ID], &[index("author_by_name", &[A_LNAME])]),
+        table("country", COUNTRY_COLUMNS, &[CO_ID], &[index("country_by_name", &[CO_NAME])]),
+        table("address", ADDRESS_COLUMNS, &[ADDR_ID], &[index("address_by_zip", &[ADDR_ZIP])]),
+        table("customer", CUSTOMER_COLUMNS, &[C_ID], &[index("customer_by_user_name", &[C_UNAME])]),
+        table("orders", ORDERS_COLUMNS, &[O_ID], &[index("orders_by_customer", &[O_C_ID, O_ID])]),
+        table("order_line", ORDER_LINE_COLUMNS, &[OL_O_ID, OL_ID], &[index("order_line_by_item", &[OL_I_ID, OL_O_ID])]),
+        table("cc_xacts", CC_XACTS_COLUMNS, &[CX_O_ID], &[]),
+        table("shopping_cart", SHOPPING_CART_COLUMNS, &[SC_ID], &[]),
+        table("shopping_cart_line", SHOPPING_CART_LINE_COLUMNS, &[SCL_SC_ID, SCL_I_ID], &[]),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_name_the_tables_and_columns_they_say() {
+        for (table, name, column, column_name) in [
+            (ITEM, "item", I_DIMENSIONS, "i_dimensions"),
+            (AUTHOR, "author", A_BIO, "a_bio"),
+            (COUNTRY, "country", CO_CURRENCY, "co_currency"),
+            (ADDRESS, "address", ADDR_CO_ID, "addr_co_id"),
+            (CUSTOMER, "customer", C_DATA, "c_data"),
+            (ORDERS, "orders", O_STATUS, "o_status"),
+            (ORDER_LINE, "order_line", OL_COMMENTS, "ol_comments"),
+            (CC_XACTS, "cc_xacts", CX_CO_ID, "cx_co_id"),
+            (SHOPPING_CART, "shopping_cart", SC_TIME, "sc_time"),
+            (SHOPPING_CART_LINE, "shopping_cart_line", SCL_QTY, "scl_qty"),
+        ] {
+            let declared = &SCHEMA.tables[table];
+            assert_eq!((declared.name, declared.columns[column].name), (name, column_name));
+        }
+    }
+
+    #[test]
+    fn indexes_are_where_their_numbers_say() {
+        for (index, name) in [
+            (ITEM_BY_SUBJECT, "item_by_subject"),
+            (ITEM_BY_TITLE, "item_by_title"),
+            (ITEM_BY_AUTHOR, "item_by_author"),
+            (AUTHOR_BY_NAME, "author_by_name"),
+            (COUNTRY_BY_NAME, "country_by_name"),
+            (ADDRESS_BY_ZIP, "address_by_zip"),
+            (CUSTOMER_BY_USER_NAME, "customer_by_user_name"),
+            (ORDERS_BY_CUSTOMER, "orders_by_customer"),
+            (ORDER_LINE_BY_ITEM, "order_line_by_item"),
+        ] {
+            assert_eq!(SCHEMA.tables[index.table].secondary[index.number - 1].name, name);
+        }
+    }
+}

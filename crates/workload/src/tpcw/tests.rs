@@ -1,0 +1,230 @@
+//! The shop over the reference database.
+
+mod checking;
+mod facts;
+mod lists;
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::AtomicBool;
+
+use plimsoll_policy::Priority;
+
+use super::client::{Request, Visit};
+use super::schema::*;
+use super::*;
+use crate::benchmark::Outcome;
+use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::memory::MemoryDatabase;
+use crate::statement::{Rows, Value};
+use facts::Facts;
+
+fn load_into(benchmark: &Tpcw, database: &dyn Database) {
+    let progress = LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) };
+    benchmark.load(database, &progress).unwrap();
+}
+
+fn loaded(mix: &str, seed: u64) -> (Tpcw, MemoryDatabase) {
+    let (benchmark, database) = (Tpcw::new(1, 1_000, mix, seed), MemoryDatabase::new());
+    load_into(&benchmark, &database);
+    (benchmark, database)
+}
+
+/// Everything that is in the database, as one number.
+fn digest(database: &MemoryDatabase) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for table in 0..SCHEMA.tables.len() {
+        let hash = |value: &Value<'_>, hasher: &mut DefaultHasher| match value {
+            Value::Null => 0u8.hash(hasher),
+            Value::Int(number) => (1u8, number).hash(hasher),
+            Value::Text(text) => (2u8, text).hash(hasher),
+        };
+        database.scan(&SCHEMA, table, &mut |row| row.iter().for_each(|value| hash(value, &mut hasher))).unwrap();
+    }
+    hasher.finish()
+}
+
+#[test]
+fn equal_seeds_load_equal_shops() {
+    let (benchmark, database) = loaded("shopping", 3);
+    assert_eq!(digest(&database), digest(&loaded("browsing", 3).1));
+    assert_ne!(digest(&database), digest(&loaded("shopping", 4).1));
+    let facts = Facts::of(&database);
+    facts.assert_consistent(benchmark.size);
+    assert_eq!((facts.customers.len(), facts.orders.len(), facts.carts.len()), (2_880, 2_592, 0));
+}
+
+#[test]
+fn the_estimate_matches_what_is_loaded() {
+    let benchmark = Tpcw::new(1, 1_000, "shopping", 3);
+    let database = crate::recording::Recording::new(&SCHEMA, |_, _| crate::recording::count(0));
+    load_into(&benchmark, &database);
+    // The column copy alone; blocks of texts are up to half empty.
+    let columns = database.bytes() as f64;
+    let estimated = benchmark.estimated_bytes() as f64;
+    assert!((1.2..4.0).contains(&(estimated / columns)), "{estimated} bytes estimated, {columns} of columns");
+}
+
+/// Runs clients at the same time.
+fn run(benchmark: &Tpcw, database: &MemoryDatabase, clients: usize, interactions: usize) {
+    std::thread::scope(|scope| {
+        for number in 0..clients {
+            scope.spawn(move || {
+                let mut client = benchmark.client(number);
+                let mut session = database.session(benchmark.schema()).unwrap();
+                for _ in 0..interactions {
+                    client.draw();
+                    assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_mix_leaves_a_consistent_shop() {
+    for mix in MIXES {
+        let (benchmark, database) = loaded(mix, 5);
+        run(&benchmark, &database, 4, 2_600);
+        let facts = Facts::of(&database);
+        facts.assert_consistent(benchmark.size);
+        assert_eq!(benchmark.audit.all(), 10_400);
+        assert_eq!(facts.orders.len() as u64, 2_592 + benchmark.audit.orders());
+        assert_eq!(facts.customers.len() as u64, 2_880 + benchmark.audit.customers());
+        assert!(benchmark.audit.orders() > 0 && !facts.carts.is_empty());
+        let judged = benchmark.audit.judge(benchmark.mix);
+        assert!(judged.iter().all(|line| line.holds != Some(false)), "{mix}: {judged:?}");
+        assert!(judged.iter().filter(|line| line.holds == Some(true)).count() >= 14, "{mix}: {judged:?}");
+    }
+}
+
+#[test]
+fn a_later_run_goes_on_with_the_numbers() {
+    let (first, database) = loaded("ordering", 5);
+    run(&first, &database, 1, 500);
+    let orders = Facts::of(&database).orders.len();
+    // Another value knows nothing of the first one's rows.
+    let second = Tpcw::new(1, 1_000, "ordering", 6);
+    run(&second, &database, 2, 500);
+    let facts = Facts::of(&database);
+    facts.assert_consistent(second.size);
+    assert_eq!(facts.orders.len(), orders + second.audit.orders() as usize);
+    // Loading anew starts anew.
+    load_into(&second, &database);
+    let before = second.audit.orders();
+    run(&second, &database, 1, 500);
+    let facts = Facts::of(&database);
+    let last = *facts.orders.keys().next_back().unwrap();
+    assert_eq!(last, 2_592 + (second.audit.orders() - before) as i64, "numbers have no gap");
+}
+
+fn drawn(benchmark: &Tpcw, number: usize, count: usize) -> Vec<(Option<Request>, Visit)> {
+    let mut client = benchmark.tpcw_client(number);
+    (0..count)
+        .map(|_| {
+            client.draw();
+            client.request()
+        })
+        .collect()
+}
+
+#[test]
+fn equal_seeds_draw_equal_requests() {
+    let make = |seed| Tpcw::new(2, 1_000, "shopping", seed);
+    let requests = drawn(&make(1), 0, 2_000);
+    assert_eq!(requests, drawn(&make(1), 0, 2_000));
+    assert_ne!(requests[..20], drawn(&make(1), 1, 20)[..]);
+    assert_ne!(requests[..20], drawn(&make(2), 0, 20)[..]);
+    let customers: BTreeSet<_> = requests.iter().filter_map(|(_, visit)| visit.customer).collect();
+    assert!((8..32).contains(&customers.len()), "2000 interactions are some 16 visits: {customers:?}");
+}
+
+/// A session that fails one statement as the victim of a deadlock.
+struct Interrupted<'a> {
+    session: &'a mut dyn Session,
+    statements: usize,
+    interrupt_at: usize,
+}
+
+impl Session for Interrupted<'_> {
+    fn set_priority(&mut self, priority: Priority) {
+        self.session.set_priority(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.session.begin()
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        self.statements += 1;
+        if self.interrupt_at == self.statements {
+            self.session.rollback()?;
+            return Err(DatabaseError::Deadlock);
+        }
+        self.session.execute(statement, parameters, rows)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.session.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.session.rollback()
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.session.query(sql)
+    }
+
+    fn usage(&self) -> SessionUsage {
+        self.session.usage()
+    }
+}
+
+#[test]
+fn interrupted_requests_run_again_and_leave_no_trace() {
+    let (benchmark, database) = loaded("ordering", 9);
+    let mut session = database.session(&SCHEMA).unwrap();
+    let mut client = benchmark.tpcw_client(0);
+    for round in 0..400 {
+        client.draw();
+        let (request, all) = (client.request(), benchmark.audit.all());
+        let mut interrupted = Interrupted { session: session.as_mut(), statements: 0, interrupt_at: 1 + round % 9 };
+        if let Err(error) = client.run(&mut interrupted) {
+            assert_eq!(error, DatabaseError::Deadlock);
+            assert_eq!((client.request(), benchmark.audit.all()), (request, all), "nothing is remembered or counted");
+            client.run(session.as_mut()).unwrap();
+        }
+        assert_eq!(benchmark.audit.all(), all + 1);
+    }
+    Facts::of(&database).assert_consistent(benchmark.size);
+}
+
+#[test]
+fn a_shop_of_another_scale_is_noticed() {
+    let (_, database) = loaded("browsing", 1);
+    let large = Tpcw::new(1, 100_000, "browsing", 1);
+    let mut session = database.session(&SCHEMA).unwrap();
+    let mut client = large.client(0);
+    client.draw();
+    let error = client.run(session.as_mut()).unwrap_err().to_string();
+    assert!(error.contains("load tpcw at this scale first"), "{error}");
+}
+
+#[test]
+fn statements_are_named_and_take_the_parameters_they_mention() {
+    let mut names = BTreeSet::new();
+    for statement in Tpcw::statements() {
+        assert!(names.insert(statement.name), "{} is there twice", statement.name);
+        let numbers = statement.sql.split('$').skip(1);
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        let mentioned: BTreeSet<usize> = numbers.map(|text| digits(text).parse().unwrap()).collect();
+        assert!(mentioned.iter().copied().eq(1..=mentioned.len()), "{}", statement.sql);
+    }
+    assert_eq!(names.len(), 40);
+}
