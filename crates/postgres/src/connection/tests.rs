@@ -44,16 +44,16 @@ fn greeting(version: &str) -> Vec<u8> {
         .concat()
 }
 
-/// Runs statements over a connection on which that answer waits.
-fn run(answer: &[u8]) -> (Result<(), WireError>, Connection) {
-    let (stream, _theirs) = said(answer);
+/// Runs statements over a connection on which that answer waits. A server that is kept still takes what it is sent.
+fn run(answer: &[u8]) -> (Result<(), WireError>, Connection, UnixStream) {
+    let (stream, theirs) = said(answer);
     let mut connection = unused(stream, &url());
-    (connection.run("SELECT 1"), connection)
+    (connection.run("SELECT 1"), connection, theirs)
 }
 
 /// The connection is lost, the reason has these words, and everything after says the same.
 fn check_lost(answer: &[u8], expect: &str) {
-    let (result, mut connection) = run(answer);
+    let (result, mut connection, _theirs) = run(answer);
     let error = result.expect_err("it cannot go on");
     assert!(matches!(error, WireError::Lost(_)), "{error:?}");
     assert!(error.to_string().contains(expect), "{error}, expected {expect}");
@@ -102,7 +102,7 @@ fn a_session_that_cannot_begin_says_why() {
 fn an_error_leaves_a_connection_that_goes_on() {
     let answer =
         [error("ERROR", "42601", "syntax error"), ready(b'E'), message(b'C', b"SELECT 1\0"), ready(b'T')].concat();
-    let (result, mut connection) = run(&answer);
+    let (result, mut connection, _theirs) = run(&answer);
     assert_eq!(result.unwrap_err().server().map(|error| error.code.as_str()), Some("42601"));
     assert_eq!(connection.transaction_state(), TransactionState::Failed);
     connection.run("SELECT 1").unwrap();
@@ -137,7 +137,7 @@ fn last_words_are_told_and_what_makes_no_sense_ends_it() {
 fn notices_are_kept_and_bounded() {
     let notice = message(b'N', b"SWARNING\0VWARNING\0C01000\0Mmind the gap\0\0");
     let answer = [notice.repeat(100), message(b'C', b"SELECT 1\0"), ready(b'I')].concat();
-    let (result, mut connection) = run(&answer);
+    let (result, mut connection, _theirs) = run(&answer);
     result.unwrap();
     let notices = connection.take_notices();
     assert_eq!((notices.len(), notices[0].message.as_str()), (NOTICES_MAX, "mind the gap"));
@@ -183,7 +183,7 @@ proptest! {
         let (stream, _theirs) = said(answer);
         let _ = greet(stream, &ServerUrl { password: Some(crate::url::Password::new("x")), ..url() });
 
-        let (result, mut connection) = run(answer);
+        let (result, mut connection, _theirs) = run(answer);
         prop_assert_eq!(matches!(result, Err(WireError::Lost(_))), connection.lost().is_some());
         // What is left of the answer is the answer to these.
         if let Ok(prepared) = connection.prepare("s", "SELECT 1") {

@@ -14,11 +14,11 @@ use super::shared::new_server;
 /// Who may log in how. The first line that fits counts.
 const RULES: &str = "
 local     all all                      trust
-host      all md5       ADDRESS/32     md5
-host      all scram     ADDRESS/32     scram-sha-256
-host      all plain     ADDRESS/32     password
-hostssl   all encrypted ADDRESS/32     trust
-hostnossl all naked     ADDRESS/32     trust
+host      all md5       127.0.0.0/8     md5
+host      all scram     127.0.0.0/8     scram-sha-256
+host      all plain     127.0.0.0/8     password
+hostssl   all encrypted 127.0.0.0/8     trust
+hostnossl all naked     127.0.0.0/8     trust
 ";
 
 /// A server that listens on an address of this machine that nobody else has taken: its port is fixed.
@@ -34,7 +34,7 @@ impl Listening {
         let address = format!("127.{}.{}.{}", 64 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
         let mut listening = Listening { server: new_server(&[]), address, folder: tempfile::tempdir().unwrap() };
         let data = listening.server.data_folder().to_owned();
-        fs::write(data.join("pg_hba.conf"), RULES.replace("ADDRESS", &listening.address)).unwrap();
+        fs::write(data.join("pg_hba.conf"), RULES).unwrap();
         listening.certify("elsewhere");
         let sql = format!(
             "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \

@@ -128,7 +128,8 @@ fn a_role_that_may_little_is_told_what_it_needs() {
     let private = database();
     let schema = kinds!("humble");
     let mut connection = connection(&private);
-    connection.run("CREATE ROLE humble LOGIN; CREATE DATABASE humble").unwrap();
+    connection.run("CREATE ROLE humble LOGIN").unwrap();
+    connection.run("CREATE DATABASE humble").unwrap();
     let url = ServerUrl { user: "humble".to_owned(), database: "humble".to_owned(), ..private.url().clone() };
     {
         let database = PostgresDatabase::connect(url, ServerSettings::for_this_machine()).unwrap();
