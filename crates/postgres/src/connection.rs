@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// The server is ready for more: notes its word on the transaction. Nothing may have come after that.
+    /// The server is ready for more: notes its word on the transaction.
     fn finish_exchange(&mut self, message: Range<usize>) -> Result<(), WireError> {
         self.state = match &self.input.bytes()[message][HEAD_BYTES..] {
             b"I" => TransactionState::Idle,
@@ -205,7 +205,10 @@ impl Connection {
             }
             b'N' => {
                 let notice = ServerError::read(message).map_err(|error| self.disorder(&error))?;
-                if self.notices.len() < NOTICES_MAX {
+                // What a server says before it ends everybody, since one of its processes has crashed, it calls a warning.
+                if notice.code == "57P02" {
+                    *failure = Some(Box::new(notice));
+                } else if self.notices.len() < NOTICES_MAX {
                     self.notices.push(notice);
                 }
             }

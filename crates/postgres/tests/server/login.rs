@@ -36,13 +36,11 @@ impl Listening {
         let data = listening.server.data_folder().to_owned();
         fs::write(data.join("pg_hba.conf"), RULES).unwrap();
         listening.certify("elsewhere");
-        let sql = format!(
-            "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \
+        let sql = "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \
              CREATE ROLE scram LOGIN PASSWORD 'schränk'; CREATE ROLE plain LOGIN PASSWORD 'open'; CREATE ROLE encrypted LOGIN; \
-             CREATE ROLE naked LOGIN"
-        );
+             CREATE ROLE naked LOGIN";
         let mut own = listening.own();
-        own.run(&sql).unwrap();
+        own.run(sql).unwrap();
         own.run(&format!("ALTER SYSTEM SET listen_addresses = '{}'", listening.address)).unwrap();
         own.run("ALTER SYSTEM SET ssl = on").unwrap();
         drop(own);

@@ -85,8 +85,9 @@ fn a_server_that_is_killed_is_lost_and_so_is_every_session() {
     kill(processes[0]);
     let error = idle.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
     check_lost(idle.as_mut(), &error, "");
+    // Its socket may still take a connection while it dies.
     let told = database.session(&NOTHING).err().expect("there is no server");
-    assert!(matches!(&told, DatabaseError::ConnectionLost(why) if why.contains("cannot connect")), "{told:?}");
+    assert!(matches!(&told, DatabaseError::ConnectionLost(_)), "{told:?}");
 }
 
 #[test]
@@ -98,9 +99,7 @@ fn a_backend_that_crashes_takes_all_with_it_and_the_server_comes_back() {
     check_lost(victim.as_mut(), &error, "");
     // The server ends everybody for fear of what the crash left in shared memory (57P02).
     let error = bystander.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err();
-    // Its word is lost where the process is gone before it was heard.
-    let word = if error.to_string().contains("57P02") { "57P02" } else { "did it crash?" };
-    check_lost(bystander.as_mut(), &error, word);
+    check_lost(bystander.as_mut(), &error, "57P02");
     let back = (0..100_000).find_map(|_| match database.session(&NOTHING) {
         Ok(session) => Some(session),
         // It refuses while it recovers (57P03).

@@ -257,16 +257,16 @@ fn a_plan_has_a_shape_that_follows_the_settings() {
     let database = database();
     let schema = bank!("plans");
     let mut session = opened(&database, schema);
+    let script = "INSERT INTO account SELECT i, i FROM generate_series(1, 10000) i; ANALYZE account";
+    database.run_script(schema, script).unwrap();
     let sql = "SELECT count(*) FROM account a JOIN account b ON a.id = b.balance";
     let plan = session.plan(sql).unwrap().unwrap();
     assert!(plan.shape.starts_with("Aggregate(") && plan.shape.contains("Seq Scan account"), "{}", plan.shape);
     assert_eq!(session.plan(sql).unwrap(), Some(plan.clone()));
     let point = session.plan("SELECT * FROM account WHERE id = 1").unwrap().unwrap();
-    // Which of the two it is hangs on the statistics of a table of a few rows.
-    let is_known = ["Seq Scan account", "Index Scan account_pkey account"].contains(&point.shape.as_str());
-    assert!(is_known, "{}", point.shape);
+    assert!(point.shape.contains("account_pkey account"), "{}", point.shape);
     assert_ne!(plan.hash, point.hash);
     assert!(session.plan("SELECT * FROM nowhere").unwrap_err().to_string().contains("42P01"));
-    assert_eq!(count(session.as_mut()), 0);
+    assert_eq!(count(session.as_mut()), 10_000);
     database.drop_tables(schema).unwrap();
 }
