@@ -18,7 +18,9 @@
 //! - `other` is what was found waiting for something else, and what was found waiting for nothing though the scheduler knows
 //!   nothing of it, as a process that takes a page fault does.
 //!
-//! Where the exact parts and those of looks do not fit the whole, the exact ones stand and the others are scaled.
+//! Where the exact parts and those of looks do not fit the whole, the exact ones stand and the others are scaled. That is so on a
+//! machine without a free core: who was woken and has no core yet waits for one to the scheduler, and to a look still for what
+//! has come about. The parts of classes and kinds are scaled alike.
 //!
 //! Of a class and of a kind of transaction only looks tell: its parts are shares of the looks that found such a request under
 //! way before they began; those that found nothing to do and the request gone when they were over are left out. What was found running

@@ -47,6 +47,6 @@ fn the_guide_to_the_data_works() {
         assert!(text.contains(&format!("\n| `{name}` | ")), "the guide does not say what {name} is");
     }
     let script = Path::new("tests/data_guide.py");
-    let output = Command::new(python).args([&script, &guide, &out]).arg("reads.clients").output().unwrap();
+    let output = Command::new(python).args([script, &guide, &out]).arg("reads.clients").output().unwrap();
     assert_ended(&output, 0);
 }

@@ -53,7 +53,7 @@ fn tpcc_on_a_private_server_stays_consistent_and_leaves_nothing() {
     for part in ["cpu_run", "lock", "io"] {
         assert!(share[part].is_number(), "{part} of {share}");
     }
-    assert_eq!(document["settings"]["target.fsync"], "on");
+    assert_eq!(document["experiment"]["settings"]["target.fsync"], "on");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "its folder is gone");
     assert_eq!(servers_below(folder.path()), [""; 0]);
 }

@@ -57,6 +57,9 @@ fn long_functions(text: &str) -> Vec<String> {
         if begins(line).is_none() || line.trim_end().ends_with(';') {
             continue;
         }
+        if line.ends_with("{}") {
+            continue;
+        }
         let indentation = line.len() - line.trim_start().len();
         let end = format!("{}}}", " ".repeat(indentation));
         let length = lines[at..].iter().position(|line| *line == end).map_or(1, |length| length + 1);

@@ -44,11 +44,17 @@ fn writer(column: &dyn Array) -> Result<WriteCell<'_>, String> {
     Ok(match column.data_type() {
         DataType::Int32 => {
             let values = column.as_primitive::<Int32Type>();
-            Box::new(|row, out| Ok(out.put_i32(values.value(row))))
+            Box::new(|row, out| {
+                out.put_i32(values.value(row));
+                Ok(())
+            })
         }
         DataType::Int64 => {
             let values = column.as_primitive::<Int64Type>();
-            Box::new(|row, out| Ok(out.put_i64(values.value(row))))
+            Box::new(|row, out| {
+                out.put_i64(values.value(row));
+                Ok(())
+            })
         }
         DataType::Decimal128(_, scale) => {
             let (values, scale) = (column.as_primitive::<Decimal128Type>(), *scale);
@@ -56,21 +62,26 @@ fn writer(column: &dyn Array) -> Result<WriteCell<'_>, String> {
         }
         DataType::Utf8View => {
             let values = column.as_string_view();
-            Box::new(|row, out| Ok(out.put_slice(values.value(row).as_bytes())))
+            Box::new(|row, out| {
+                out.put_slice(values.value(row).as_bytes());
+                Ok(())
+            })
         }
         DataType::Date32 => {
             let values = column.as_primitive::<Date32Type>();
             Box::new(|row, out| {
                 let days = i64::from(values.value(row)) - DAYS_TO_2000;
                 let days = i32::try_from(days).map_err(|_| format!("{days} days before 2000 are no date"))?;
-                Ok(out.put_i32(days))
+                out.put_i32(days);
+                Ok(())
             })
         }
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             let values = column.as_primitive::<TimestampMicrosecondType>();
             Box::new(|row, out| {
                 let time = values.value(row).checked_sub(MICROSECONDS_TO_2000);
-                Ok(out.put_i64(time.ok_or_else(|| format!("{} is no timestamp", values.value(row)))?))
+                out.put_i64(time.ok_or_else(|| format!("{} is no timestamp", values.value(row)))?);
+                Ok(())
             })
         }
         other => return Err(format!("columns of type {other} cannot be loaded")),

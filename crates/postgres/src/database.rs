@@ -38,7 +38,7 @@ pub struct PostgresDatabase {
 #[derive(Debug)]
 enum Server {
     /// Ours, to be changed at will.
-    Private(RwLock<PrivateServer>),
+    Private(Box<RwLock<PrivateServer>>),
     /// Somebody else's, of which only our sessions can be set.
     Given { location: Location, settings: RwLock<ServerSettings> },
 }
@@ -56,7 +56,7 @@ impl PostgresDatabase {
     /// A server of our own, which ends with this value.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
-        let server = Server::Private(RwLock::new(server));
+        let server = Server::Private(Box::new(RwLock::new(server)));
         PostgresDatabase { url, server, warnings: Warnings::default(), loaders: Mutex::default() }
     }
 

@@ -153,7 +153,8 @@ const ENVIRONMENT: [(&str, &str); 9] = [
 impl ServerUrl {
     /// Understands a URL, and takes what it leaves out from the environment and the password file.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        ServerUrl::parse_in(text, &|name| std::env::var(name).ok())
+        let account = |name: &str| if name == "LOGNAME" { account_name() } else { None };
+        ServerUrl::parse_in(text, &|name| std::env::var(name).ok().or_else(|| account(name)))
     }
 
     /// Understands a URL in an environment that is given as a function from names of variables to values.
@@ -212,6 +213,7 @@ impl fmt::Display for ServerUrl {
         match &self.host {
             ServerHost::Tcp(_) => write!(f, "postgres://{user}@{}/{database}?", self.address())?,
             ServerHost::Socket(folder) => {
+                // Among parameters a slash stands for itself, which reads better.
                 let folder = percent::encoded(&folder.to_string_lossy()).replace("%2F", "/");
                 write!(f, "postgres://{user}@/{database}?host={folder}&port={}&", self.port)?;
             }
@@ -310,6 +312,14 @@ impl Said {
             connect_timeout: self.connect_timeout.map_or(Ok(CONNECT_TIMEOUT_DEFAULT), |value| timeout(&value))?,
         })
     }
+}
+
+/// The name of the user that this process runs as, as libpq takes it where nothing else is said.
+fn account_name() -> Option<String> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = accounts.lines().find(|line| line.split(':').nth(2) == Some(user.as_str()))?;
+    line.split(':').next().map(str::to_owned)
 }
 
 /// Seconds; 0 or less means for ever in libpq, and an hour here, after which nobody waits any more. One second is

@@ -31,6 +31,7 @@ fn queries_return_rows_before_and_after_transactions_that_do_what_their_native_f
     assert!(lines.iter().any(|line| line.what == "q18 returns 9000 rows, none of nulls alone"), "{lines:#?}");
 
     twin.run(transactions.as_ref(), &[0, 1, 5], 460);
+    twin.assert_equal_tables(transactions.as_ref());
     let lines = transactions.check(twin.sql()).unwrap();
     assert_holds(&lines);
     assert_eq!(answers(&lines), 22);

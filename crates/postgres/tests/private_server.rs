@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,18 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
     while !holds() {
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The files of shared memory that these processes have.
+fn shared_memory(processes: &[ProcessIdentity]) -> BTreeSet<PathBuf> {
+    let maps =
+        |process: &ProcessIdentity| std::fs::read_to_string(format!("/proc/{}/maps", process.id)).unwrap_or_default();
+    let all: Vec<String> = processes.iter().map(maps).collect();
+    let files = all
+        .iter()
+        .flat_map(|maps| maps.lines())
+        .filter_map(|line| Some(PathBuf::from(&line[line.find("/dev/shm/")?..])));
+    files.collect()
 }
 
 /// Whether the note of a server is there.
@@ -158,12 +171,15 @@ fn a_server_that_is_killed_is_seen_to_be_gone() {
     let server = start(&[]);
     let folder = home(&server);
     let processes = identities(&server);
+    let shared = shared_memory(&processes);
+    assert!(!shared.is_empty(), "there is something that a kill leaves behind");
     processes[0].signal(Signal::KILL).unwrap();
     wait_until(|| !server.is_alive());
     assert!(!server.log_tail().is_empty());
     drop(server);
     assert_eq!(alive(&processes), 0);
     assert!(!folder.exists());
+    assert_eq!(shared.into_iter().filter(|file| file.exists()).collect::<Vec<_>>(), Vec::<PathBuf>::new());
 }
 
 /// Copies of this program that have folders of their own for state and temporary files, so that no other test cleans up

@@ -85,31 +85,40 @@ impl OnServer<'_> {
                 measured.name, self.seen.absent, self.looks
             ));
         }
+        let (whole, scale) = self.whole(measured, warnings);
         let shares = |parts: BTreeMap<String, PartSeen>| {
-            parts.into_iter().map(|(name, part)| (name, (self.of_part(&part), part.seen.sum()))).collect()
+            parts.into_iter().map(|(name, part)| (name, (self.of_part(&part, scale), part.seen.sum()))).collect()
         };
         let throughput_by_second = measured.samples.iter().map(|second| second.throughput_per_s).collect();
         ServerShares {
-            whole: self.whole(measured, warnings),
+            whole,
             classes: shares(classes),
             transactions: shares(transactions),
-            known: WorkloadOnServer { throughput_by_second, ..self.known(&all) },
+            known: WorkloadOnServer { throughput_by_second, waits_scaled: scale, ..self.known(&all) },
         }
     }
 
-    /// The shares of the time in which any request was under way.
-    fn whole(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> Option<TimeShare> {
+    /// The shares of the time in which any request was under way, and by how much the waits that looks saw were scaled to fit
+    /// beside the scheduler's books.
+    fn whole(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> (Option<TimeShare>, Option<f64>) {
         let name = &measured.name;
         let whole = measured.occupied.as_secs_f64();
         if whole <= 0.0 {
             warnings.push(format!("{name}: no time shares, for no request was under way"));
-            return None;
+            return (None, None);
         }
         let window = measured.window.as_secs_f64();
         let scale = window / self.window.max(measured.window).as_secs_f64();
         let of_times =
             |of: fn(ThreadTimes) -> Duration| self.times.map(|times| of(times).as_secs_f64() * scale / whole);
-        let [run, wait] = fit([of_times(|times| times.run), of_times(|times| times.wait)], 1.0, name, warnings);
+        let times = [of_times(|times| times.run), of_times(|times| times.wait)];
+        let ([run, wait], excess) = fit(times, 1.0);
+        if excess > EXCESS_MAX {
+            warnings.push(format!(
+                "{name}: the server's processes were on cores, or waiting for one, for {:.1} % more than requests were under way; the shares are scaled to fit",
+                excess * 100.0
+            ));
+        }
         if run.is_none() {
             warnings.push(format!("{name}: time on cores is unknown and within `other`"));
         }
@@ -118,32 +127,44 @@ impl OnServer<'_> {
                 "{name}: {} looks at the server are too few to tell waits for devices, locks and clients, which are within `other`",
                 self.looks
             ));
-            return Some(TimeShare::with_rest([run, wait, None, None, None, None]));
+            return (Some(TimeShare::with_rest([run, wait, None, None, None, None])), None);
         }
         let on_cores = run.unwrap_or(0.0) + wait.unwrap_or(0.0);
         let of_looks = |count: u64| count as f64 / self.looks as f64 * window / whole;
         let Seen { running, lock, io, io_latch, client, other, idle: _ } = self.seen.all;
         let waits = [lock, io, io_latch, client, other].map(|count| Some(of_looks(count)));
-        let [lock, io, io_latch, client, other] = fit(waits, 1.0 - on_cores, name, warnings);
+        let seen: f64 = waits.iter().flatten().sum();
+        let ([lock, io, io_latch, client, other], excess) = fit(waits, 1.0 - on_cores);
+        if excess > EXCESS_MAX {
+            warnings.push(format!(
+                "{name}: time on cores, waiting for cores and waits seen by looking add up to {:.1} % more than response time, for who was woken and has no core yet is still seen waiting; the waits seen are scaled to fit",
+                excess * 100.0
+            ));
+        }
         let rest = 1.0 - on_cores - [lock, io, io_latch, client, other].iter().flatten().sum::<f64>();
         // What looks saw running and the scheduler knows nothing of; all of it, where the scheduler tells nothing.
         let unexplained = (of_looks(running) - on_cores).clamp(0.0, rest.max(0.0));
         let client = client.map(|client| client + (rest - unexplained).max(0.0));
-        Some(TimeShare::with_rest([run, wait, io, io_latch, lock, client]))
+        let scale = (excess > 0.0).then(|| (seen - excess) / seen);
+        (Some(TimeShare::with_rest([run, wait, io, io_latch, lock, client])), scale)
     }
 
-    /// The shares of a class or kind; `None` if too few looks tell.
-    fn of_part(&self, part: &PartSeen) -> Option<TimeShare> {
-        let Seen { running, lock, io, io_latch, client, other: _, idle } = part.seen;
+    /// The shares of a class or kind; `None` if too few looks tell. Where the waits of all were scaled, what that leaves is time
+    /// on cores or waiting for one, of which looks saw too little.
+    fn of_part(&self, part: &PartSeen, scale: Option<f64>) -> Option<TimeShare> {
+        let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
+        let scale = scale.unwrap_or(1.0);
         let count = part.seen.sum();
         if count < SAMPLES_MIN || part.changed as f64 > CHANGED_MAX * count as f64 {
             return None;
         }
-        let share = |seen: u64| Some(seen as f64 / count as f64);
+        let share = |seen: u64| Some(scale * seen as f64 / count as f64);
+        let waits = (lock + io + io_latch + client + other + idle) as f64;
+        let running = (running as f64 + (1.0 - scale) * waits) / count as f64;
         let on_cores = self.times.map(|times| (times.run.as_secs_f64(), times.wait.as_secs_f64()));
         let running_of = |part: fn((f64, f64)) -> f64| {
             let (run, wait) = on_cores.filter(|(run, wait)| run + wait > 0.0)?;
-            Some(share(running)? * part((run, wait)) / (run + wait))
+            Some(running * part((run, wait)) / (run + wait))
         };
         let (run, wait) = (running_of(|(run, _)| run), running_of(|(_, wait)| wait));
         Some(TimeShare::with_rest([run, wait, share(io), share(io_latch), share(lock), share(client + idle)]))
@@ -169,24 +190,19 @@ impl OnServer<'_> {
                 cpu_run_s: seconds(workers.times, |times| times.run),
                 cpu_wait_s: seconds(workers.times, |times| times.wait),
             }),
+            waits_scaled: None,
             throughput_by_second: Vec::new(),
         }
     }
 }
 
-/// Scales parts that are larger than there is room for, and says so where that is more than inexactness.
-fn fit<const N: usize>(parts: [Option<f64>; N], room: f64, name: &str, warnings: &mut Vec<String>) -> [Option<f64>; N] {
+/// Scales parts that are larger than there is room for, and says by how much they were.
+fn fit<const N: usize>(parts: [Option<f64>; N], room: f64) -> ([Option<f64>; N], f64) {
     let sum: f64 = parts.iter().flatten().sum();
     if sum <= room {
-        return parts;
+        return (parts, 0.0);
     }
-    if sum > room + EXCESS_MAX {
-        let excess = (sum - room) * 100.0;
-        warnings.push(format!(
-            "{name}: parts of response time add up to {excess:.1} % more than the whole; they are scaled to fit"
-        ));
-    }
-    parts.map(|part| part.map(|part| part * room.max(0.0) / sum))
+    (parts.map(|part| part.map(|part| part * room.max(0.0) / sum)), sum - room.max(0.0))
 }
 
 fn add(sum: &mut PartSeen, part: &PartSeen) {

@@ -16,7 +16,7 @@ use super::log::ServerLog;
 use super::sampler::{Pace, sample};
 use super::schedule::Schedule;
 use super::tally::Tally;
-use super::{OnServer, PERIOD, Sampled, SeenWorkload, ServerShares};
+use super::{OnServer, PERIOD, PartSeen, Sampled, SeenWorkload, ServerShares};
 use crate::results::{Mark, Part, Seen, Server, TimeShare};
 
 const WINDOW: Duration = Duration::from_secs(8);
@@ -239,6 +239,15 @@ fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
     // More than there was: the server works on after it has answered.
     check(&seen(1000, 0, 0), 8.2, 8, [1000, 0, 0, 0, 0, 0, 0], 0);
     check(&seen(1000, 0, 0), 9.0, 8, [1000, 0, 0, 0, 0, 0, 0], 1);
+    // The waits of a part are scaled as those of all: by 0.4 / 0.6.
+    let mut crowded = seen(400, 600, 0);
+    let of_buys = PartSeen { seen: Seen { running: 100, lock: 300, ..Seen::default() }, changed: 0 };
+    crowded.parts.insert((0, Priority::LOW), of_buys);
+    let (found, warnings) = shares(&crowded, LOOKS, 4.8, 0.0, WINDOW);
+    assert_eq!(thousandths(found.whole.expect("known")), [600, 0, 0, 0, 400, 0, 0]);
+    assert_eq!(part(&found, "buy"), (Some([500, 0, 0, 0, 500, 0, 0]), 400));
+    assert!((found.known.waits_scaled.expect("they did not fit") - 2.0 / 3.0).abs() < 1e-9);
+    assert!(warnings[0].contains("20.0 % more than response time"), "{warnings:?}");
     // A client that thinks for most of the time: what was seen is all of the time of its requests.
     check(&seen(125, 62, 0), 1.0, 2, [500, 0, 0, 0, 248, 252, 0], 0);
 }

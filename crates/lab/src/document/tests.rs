@@ -35,7 +35,8 @@ fn every_setting_is_told_and_every_axis_has_its_role() {
     let expect = json!({
         "arms": ["alone:oltp"], "oltp.clients": 1, "oltp.columns": "bigint", "oltp.kind": "rows", "oltp.priority": "low", "oltp.rate": null,
         "oltp.retry_max": 1000, "oltp.round_trip": "none", "oltp.rows": 1.0, "oltp.scale": 0.5, "oltp.think": "exp 5ms", "oltp.updates": 0.25, "run.measure_s": 1.5,
-        "run.reload": "when-grown", "run.repeats": 2, "run.search": "grid", "run.seed": 7, "run.warmup": "steady 20s",
+        "run.reload": "when-grown", "run.repeats": 2, "run.search": "grid", "run.seed": 7,
+        "run.server_lost": "go-on", "run.warmup": "steady 20s",
         "sweep.dop": [1, 2], "sweep.oltp.clients": [1, 8], "sweep.oltp.rows": [1, 10], "sweep.policy": ["a", "b"],
         "target.memory": "4", "target.url": "embedded:"
     });

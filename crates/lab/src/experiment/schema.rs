@@ -49,9 +49,9 @@ mod tests {
         let path = Path::new("../../docs/experiment.schema.json");
         let text = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
         if env::var_os("PLIMSOLL_BLESS").is_some() {
-            fs::write(&path, &text).expect("docs can be written");
+            fs::write(path, &text).expect("docs can be written");
         }
-        let kept = fs::read_to_string(&path).unwrap_or_default();
+        let kept = fs::read_to_string(path).unwrap_or_default();
         assert!(
             kept == text,
             "docs/experiment.schema.json is not the schema of the types; write it anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-lab schema"

@@ -44,7 +44,7 @@ pub struct Point {
     /// Top-down breakdown of all of them together.
     pub top_down: Option<TopDown>,
     /// What a server showed of itself; `None` where the database is in this process.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
     /// By which plans the target would run the workloads' queries at this setting; empty where it does not tell, or the
     /// workloads have none.
@@ -117,7 +117,7 @@ pub struct WorkloadResult {
     #[serde(default)]
     pub cache_misses: Option<CacheMissBreakdown>,
     /// What the server's processes did for it; `None` where the database is in this process.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<WorkloadOnServer>,
 }
 
@@ -136,10 +136,10 @@ pub struct Part {
     pub locks: Option<LockStatistics>,
     /// Where their response time went; `None` where it was not measured for parts of a workload, or too few looks found such
     /// a request under way.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_share: Option<TimeShare>,
     /// How many looks at the server that rests on. A count; `None` where nobody looks.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ pub struct Device {
     pub cpu_busy: Option<f64>,
     /// The part of `cpu_busy` that is this process's: of a server, its clients and whoever watches. `None` where the database is
     /// in this process.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_clients: Option<f64>,
     /// Cores that all others on this machine kept busy, time stolen by its host included.
     #[serde(default)]

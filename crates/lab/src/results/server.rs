@@ -85,6 +85,10 @@ pub struct WorkloadOnServer {
     pub clients_cpu_wait_s: Option<f64>,
     /// Processes that helped those of its sessions; `None` if none was seen.
     pub workers: Option<Workers>,
+    /// By what factor the waits that looks saw were scaled, so that they fit beside the scheduler's books: on a machine without a
+    /// free core who was woken and has none yet is still seen waiting. `None` if they fitted.
+    #[serde(default)]
+    pub waits_scaled: Option<f64>,
     /// Throughput in each second of the window, per second, to be seen beside what the server did in the background; the
     /// last one may be short.
     #[serde(default)]

@@ -13,13 +13,13 @@ pub struct TimeShare {
     pub io: Option<f64>,
     /// On a server, waiting for another process that reads or writes the same page, or the log; MW counts it as `io`. `None`
     /// where the database is in this process.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_latch: Option<f64>,
     /// Waiting for a database lock.
     pub lock: Option<f64>,
     /// On a server, a request was under way and the server had nothing to do for it: it waited for its client within a
     /// transaction, or the request or its answer was on the way. `None` where the database is in this process.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<f64>,
     /// Everything else: for queries, mostly workers with nothing to do; for clients that work step by step, round trips.
     pub other: f64,

@@ -115,6 +115,7 @@ mod tests {
                 let message = input.message(&mut stream).expect("it was sent");
                 prop_assert_eq!(&input.bytes()[message][HEAD_BYTES..], body.as_slice());
             }
+            prop_assert_eq!(input.start, input.end);
             prop_assert_eq!(input.message(&mut stream).expect_err("no more").kind(), ErrorKind::UnexpectedEof);
         }
     }

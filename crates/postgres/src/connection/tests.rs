@@ -44,7 +44,7 @@ fn greeting(version: &str) -> Vec<u8> {
         .concat()
 }
 
-/// Runs a statement over a connection on which that answer waits. The server's end is open while the last value lives.
+/// Runs statements over a connection on which that answer waits. A server that is kept still takes what it is sent.
 fn run(answer: &[u8]) -> (Result<(), WireError>, Connection, UnixStream) {
     let (stream, theirs) = said(answer);
     let mut connection = unused(stream, &url());

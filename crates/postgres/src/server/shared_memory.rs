@@ -1,6 +1,7 @@
 //! What a server leaves in the kernel if its first process is killed: a segment of System V shared memory that guards the
-//! data folder, and a file of POSIX shared memory in which it keeps a list of others.
+//! data folder, and files of POSIX shared memory, one of which lists the others.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -34,7 +35,7 @@ impl SharedMemory {
         let maps = Process::new(process.id).and_then(|process| process.maps());
         for map in maps.map(|maps| maps.0).unwrap_or_default() {
             match map.pathname {
-                MMapPath::Path(path) if path.to_string_lossy().starts_with(FILES) => found.files.push(path),
+                MMapPath::Path(path) if is_of_postgresql(&path) => found.files.push(path),
                 // For a segment the kernel shows its identifier in the place of a file's number.
                 MMapPath::Vsys(key) => found.segments.push(Segment { id: map.inode, key }),
                 _ => {}
@@ -45,11 +46,15 @@ impl SharedMemory {
 
     /// Removes what is still there, once no process has it any more.
     pub fn remove(&self) {
-        for file in &self.files {
-            if file.parent() == Some(Path::new("/dev/shm")) && file.to_string_lossy().starts_with(FILES) {
-                // The server that ends in order takes it away itself.
-                let _ = std::fs::remove_file(file);
+        for file in self.files.iter().filter(|file| is_of_postgresql(file)) {
+            // A server that ends in order takes its files away itself.
+            let Ok(owner) = file.symlink_metadata() else { continue };
+            for other in listed_in(&std::fs::read(file).unwrap_or_default()) {
+                if other.symlink_metadata().is_ok_and(|other| other.uid() == owner.uid()) {
+                    let _ = std::fs::remove_file(other);
+                }
             }
+            let _ = std::fs::remove_file(file);
         }
         let present = procfs::SharedMemorySegments::current().map(|segments| segments.0).unwrap_or_default();
         for segment in &self.segments {
@@ -61,5 +66,63 @@ impl SharedMemory {
                 let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
             }
         }
+    }
+}
+
+fn is_of_postgresql(file: &Path) -> bool {
+    file.parent() == Some(Path::new("/dev/shm")) && file.to_string_lossy().starts_with(FILES)
+}
+
+/// The files that a server has besides the one that holds these bytes, if that is the one with the list of them.
+///
+/// The list (`dsm_control_header` in PostgreSQL's `dsm.c`) is three numbers of 32 bits, which are a mark, how many places have
+/// been used and how many there are, and from byte 16 on places that begin with the number in a file's name and how many use
+/// it. How long a place is differs from version to version, and follows from the length of the whole.
+fn listed_in(bytes: &[u8]) -> Vec<PathBuf> {
+    const MARK: u32 = 0x9a50_3d32;
+    const PLACES: usize = 16;
+    let number = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (Some(MARK), Some(used), Some(places @ 1..)) = (number(0), number(4), number(8)) else { return Vec::new() };
+    let length = bytes.len().saturating_sub(PLACES) / places as usize;
+    if length < 16 || used > places {
+        return Vec::new();
+    }
+    let file = |place: usize| {
+        let (name, users) = (number(PLACES + place * length)?, number(PLACES + place * length + 4)?);
+        // Odd numbers are of memory that has no file of its own.
+        (users > 0 && name % 2 == 0).then(|| PathBuf::from(format!("{FILES}{name}")))
+    };
+    (0..used as usize).filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_from_the_list_whatever_the_length_of_a_place() {
+        let list = |mark: u32, used: u32, length: usize| {
+            let mut bytes = vec![0; 16 + 4 * length];
+            let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+            [mark, used, 4].into_iter().enumerate().for_each(|(place, number)| put(place * 4, number));
+            // One in use, one that is free again, one without a file, one beyond those that were ever used.
+            for (place, (name, users)) in [(1234, 2), (88, 0), (77, 2), (66, 2)].into_iter().enumerate() {
+                put(16 + place * length, name);
+                put(16 + place * length + 4, users);
+            }
+            bytes
+        };
+        for length in [24, 40] {
+            assert_eq!(listed_in(&list(0x9a50_3d32, 3, length)), [PathBuf::from("/dev/shm/PostgreSQL.1234")]);
+        }
+        for nothing in
+            [list(1, 3, 40), list(0x9a50_3d32, 5, 40), Vec::new(), vec![0x32, 0x3d, 0x50, 0x9a], vec![0; 100]]
+        {
+            assert_eq!(listed_in(&nothing), Vec::<PathBuf>::new());
+        }
+        assert!(!is_of_postgresql(Path::new("/dev/shm/PostgreSQL.1/../other")));
+        assert!(
+            !is_of_postgresql(Path::new("/tmp/PostgreSQL.1")) && is_of_postgresql(Path::new("/dev/shm/PostgreSQL.1"))
+        );
     }
 }

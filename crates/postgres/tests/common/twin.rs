@@ -5,8 +5,6 @@ use std::sync::atomic::AtomicBool;
 use plimsoll_policy::Priority;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_postgres::session::SessionOptions;
-use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::memory::MemoryDatabase;
@@ -18,8 +16,6 @@ use plimsoll_workload::tpch::cells::text_rows;
 pub struct Twin {
     native: MemoryDatabase,
     sql: PostgresDatabase,
-    /// Stops when it is dropped, after everything that is connected to it.
-    _server: PrivateServer,
 }
 
 impl Twin {
@@ -27,14 +23,13 @@ impl Twin {
     pub fn loaded(benchmark: &dyn Benchmark) -> Twin {
         let server = PrivateServer::start(ServerSettings::for_this_machine())
             .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
-        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
-        let sql = PostgresDatabase::connect(url, SessionOptions::default()).unwrap();
+        let sql = PostgresDatabase::private(server);
         let native = MemoryDatabase::new();
         let (report, stop) = (|_, _, _: &str| {}, AtomicBool::new(false));
         for database in [&native as &dyn Database, &sql] {
             benchmark.load(database, &LoadProgress { report: &report, stop: &stop }).unwrap();
         }
-        Twin { native, sql, _server: server }
+        Twin { native, sql }
     }
 
     /// The server's side.

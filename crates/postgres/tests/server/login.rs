@@ -14,11 +14,11 @@ use super::shared::new_server;
 /// Who may log in how. The first line that fits counts.
 const RULES: &str = "
 local     all all                      trust
-host      all md5       127.0.0.0/8    md5
-host      all scram     127.0.0.0/8    scram-sha-256
-host      all plain     127.0.0.0/8    password
-hostssl   all encrypted 127.0.0.0/8    trust
-hostnossl all naked     127.0.0.0/8    trust
+host      all md5       127.0.0.0/8     md5
+host      all scram     127.0.0.0/8     scram-sha-256
+host      all plain     127.0.0.0/8     password
+hostssl   all encrypted 127.0.0.0/8     trust
+hostnossl all naked     127.0.0.0/8     trust
 ";
 
 /// A server that listens on an address of this machine that nobody else has taken: its port is fixed.
@@ -36,13 +36,11 @@ impl Listening {
         let data = listening.server.data_folder().to_owned();
         fs::write(data.join("pg_hba.conf"), RULES).unwrap();
         listening.certify("elsewhere");
-        let sql = format!(
-            "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \
+        let sql = "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \
              CREATE ROLE scram LOGIN PASSWORD 'schränk'; CREATE ROLE plain LOGIN PASSWORD 'open'; CREATE ROLE encrypted LOGIN; \
-             CREATE ROLE naked LOGIN"
-        );
+             CREATE ROLE naked LOGIN";
         let mut own = listening.own();
-        own.run(&sql).unwrap();
+        own.run(sql).unwrap();
         own.run(&format!("ALTER SYSTEM SET listen_addresses = '{}'", listening.address)).unwrap();
         own.run("ALTER SYSTEM SET ssl = on").unwrap();
         drop(own);

@@ -28,6 +28,9 @@ pub(super) struct FileBenchmark {
 /// The largest scale; more rows than this makes are not loaded by SQL in a lifetime.
 const SCALE_MAX: f64 = 1e6;
 
+/// What ends the trial of a statement.
+const FORGET: &str = "; DEALLOCATE plimsoll_check";
+
 impl FileBenchmark {
     pub(super) fn new(definition: &'static Definition, scale: f64, seed: u64) -> Result<Self, FileError> {
         let file = &definition.files[0];
@@ -81,9 +84,11 @@ impl FileBenchmark {
         }
         for execute in executes().filter(|execute| sql::trial(execute.statement.sql) == Trial::Prepare) {
             let sql = execute.statement.sql;
-            let prepare = format!("PREPARE plimsoll_check AS {sql}\n; DEALLOCATE plimsoll_check");
+            let prepare = format!("PREPARE plimsoll_check AS {sql}\n{FORGET}");
             database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {
-                DatabaseError::Failed(format!("{}: statement `{}`: {error}", execute.place, execute.statement.name))
+                // A server that shows where the mistake is shows what stands behind it, too.
+                let told = error.to_string().replace(&format!(" {FORGET}"), "");
+                DatabaseError::Failed(format!("{}: statement `{}`: {told}", execute.place, execute.statement.name))
             })?;
         }
         Ok(())

@@ -41,6 +41,7 @@ const VISIT_MAX: i64 = 512;
 const TICK_US: i64 = 10_000;
 
 /// An interaction with all of its input but what the browser remembers.
+#[expect(clippy::enum_variant_names, reason = "the names of TPC-W")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     Home { promoted: i64 },

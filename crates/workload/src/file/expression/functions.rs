@@ -166,7 +166,7 @@ pub(super) fn hash_murmur2(value: i64, seed: u64) -> i64 {
 
 /// The place of a value in a pseudo-random permutation of 0 to `size - 1`.
 ///
-/// Each of four rounds scrambles the lower and the upper part of the range, each as large as the greatest power of two
+/// Each of six rounds scrambles the lower and the upper part of the range, each as large as the greatest power of two
 /// within it, by steps that can be undone, and turns the whole by a random distance.
 pub(super) fn permute(value: i64, size: i64, seed: i64) -> Result<i64, String> {
     if size <= 0 {
@@ -180,7 +180,7 @@ pub(super) fn permute(value: i64, size: i64, seed: i64) -> Result<i64, String> {
     let bits = size.ilog2();
     let mask = (1_u64 << bits) - 1;
     let mut scrambled = (value as u64) % size;
-    for _ in 0..4 {
+    for _ in 0..6 {
         let mut scramble = |part: u64| {
             let multiplier = (random.next() & mask) | 1;
             let flip = random.next() & mask;
