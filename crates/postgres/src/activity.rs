@@ -1,4 +1,4 @@
-//! What the server's backends do, as its own statistics tell: [`Watch`] asks, [`wait_events`] says what an answer means.
+//! What the server's backends do, as its own statistics tell: [`Watch`] asks, `wait_events` says what an answer means.
 //!
 //! # What can be seen
 //!

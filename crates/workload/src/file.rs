@@ -1,7 +1,7 @@
 //! Workloads of the user's own, read from files: a TOML file with transactions and what their parameters are drawn from, or
 //! pgbench scripts as they are.
 //!
-//! Both forms become the same [`Definition`](program::Definition): `program` says what clients do step by step, `client` does
+//! Both forms become the same `Definition`: `program` says what clients do step by step, `client` does
 //! it. In reading order: `lexer` and `sql` know as much of SQL as is needed without a server, `expression` is pgbench's,
 //! `generator` draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` looks
 //! at data. `docs/own-workload.md` is the user's guide.

@@ -5,7 +5,7 @@
 //! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
 //! Performance Council, [`tpcb`] its older bank, [`tpcw`] its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a
 //! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
-//! tables, `column_operators` one over columns made for it; [`file`] is what users bring along. [`driver`] makes clients run
+//! tables, `column_operators` one over columns made for it; [`mod@file`] is what users bring along. [`driver`] makes clients run
 //! them and measures, [`memory`] is a small
 //! reference database to test all of this against.
 //!
