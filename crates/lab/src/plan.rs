@@ -316,8 +316,13 @@ pub(crate) fn option_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The sweep key of the target itself, also `target.url`.
+/// The sweep key of the target itself.
 pub const TARGET_KEY: &str = "target";
+
+/// Whether a key is that of the target itself, which is also its `url`.
+pub(crate) fn is_target_key(key: &str) -> bool {
+    key == TARGET_KEY || key == "target.url"
+}
 
 /// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
 pub const WORKLOAD_FIELDS: [&str; 6] = ["scale", "clients", "think", "round_trip", "rate", "priority"];

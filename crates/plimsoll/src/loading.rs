@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use plimsoll_lab::capacity::check_fits;
 use plimsoll_target::Target;
-use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
-use plimsoll_workload::database::{Database, LoadedData};
+use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, load_anew};
+use plimsoll_workload::database::Database;
 
 use crate::arguments::TargetOptions;
 use crate::failure::Failure;
@@ -26,23 +26,19 @@ pub fn load(
     check_fits(benchmarks, target.room()).map_err(Failure::input)?;
     let database = target.open().map_err(Failure::world)?;
     for benchmark in benchmarks {
-        let schema = benchmark.schema();
-        let found = database.data(schema).map_err(Failure::world)?;
+        let found = database.data(benchmark.schema()).map_err(Failure::world)?;
         if found.is_some_and(|found| found.data == benchmark.data()) {
             continue;
         }
-        database.drop_tables(schema).map_err(Failure::world)?;
         progress.restart();
         let report = |done: u64, all: u64, _table: &str| {
             progress.show(&format!("loading {}", benchmark.name()), done, all);
         };
-        let outcome = benchmark.load(database.as_ref(), &LoadProgress { report: &report, stop });
+        let outcome = load_anew(*benchmark, database.as_ref(), &LoadProgress { report: &report, stop });
         outcome.map_err(|error| match error {
             LoadError::Stopped => Failure::Interrupted("stopped while loading; nothing was written".to_owned()),
             other => Failure::world(other),
         })?;
-        let loaded = LoadedData { data: benchmark.data(), written: Writes::Nothing };
-        database.note_data(schema, &loaded).map_err(Failure::world)?;
     }
     progress.restart();
     Ok(database)

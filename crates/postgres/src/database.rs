@@ -70,12 +70,6 @@ impl PostgresDatabase {
         self.warnings.told()
     }
 
-    /// Bytes that are free where the server's data is; `None` where that cannot be seen.
-    pub fn free_disk(&self) -> Option<u64> {
-        let space = rustix::fs::statvfs(self.footprint().folder?).ok()?;
-        Some(space.f_bavail.saturating_mul(space.f_frsize))
-    }
-
     fn session_options(&self) -> SessionOptions {
         match &self.server {
             Server::Private(server) => SessionOptions::from(server.read().settings()),

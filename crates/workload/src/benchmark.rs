@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::database::{Database, DatabaseError, Session};
+use crate::database::{Database, DatabaseError, LoadedData, Session};
 use crate::schema::Schema;
 
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
@@ -137,6 +137,19 @@ impl fmt::Debug for LoadProgress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadProgress").field("stop", &self.stop).finish_non_exhaustive()
     }
+}
+
+/// Replaces what a database holds in a benchmark's tables by its data, and keeps with it which data that is.
+pub fn load_anew(
+    benchmark: &dyn Benchmark,
+    database: &dyn Database,
+    progress: &LoadProgress<'_>,
+) -> Result<(), LoadError> {
+    let schema = benchmark.schema();
+    database.drop_tables(schema)?;
+    benchmark.load(database, progress)?;
+    database.note_data(schema, &LoadedData { data: benchmark.data(), written: Writes::Nothing })?;
+    Ok(())
 }
 
 /// Why loading did not finish.

@@ -24,6 +24,7 @@ pub mod driver;
 pub mod file;
 mod footprint;
 mod inquiry;
+pub mod json_schema;
 pub mod memory;
 mod parts;
 #[cfg(test)]

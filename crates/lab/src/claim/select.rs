@@ -10,7 +10,7 @@ use super::figures::Part;
 use super::formula::Pin;
 use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
-use crate::plan::{Arm, Place, TARGET_KEY};
+use crate::plan::{Arm, Place, is_target_key};
 use crate::units;
 use crate::wording::{alternatives, choices, did_you_mean};
 
@@ -102,7 +102,7 @@ impl<'a> Selection<'a> {
             return Ok(exact);
         }
         let is_meant = |place: &Place| match place {
-            Place::Target => key.text == TARGET_KEY || key.text.strip_prefix("target.") == Some("url"),
+            Place::Target => is_target_key(&key.text),
             Place::Option(name) => key.text.strip_prefix("target.") == Some(name),
             Place::Limit(name) => key.text == *name || key.text.strip_prefix("machine.") == Some(name),
             Place::Workload(workload, field) => {

@@ -17,7 +17,7 @@ use super::typed::{TypedClaim, TypedExperiment, TypedQuick, TypedSearch, TypedSt
 use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
 use crate::claim::{Claim, Names};
 use crate::limits;
-use crate::plan::{Axis, Place, Plan, Setting, TARGET_KEY, option_text};
+use crate::plan::{Axis, Place, Plan, Setting, is_target_key, option_text};
 use crate::targets::Targets;
 use crate::wording::{choices, did_you_mean};
 
@@ -220,9 +220,8 @@ impl Resolver<'_> {
 
     /// The targets that are swept, if they are. What is wrong with the list itself is told where axes are made.
     fn swept_targets(&self, quick: Option<&TypedQuick>) -> Option<Vec<(String, Range<usize>)>> {
-        let is_target = |key: &str| key == TARGET_KEY || key == "target.url";
         let sweeps = quick.map(|quick| &quick.sweep).into_iter().chain([&self.typed.sweep]);
-        let values = sweeps.flatten().find(|(key, _)| is_target(key.value())).map(|(_, values)| values)?;
+        let values = sweeps.flatten().find(|(key, _)| is_target_key(key.value())).map(|(_, values)| values)?;
         let TypedValues::List(list) = values.value() else { return None };
         let urls = list.iter().map(|value| (option_text(&value.value().json()), value.span()));
         Some(urls.collect()).filter(|urls: &Vec<_>| !urls.is_empty())

@@ -1,40 +1,13 @@
 //! The grammar of experiment files as a JSON schema, which editors complete and check by.
 
+use plimsoll_workload::json_schema::without_null;
 use serde_json::Value;
 
 use super::typed::TypedExperiment;
 
 /// The schema. `docs/experiment.schema.json` is a copy for editors.
 pub fn schema() -> Value {
-    let mut schema = schemars::schema_for!(TypedExperiment).to_value();
-    drop_null(&mut schema);
-    schema
-}
-
-/// Takes null out of what a schema allows: TOML has none, what is not wanted is left out.
-fn drop_null(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(drop_null),
-        Value::Object(fields) => {
-            if let Some(Value::Array(types)) = fields.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = &types[..] {
-                    let only = only.clone();
-                    fields.insert("type".to_owned(), only);
-                }
-            }
-            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
-                choices.retain(|choice| choice["type"] != "null");
-                if let [Value::Object(only)] = &choices[..] {
-                    let only = only.clone();
-                    fields.remove("anyOf");
-                    fields.extend(only);
-                }
-            }
-            fields.values_mut().for_each(drop_null);
-        }
-        _ => {}
-    }
+    without_null(schemars::schema_for!(TypedExperiment).to_value())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::benchmarks::parameter_names;
 use crate::limits;
-use crate::plan::{Place, PlannedWorkload, TARGET_KEY, WORKLOAD_FIELDS};
+use crate::plan::{Place, PlannedWorkload, TARGET_KEY, WORKLOAD_FIELDS, is_target_key};
 use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
@@ -31,7 +31,7 @@ impl SweepKeys<'_> {
     }
 
     fn place_of_one(&self, key: &str) -> Result<Place, String> {
-        if key == TARGET_KEY || key == "target.url" {
+        if is_target_key(key) {
             return Ok(Place::Target);
         }
         if let Some(option) = key.strip_prefix("target.") {

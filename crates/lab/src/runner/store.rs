@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes};
+use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes, load_anew};
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange};
 use plimsoll_workload::schema::Schema;
 
@@ -221,22 +221,20 @@ impl Open {
 
     fn load(&mut self, workload: &str, benchmark: &dyn Benchmark, watch: &mut Watch<'_>) -> Result<(), StoreError> {
         let schema = benchmark.schema();
-        self.drop_tables(schema, workload)?;
+        self.loaded.remove(schema.name);
         // Loading may report from several threads.
         let progress = std::sync::Mutex::new(&mut watch.progress);
         let report = |done: u64, all: u64, _table: &str| {
             let mut progress = progress.lock().expect("nobody panics while reporting");
             progress(RunProgress::Loading { workload, done, all });
         };
-        let outcome = benchmark.load(self.database.as_ref(), &LoadProgress { report: &report, stop: watch.stop });
+        let progress = LoadProgress { report: &report, stop: watch.stop };
+        let outcome = load_anew(benchmark, self.database.as_ref(), &progress);
         outcome.map_err(|error| match error {
             LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
             _ => StoreError::Stopped,
         })?;
-        let (data, written) = (benchmark.data(), Writes::Nothing);
-        let noted = self.database.note_data(schema, &LoadedData { data: data.clone(), written });
-        noted.map_err(|error| StoreError::Load { workload: workload.to_owned(), error })?;
-        self.loaded.insert(schema.name, Loaded { schema, data, written });
+        self.loaded.insert(schema.name, Loaded { schema, data: benchmark.data(), written: Writes::Nothing });
         Ok(())
     }
 }

@@ -240,37 +240,7 @@ impl<'de> Deserialize<'de> for TypedStatement {
 /// The grammar of workload files as a JSON schema; `docs/workload.schema.json` is a copy for editors.
 #[cfg(test)]
 pub(super) fn schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(TypedFile).to_value();
-    drop_null(&mut schema);
-    schema
-}
-
-/// Takes null out of what a schema allows: TOML has none, what is not wanted is left out.
-#[cfg(test)]
-fn drop_null(schema: &mut serde_json::Value) {
-    use serde_json::Value;
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(drop_null),
-        Value::Object(fields) => {
-            if let Some(Value::Array(types)) = fields.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = &types[..] {
-                    let only = only.clone();
-                    fields.insert("type".to_owned(), only);
-                }
-            }
-            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
-                choices.retain(|choice| choice["type"] != "null");
-                if let [Value::Object(only)] = &choices[..] {
-                    let only = only.clone();
-                    fields.remove("anyOf");
-                    fields.extend(only);
-                }
-            }
-            fields.values_mut().for_each(drop_null);
-        }
-        _ => {}
-    }
+    crate::json_schema::without_null(schemars::schema_for!(TypedFile).to_value())
 }
 
 #[cfg(test)]
