@@ -1,0 +1,281 @@
+//! What all threads of a governor share.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use plimsoll_policy::{Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
+
+use crate::registry::{Registry, SessionId};
+use crate::settings::Settings;
+use crate::statistics::Statistics;
+
+/// How many preemptions are kept for people to look at.
+const EVENTS_KEPT: usize = 200;
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Governor {
+    settings: RwLock<Arc<Settings>>,
+    /// The sessions.
+    pub registry: Registry,
+    /// Counts and times.
+    pub statistics: Statistics,
+    /// What wakes the watcher.
+    pub bell: Bell,
+    /// What works and what does not, for people.
+    pub health: Mutex<Health>,
+    admission: Mutex<Admission>,
+    workers: OnceLock<Vec<WorkerHandle>>,
+    events: Mutex<VecDeque<PreemptionEvent>>,
+    /// When the governor started: the origin of the times that policies see.
+    pub started: Instant,
+}
+
+/// What other threads may ask of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionCommand {
+    /// Its transaction may enter.
+    Admitted,
+    /// Its transaction has waited too long for admission.
+    TimedOut,
+    /// A cancel that was aimed at it has arrived (or was not sent): it may go on. See [`Registry`].
+    CancelArrived,
+    /// Roll back that transaction, if the session still waits for its client after that unit.
+    RollBackIdle {
+        /// The transaction.
+        transaction: u64,
+        /// The last unit.
+        unit: u64,
+    },
+    /// Its client has cancelled while it waited for admission.
+    ClientCancelled,
+    /// End it.
+    End {
+        /// What its client is told.
+        why: String,
+    },
+}
+
+/// What other threads may ask of a worker.
+#[derive(Debug)]
+pub enum WorkerCommand {
+    /// Something for one of its sessions; nothing if it has gone.
+    Session(SessionId, SessionCommand),
+    /// Take no new clients; end each session when it is idle.
+    Drain,
+    /// End at once.
+    Stop,
+}
+
+/// How to reach a worker.
+#[derive(Debug)]
+pub struct WorkerHandle {
+    /// What it takes commands from.
+    pub sender: Sender<WorkerCommand>,
+    /// Wakes it from waiting for sockets.
+    pub waker: Arc<mio::Waker>,
+}
+
+impl WorkerHandle {
+    /// Tells it something.
+    pub fn send(&self, command: WorkerCommand) {
+        // A worker that has ended needs no commands.
+        if self.sender.send(command).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+/// What works and what does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Since when the control connection is up; `None` while it is not.
+    pub control_up: Option<SystemTime>,
+    /// Why it is not.
+    pub control_error: Option<String>,
+    /// The levers in words: `preemption`, on or off, why.
+    pub levers: Vec<Lever>,
+    /// Server processes whose share cannot be changed, and why.
+    pub untouchable: Vec<(i32, String)>,
+}
+
+/// A lever of the governor and whether it works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lever {
+    /// `admission`, `preemption`, `replay`, `cpu shares`, `inheritance`.
+    pub name: &'static str,
+    /// Whether it works.
+    pub is_on: bool,
+    /// Why not, and what to do; or how.
+    pub why: String,
+}
+
+/// One preemption, for people.
+#[derive(Debug, Clone)]
+pub struct PreemptionEvent {
+    /// When.
+    pub at: SystemTime,
+    /// Who was rolled back: session and server process.
+    pub victim: (SessionId, i32),
+    /// Its class.
+    pub victim_class: String,
+    /// For whom.
+    pub waiter: (SessionId, i32),
+    /// Its class.
+    pub waiter_class: String,
+    /// How long the waiter had waited.
+    pub waited: Duration,
+    /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`.
+    pub victim_was: &'static str,
+    /// What was done: `cancelled`, `rolled back`, `tracked`, `too late`.
+    pub done: &'static str,
+}
+
+impl Governor {
+    /// What a governor with these settings begins with.
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        let limits = settings.classes.iter().map(|class| class.limits.clone()).collect();
+        Governor {
+            statistics: Statistics::new(settings.classes.iter().map(|class| class.name.clone())),
+            admission: Mutex::new(Admission::new(settings.total_mpl, limits)),
+            settings: RwLock::new(Arc::new(settings)),
+            registry: Registry::default(),
+            bell: Bell::default(),
+            health: Mutex::default(),
+            workers: OnceLock::new(),
+            events: Mutex::default(),
+            started: now,
+        }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().clone()
+    }
+
+    /// How policies are told a moment.
+    pub fn clock(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// The workers, once; before any of them takes a client.
+    pub fn set_workers(&self, workers: Vec<WorkerHandle>) {
+        assert!(self.workers.set(workers).is_ok(), "workers are started once");
+    }
+
+    /// Tells a session something, through its worker.
+    pub fn tell(&self, worker: usize, session: SessionId, command: SessionCommand) {
+        if let Some(handle) = self.workers.get().and_then(|workers| workers.get(worker)) {
+            handle.send(WorkerCommand::Session(session, command));
+        }
+    }
+
+    /// Tells every worker something.
+    pub fn tell_all(&self, command: impl Fn() -> WorkerCommand) {
+        self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
+    }
+
+    /// Whether a transaction of that class may enter. Its session's number is the ticket.
+    pub fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
+        self.admission.lock().ask(Ticket(session.0), class, self.clock(now))
+    }
+
+    /// A transaction of that class has left; whoever may enter now is told.
+    pub fn leave(&self, class: ClassIndex, now: Instant) {
+        let admitted = self.admission.lock().leave(class, self.clock(now));
+        self.tell_admitted(admitted);
+    }
+
+    /// A session no longer waits for admission. Whether it did: if not, it has been admitted, and must leave.
+    pub fn abandon(&self, session: SessionId) -> bool {
+        self.admission.lock().abandon(Ticket(session.0))
+    }
+
+    /// Tells those who have waited too long, and says when the next has.
+    pub fn expire_waiting(&self, now: Instant) -> Option<Duration> {
+        let (expired, next) = {
+            let mut admission = self.admission.lock();
+            (admission.expire(self.clock(now)), admission.next_expiry())
+        };
+        for ticket in expired {
+            self.tell_ticket(ticket, SessionCommand::TimedOut);
+        }
+        next
+    }
+
+    /// Who waits for admission.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.admission.lock().waiting()
+    }
+
+    /// How many of a class are inside.
+    pub fn inside(&self, class: ClassIndex) -> u32 {
+        self.admission.lock().inside(class)
+    }
+
+    fn tell_admitted(&self, admitted: impl IntoIterator<Item = Ticket>) {
+        for ticket in admitted {
+            self.tell_ticket(ticket, SessionCommand::Admitted);
+        }
+    }
+
+    fn tell_ticket(&self, Ticket(session): Ticket, command: SessionCommand) {
+        if let Some(card) = self.registry.get(SessionId(session)) {
+            self.tell(card.worker, card.id, command);
+        }
+    }
+
+    /// Notes a preemption for people to look at.
+    pub fn note(&self, event: PreemptionEvent) {
+        let mut events = self.events.lock();
+        if events.len() == EVENTS_KEPT {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    /// The last preemptions, oldest first.
+    pub fn events(&self) -> Vec<PreemptionEvent> {
+        self.events.lock().iter().cloned().collect()
+    }
+}
+
+/// Wakes one thread.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rung: Mutex<bool>,
+    wakes: Condvar,
+}
+
+impl Bell {
+    /// Rings; cheap if it has been rung already.
+    pub fn ring(&self) {
+        let mut rung = self.rung.lock();
+        if !std::mem::replace(&mut *rung, true) {
+            self.wakes.notify_one();
+        }
+    }
+
+    /// Waits until it is rung or that long, and says whether it was.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let mut rung = self.rung.lock();
+        if !*rung {
+            self.wakes.wait_for(&mut rung, at_most);
+        }
+        std::mem::take(&mut *rung)
+    }
+}
+
+/// Why a transaction was refused, as its client is told.
+pub fn refusal_message(reason: &RefusalReason, class: &str) -> String {
+    match reason {
+        RefusalReason::QueueFull { queued, queue_max } => format!(
+            "class \"{class}\" has {queued} transactions waiting to be admitted, and its queue takes {queue_max}"
+        ),
+        #[allow(unreachable_patterns, reason = "reasons may be added")]
+        _ => format!("class \"{class}\" takes no more transactions"),
+    }
+}

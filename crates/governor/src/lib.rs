@@ -1,0 +1,17 @@
+//! The governor: a proxy in front of a stock PostgreSQL server that keeps important work fast.
+//!
+//! One connection of a client is one connection to the server, so everything that a session has (settings, prepared
+//! statements, listening, copying) passes through untouched. The governor acts at the boundaries of transactions and
+//! on the server's processes. It decides nothing: it tells [`plimsoll_policy`] what it sees and does what that says.
+//!
+//! In reading order: [`settings`] is what an operator has asked for, [`governor`] what all threads share, [`registry`]
+//! what is known of each session. `session` is the state machine of one session, bytes in and bytes out, without
+//! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
+//! what is decided. [`statement`] reads SQL as far as is needed; `admin` is what operators look at.
+
+pub mod governor;
+pub mod registry;
+pub mod session;
+pub mod settings;
+pub mod statement;
+pub mod statistics;

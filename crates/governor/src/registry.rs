@@ -1,0 +1,251 @@
+//! What is known of each session, for everybody but the worker that serves it.
+//!
+//! A card is changed by its worker a few times a transaction and read by the watcher, the console and the metrics; its
+//! lock is nearly always free.
+//!
+//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. Whoever wants to
+//! cancel sets that under the card's lock, having seen there which unit is in flight; the session begins a unit under the
+//! same lock. So a cancel that was aimed at one unit never meets another.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+use plimsoll_policy::{ClassIndex, Login};
+
+/// A session, for as long as the governor runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Its client is being let in.
+    Starting,
+    /// No transaction.
+    Idle,
+    /// A transaction that is not let in yet.
+    Queued,
+    /// The server works for it.
+    Active,
+    /// Within a transaction that waits for its client.
+    IdleInTransaction,
+    /// It was rolled back for another: it is being run again, or will be when its client speaks.
+    Preempted,
+}
+
+impl Phase {
+    /// In words, as PostgreSQL says it where it has a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Starting => "starting",
+            Phase::Idle => "idle",
+            Phase::Queued => "queued",
+            Phase::Active => "active",
+            Phase::IdleInTransaction => "idle in transaction",
+            Phase::Preempted => "preempted",
+        }
+    }
+}
+
+/// Why a transaction has its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// That rule, or none and so the default.
+    Rule(Option<usize>),
+    /// `SET plimsoll.class`.
+    Setting,
+    /// A tag in a comment.
+    Tag,
+}
+
+/// Cancels that are under way, and whom they are for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cancels {
+    /// How many have been sent and not been seen to arrive.
+    pub in_flight: u32,
+    /// The unit that we have cancelled for another's sake.
+    pub preempting: Option<u64>,
+    /// The unit that its own client has cancelled.
+    pub by_client: Option<u64>,
+}
+
+/// What changes of a session.
+#[derive(Debug, Clone)]
+pub struct CardState {
+    /// The class of the transaction, or of the session while there is none.
+    pub class: ClassIndex,
+    /// Why.
+    pub chosen_by: ChosenBy,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Instant,
+    /// When the transaction came in; the past one's while there is none.
+    pub transaction_since: Instant,
+    /// The transaction, counted within the session from 1; it changes when one begins.
+    pub transaction: u64,
+    /// The unit (a query, or all up to a Sync), counted within the session from 1.
+    pub unit: u64,
+    /// How often this transaction has been rolled back for others.
+    pub rollbacks: u32,
+    /// Whether rolling it back now would be right: its class allows it, it has not sent its COMMIT, and one unit at most
+    /// is in flight.
+    pub preemptible: bool,
+    /// Cancels under way.
+    pub cancels: Cancels,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct SessionCard {
+    /// Its number.
+    pub id: SessionId,
+    /// The worker that serves it.
+    pub worker: usize,
+    /// When it came.
+    pub opened: Instant,
+    /// From where, for people.
+    pub peer: String,
+    /// As whom.
+    pub login: Login,
+    /// Its server process and the key that cancels; set once the server has told.
+    pub key: OnceLock<BackendKey>,
+    state: Mutex<CardState>,
+}
+
+/// What the server gives a session for cancelling: its process and a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BackendKey {
+    /// The process id on the server's machine.
+    pub process: i32,
+    /// 4 bytes; 4 to 256 with protocol 3.2.
+    pub secret: Box<[u8]>,
+}
+
+impl std::fmt::Debug for BackendKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BackendKey({})", self.process)
+    }
+}
+
+impl SessionCard {
+    /// A session that begins.
+    pub fn new(id: SessionId, worker: usize, peer: String, login: Login, class: ClassIndex, now: Instant) -> Self {
+        let state = CardState {
+            class,
+            chosen_by: ChosenBy::Rule(None),
+            phase: Phase::Starting,
+            since: now,
+            transaction_since: now,
+            transaction: 0,
+            unit: 0,
+            rollbacks: 0,
+            preemptible: false,
+            cancels: Cancels::default(),
+        };
+        SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
+    }
+
+    /// What changes of it; hold it briefly, and never two cards at once.
+    pub fn state(&self) -> MutexGuard<'_, CardState> {
+        self.state.lock()
+    }
+
+    /// The server's process for it, once that is known.
+    pub fn process(&self) -> Option<i32> {
+        self.key.get().map(|key| key.process)
+    }
+
+    /// Aims a cancel for another's sake at a unit, if it is still in flight and may be preempted; from now until
+    /// [`cancel_arrived`](Self::cancel_arrived) the session sends nothing.
+    pub fn aim_preemption(&self, transaction: u64, unit: u64) -> bool {
+        let mut state = self.state();
+        let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
+        if !is_there || !state.preemptible || state.cancels.preempting == Some(unit) {
+            return false;
+        }
+        state.cancels.in_flight += 1;
+        state.cancels.preempting = Some(unit);
+        true
+    }
+
+    /// Aims a client's own cancel at whatever unit is in flight; `None` if none is, and then nothing is to be sent.
+    pub fn aim_client_cancel(&self) -> Option<u64> {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Active | Phase::Preempted) {
+            return None;
+        }
+        state.cancels.in_flight += 1;
+        state.cancels.by_client = Some(state.unit);
+        Some(state.unit)
+    }
+
+    /// A cancel has arrived at the server's process, or will never: `signalled` says whether it was sent. The session must
+    /// be told with [`SessionCommand::CancelArrived`](crate::governor::SessionCommand).
+    pub fn cancel_arrived(&self, signalled: bool, preempting: bool) {
+        let mut state = self.state();
+        state.cancels.in_flight = state.cancels.in_flight.saturating_sub(1);
+        if preempting && !signalled {
+            state.cancels.preempting = None;
+        }
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub struct Registry {
+    next: AtomicU64,
+    cards: Mutex<BTreeMap<SessionId, Arc<SessionCard>>>,
+}
+
+impl Registry {
+    /// A number for a session that begins.
+    pub fn next_id(&self) -> SessionId {
+        // Relaxed: nothing but its uniqueness matters.
+        SessionId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Takes a session in.
+    pub fn insert(&self, card: Arc<SessionCard>) {
+        self.cards.lock().insert(card.id, card);
+    }
+
+    /// A session has ended.
+    pub fn remove(&self, id: SessionId) {
+        self.cards.lock().remove(&id);
+    }
+
+    /// One session.
+    pub fn get(&self, id: SessionId) -> Option<Arc<SessionCard>> {
+        self.cards.lock().get(&id).cloned()
+    }
+
+    /// All sessions, oldest first.
+    pub fn all(&self) -> Vec<Arc<SessionCard>> {
+        self.cards.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.cards.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The session whose server process and secret these are. Secrets are compared in constant time.
+    pub fn by_key(&self, process: i32, secret: &[u8]) -> Option<Arc<SessionCard>> {
+        use subtle::ConstantTimeEq;
+        let cards = self.cards.lock();
+        let is_it = |card: &&Arc<SessionCard>| {
+            card.key.get().is_some_and(|key| key.process == process && bool::from(key.secret.ct_eq(secret)))
+        };
+        cards.values().find(is_it).cloned()
+    }
+}
