@@ -72,6 +72,27 @@ impl ClassRule {
             && matches(&self.application_name, &login.application_name)
     }
 
+    /// Whether everything that `later` matches is matched by this one, as far as the patterns show.
+    fn covers(&self, later: &ClassRule) -> bool {
+        let covers = |this: &Option<Pattern>, later: &Option<Pattern>| match (this, later) {
+            (None, _) => true,
+            (Some(this), None) => this.as_str() == "*",
+            (Some(this), Some(later)) => {
+                let is_literal = !later.as_str().contains(['*', '?', '[']);
+                this.as_str() == "*" || this == later || is_literal && this.matches(later.as_str())
+            }
+        };
+        // Without a tag nothing matches a pattern of tags, and what one rule may not choose another may.
+        let covers_tag =
+            self.tag.is_none() || self.class == later.class && later.tag.is_some() && covers(&self.tag, &later.tag);
+        self.is_of_statements() == later.is_of_statements()
+            && covers(&self.user, &later.user)
+            && covers(&self.database, &later.database)
+            && covers(&self.application_name, &later.application_name)
+            && covers_tag
+            && (self.fingerprint.is_none() || self.fingerprint == later.fingerprint)
+    }
+
     fn matches_statement(&self, tag: Option<&str>, fingerprint: Option<u64>) -> bool {
         self.tag.as_ref().is_none_or(|pattern| tag.is_some_and(|tag| pattern.matches(tag)))
             && self.fingerprint.is_none_or(|wanted| fingerprint == Some(wanted))
@@ -224,6 +245,13 @@ impl ClassRules {
         let terms = |class: ClassIndex| &self.classes[usize::from(class.0)];
         let chosen = terms(chosen);
         chosen.priority <= terms(login_class).priority || chosen.settable_by.iter().any(|users| users.matches(user))
+    }
+
+    /// The first rule because of which the rule at that place can never decide anything, since it matches all the same and
+    /// comes before; `None` if there is none, or if patterns alone do not show it.
+    pub fn shadowed_by(&self, rule: usize) -> Option<usize> {
+        let (before, rest) = self.rules.split_at_checked(rule)?;
+        before.iter().position(|earlier| rest.first().is_some_and(|later| earlier.covers(later)))
     }
 
     /// Which rule that is, for people: `rule 2: user report_*`, counted from 1; `no rule` for `None`.

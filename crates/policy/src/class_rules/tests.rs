@@ -126,6 +126,21 @@ fn rules_are_told_as_people_count() {
 }
 
 #[test]
+fn rules_that_can_never_decide_are_told() {
+    let check = |text: &str, expect: &[Option<usize>]| {
+        let rules = rules(text);
+        let told: Vec<_> = (0..rules.rules().len()).map(|rule| rules.shadowed_by(rule)).collect();
+        assert_eq!(told, expect, "{text}");
+        assert_eq!(rules.shadowed_by(99), None);
+    };
+    check("low: user=a*\nhigh: user=abc, database=x\nhigh: user=a*\nhigh: user=b", &[None, Some(0), Some(0), None]);
+    check("low: user=*\nhigh: database=x\nhigh: tag=x", &[None, Some(0), None]);
+    check("low: user=a*, database=x\nhigh: user=a*\nhigh: user=ab*", &[None, None, None]);
+    check("low: fingerprint=1\nlow: fingerprint=1, tag=x\nlow: tag=x\nhigh: tag=x", &[None, Some(0), None, None]);
+    check("low: tag=*\nlow: fingerprint=1\nlow: tag=x", &[None, None, Some(0)]);
+}
+
+#[test]
 fn fingerprints_are_needed_only_if_a_rule_names_one() {
     assert!(!rules("low: user=a\nlow: tag=b").needs_fingerprints());
     assert!(rules("low: user=a\nlow: fingerprint=b").needs_fingerprints());
