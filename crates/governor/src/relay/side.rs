@@ -188,7 +188,7 @@ impl Spare {
         self.0.pop().unwrap_or_default()
     }
 
-    fn put(&mut self, mut buffer: Vec<u8>) {
+    pub(super) fn put(&mut self, mut buffer: Vec<u8>) {
         if self.0.len() < SPARE_MAX && (1..=PENDING_MAX * 2).contains(&buffer.capacity()) {
             buffer.clear();
             self.0.push(buffer);

@@ -113,7 +113,7 @@ impl Pair {
             };
         }
         self.phase = match conduct {
-            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card))),
+            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, now))),
             Conduct::Raw => Phase::Raw,
         };
         if let Some(client) = &mut self.client {
