@@ -169,13 +169,8 @@ impl Session {
         let class = self.card.state().class;
         let message = format!("waiting to be admitted: class \"{}\" is full", self.settings.class(class).name);
         let hint = format!("SHOW QUEUE in the database \"{}\" has the reason.", self.settings.admin.database);
-        let notice = Notice {
-            severity: "NOTICE",
-            sqlstate: "00000",
-            message: &message,
-            detail: None,
-            hint: Some(&hint),
-        };
+        let notice =
+            Notice { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: Some(&hint) };
         out.to_client(&notice_response(&notice));
     }
 

@@ -179,13 +179,11 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
     while !bytes.is_empty() {
         let head = Head::read(bytes).expect("a length").expect("whole messages");
         let body = &bytes[5..head.bytes];
-        let fields: Vec<String> = body
-            .split(|byte| *byte == 0)
-            .map(|field| String::from_utf8_lossy(field).replace(' ', "_"))
-            .collect();
+        let fields: Vec<String> =
+            body.split(|byte| *byte == 0).map(|field| String::from_utf8_lossy(field).replace(' ', "_")).collect();
         let tag = char::from(head.tag);
         messages.push(match (head.tag, from_client) {
-            (b'Q' , true) => format!("Q:{}", fields[0]),
+            (b'Q', true) => format!("Q:{}", fields[0]),
             (b'P', true) => format!("P:{}:{}", fields[0], fields[1]),
             (b'B', true) => format!("B:{}:{}", fields[0], fields[1]),
             (b'C', true) => format!("C:{}", &fields[0][1..]),
