@@ -11,6 +11,7 @@
 
 pub mod governor;
 pub mod registry;
+pub mod relay;
 pub mod session;
 pub mod settings;
 pub mod statement;
