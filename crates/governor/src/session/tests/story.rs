@@ -114,7 +114,7 @@ impl Story {
 
     fn happen(&mut self, what: &str, out: &mut Sent) {
         let card = self.session.card.clone();
-        let (transaction, unit) = (card.state().transaction, card.state().unit);
+        let (transaction, unit) = place(&card);
         let arrived = SessionCommand::CancelArrived;
         let command = match what {
             "aim" => return assert!(card.aim_preemption(transaction, unit), "it is no victim"),
