@@ -9,6 +9,7 @@
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
 //! what is decided. [`statement`] reads SQL as far as is needed; `admin` is what operators look at.
 
+pub mod agent;
 pub mod governor;
 pub mod registry;
 pub mod relay;
@@ -16,3 +17,4 @@ pub mod session;
 pub mod settings;
 pub mod statement;
 pub mod statistics;
+pub mod watch;
