@@ -1,5 +1,7 @@
 //! What an operator has asked for, checked and complete. The file that it comes from is read by `config`.
 
+mod described;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +31,30 @@ pub struct Settings {
     pub cpu: Cpu,
     /// The console.
     pub admin: Admin,
-    /// Where metrics and the live page are; `None` for nowhere.
-    pub http: Option<SocketAddr>,
+    /// Metrics and the live page; `None` for none.
+    pub http: Option<Http>,
     /// Users (exact names) who are let through ungoverned, whatever else is set.
     pub break_glass: Vec<String>,
+    /// What is written to standard error.
+    pub log: Log,
+}
+
+/// Metrics and the live page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where they are.
+    pub address: SocketAddr,
+    /// Names under which they may be asked for, beside the address and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// What is written to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// Whether each line is a JSON object.
+    pub is_json: bool,
+    /// What is not written because it matters less.
+    pub level: tracing::Level,
 }
 
 /// Where clients come in, and how many.
