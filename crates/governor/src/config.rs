@@ -20,7 +20,9 @@ mod warnings;
 
 use std::path::Path;
 
+pub(crate) use classes::cpu_share;
 pub use problem::ConfigError;
+pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
 
 use plimsoll_postgres::url::account_name;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -35,6 +36,8 @@ pub struct Governor {
     pub config_file: OnceLock<PathBuf>,
     /// How the main thread is told to end.
     pub main: OnceLock<Sender<MainCommand>>,
+    /// Whether it is waiting for sessions to end, and takes no new ones.
+    pub is_draining: AtomicBool,
     /// Classes of which nobody is let in until the console says so.
     pub(crate) paused: Mutex<BTreeSet<ClassIndex>>,
     pub(crate) admission: Mutex<Admission>,
@@ -167,6 +170,7 @@ impl Governor {
             history: Mutex::default(),
             config_file: OnceLock::new(),
             main: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
             paused: Mutex::default(),
             workers: OnceLock::new(),
             events: Mutex::default(),

@@ -2,8 +2,9 @@
 //! limits, and statements that come next meet the new settings.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use plimsoll_policy::admission::{ClassIndex, ClassLimits};
+use plimsoll_policy::{ClassIndex, ClassLimits};
 
 use crate::config;
 use crate::governor::Governor;
@@ -90,7 +91,7 @@ impl Governor {
         drop(paused);
         // Held, lest a reload comes between.
         let settings = self.settings.read();
-        self.apply_limits(&settings, settings.classes.len());
+        self.apply_limits(&settings);
     }
 
     /// The classes that are held up.
@@ -118,7 +119,7 @@ impl Governor {
         let settings = Arc::new(settings);
         // Whoever sees the new settings finds its class everywhere.
         self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
-        self.apply_limits(&settings, current.classes.len());
+        self.apply_limits(&settings);
         *current = settings;
         drop(current);
         self.bell.ring();
@@ -126,7 +127,7 @@ impl Governor {
     }
 
     /// Admission's limits, with those of paused classes at nobody.
-    fn apply_limits(&self, settings: &Settings, classes_before: usize) {
+    fn apply_limits(&self, settings: &Settings) {
         let paused = self.paused.lock();
         let limits = (0..).map(ClassIndex).zip(&settings.classes).map(|(index, class)| {
             let mpl = if paused.contains(&index) { Some(0) } else { class.limits.mpl };
@@ -134,11 +135,8 @@ impl Governor {
         });
         let limits: Vec<ClassLimits> = limits.collect();
         drop(paused);
-        let admitted = {
-            let mut admission = self.admission.lock();
-            let becomes: Vec<ClassIndex> = (0..).map(ClassIndex).take(classes_before).collect();
-            admission.change(settings.total_mpl, limits, &becomes)
-        };
+        let now = self.clock(Instant::now());
+        let admitted = self.admission.lock().set_limits(settings.total_mpl, limits, now);
         self.tell_admitted(admitted);
     }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
+pub use described::needs_restart;
+
 /// Everything that can be set. A reload replaces it as a whole.
 #[derive(Debug, Clone)]
 pub struct Settings {

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plimsoll_policy::admission::{ClassIndex, ClassLimits};
-use plimsoll_policy::class_rules::{ClassRule, ClassRules, ClassTerms};
-use plimsoll_policy::Priority;
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority};
 
 use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
@@ -91,7 +89,8 @@ fn class(typed: &TypedClass, read: &mut Reader<'_>) -> Option<ClassSettings> {
     priority.map(|_| class)
 }
 
-fn cpu_share(text: &str) -> Result<CpuShare, String> {
+/// Reads a share of the cores.
+pub(crate) fn cpu_share(text: &str) -> Result<CpuShare, String> {
     let wrong = || format!("`{text}` is no share of the cores; write `untouched`, `nice 10` (-20 to 19) or `idle`");
     match text {
         "untouched" => Ok(CpuShare::Untouched),

@@ -14,7 +14,7 @@ const SIZE_UNITS: [(&str, u64); 7] =
     [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
 
 /// Reads a length of time.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no length of time; write a number and us, ms, s, min, h or d, as in \"5s\"");
     let micros = scaled(text, &TIME_UNITS).ok_or_else(wrong)?;
     let length = Duration::from_micros(micros);

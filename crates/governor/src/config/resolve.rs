@@ -19,6 +19,9 @@ const PORT: u16 = 6432;
 /// The port of metrics and the live page where nothing is said.
 const HTTP_PORT: u16 = 6433;
 
+/// Who looks more often than that does nothing else.
+pub(crate) const LOOK_LEAST: Duration = Duration::from_micros(100);
+
 /// The settings, and what is worth a warning though it can be done.
 pub(super) fn resolve(
     typed: &TypedSettings,
@@ -179,7 +182,7 @@ impl Reader<'_> {
             Some(policy) => self.problems.note(policy.span(), preemption_policy(policy.value())),
             None => PreemptionPolicy::parse("track"),
         };
-        let least = Duration::from_micros(100);
+        let least = LOOK_LEAST;
         let usual = Duration::from_millis(2);
         let rollbacks = self.number_or(typed.rollbacks_max.as_ref(), 0..=1_000_000, 5);
         let replay = typed.replay_bytes_max.as_ref();

@@ -2,9 +2,6 @@
 
 use std::net::IpAddr;
 
-use glob::Pattern;
-use plimsoll_policy::class_rules::ClassRule;
-
 use crate::settings::Settings;
 
 /// What an operator should know before clients come, a sentence each.
@@ -44,7 +41,7 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
 fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
     let rules = settings.rules.rules();
     for (place, rule) in rules.iter().enumerate() {
-        if let Some(earlier) = rules[..place].iter().position(|earlier| covers(earlier, rule)) {
+        if let Some(earlier) = settings.rules.shadowed_by(place) {
             warnings.push(format!(
                 "rule {} ({rule}) never holds, for rule {} ({}) matches all of it and comes first",
                 place + 1,
@@ -66,27 +63,6 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
             warnings.push(format!("rule {} ({rule}) raises whoever sends that text; name a `user`, too", place + 1));
         }
     }
-}
-
-/// Whether all that the later rule matches has been matched by the earlier one. Rules by tag are never said to: whether
-/// they hold depends on whom a class may be chosen by.
-fn covers(earlier: &ClassRule, later: &ClassRule) -> bool {
-    let is_of_statements = |rule: &ClassRule| rule.tag.is_some() || rule.fingerprint.is_some();
-    let pattern = |earlier: &Option<Pattern>, later: &Option<Pattern>| match (earlier, later) {
-        (None, _) => true,
-        (Some(earlier), _) if earlier.as_str() == "*" => true,
-        (Some(_), None) => false,
-        (Some(earlier), Some(later)) => {
-            let is_plain = !later.as_str().contains(['*', '?', '[']);
-            earlier == later || (is_plain && earlier.matches(later.as_str()))
-        }
-    };
-    earlier.tag.is_none()
-        && is_of_statements(earlier) == is_of_statements(later)
-        && pattern(&earlier.user, &later.user)
-        && pattern(&earlier.database, &later.database)
-        && pattern(&earlier.application_name, &later.application_name)
-        && earlier.fingerprint.is_none_or(|wanted| later.fingerprint == Some(wanted))
 }
 
 fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {

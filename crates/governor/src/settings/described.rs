@@ -68,6 +68,12 @@ impl Settings {
     }
 }
 
+/// Whether what has that key stays as it is until a restart.
+pub fn needs_restart(key: &str) -> bool {
+    let keys = ["server", "control", "listen.addresses", "listen.socket_folders", "listen.workers"];
+    keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
+}
+
 /// Keys and values as they are added.
 #[derive(Default)]
 struct Lines(Vec<(String, String)>);
