@@ -1,8 +1,8 @@
 //! What all threads of a governor share.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +22,8 @@ const EVENTS_KEPT: usize = 200;
 #[derive(Debug)]
 pub struct Governor {
     pub(crate) settings: RwLock<Arc<Settings>>,
+    /// Changes with the settings.
+    pub(crate) generation: AtomicU64,
     /// The sessions.
     pub registry: Registry,
     /// Counts and times.
@@ -38,8 +40,6 @@ pub struct Governor {
     pub main: OnceLock<Sender<MainCommand>>,
     /// Whether it is waiting for sessions to end, and takes no new ones.
     pub is_draining: AtomicBool,
-    /// Classes of which nobody is let in until the console says so.
-    pub(crate) paused: Mutex<BTreeSet<ClassIndex>>,
     pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<VecDeque<PreemptionEvent>>,
@@ -164,6 +164,7 @@ impl Governor {
             statistics: Statistics::new(settings.classes.iter().map(|class| class.name.clone())),
             admission: Mutex::new(Admission::new(settings.total_mpl, limits)),
             settings: RwLock::new(Arc::new(settings)),
+            generation: AtomicU64::new(0),
             registry: Registry::default(),
             bell: Bell::default(),
             health: Mutex::default(),
@@ -171,7 +172,6 @@ impl Governor {
             config_file: OnceLock::new(),
             main: OnceLock::new(),
             is_draining: AtomicBool::new(false),
-            paused: Mutex::default(),
             workers: OnceLock::new(),
             events: Mutex::default(),
             started: now,
@@ -181,6 +181,11 @@ impl Governor {
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().clone()
+    }
+
+    /// A number that changes whenever the settings do, so that nobody needs to ask for them who has them.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// How policies are told a moment.

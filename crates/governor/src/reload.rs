@@ -2,6 +2,7 @@
 //! limits, and statements that come next meet the new settings.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use plimsoll_policy::{ClassIndex, ClassLimits};
@@ -78,25 +79,14 @@ impl Governor {
         })
     }
 
-    /// Holds up, or lets in again, the transactions of those classes.
+    /// Holds up, or lets in again, the transactions of those classes; a reload does not change that.
     pub fn pause(&self, classes: &[ClassIndex], pause: bool) {
-        let mut paused = self.paused.lock();
+        let mut current = self.settings.write();
+        let mut settings = Settings::clone(&current);
         for class in classes {
-            if pause {
-                paused.insert(*class);
-            } else {
-                paused.remove(class);
-            }
+            settings.classes[usize::from(class.0)].is_paused = pause;
         }
-        drop(paused);
-        // Held, lest a reload comes between.
-        let settings = self.settings.read();
-        self.apply_limits(&settings);
-    }
-
-    /// The classes that are held up.
-    pub fn paused(&self) -> Vec<ClassIndex> {
-        self.paused.lock().iter().copied().collect()
+        self.put_in_force(&mut current, settings);
     }
 
     fn replace(&self, make: impl FnOnce(&Settings) -> Settings) -> Result<Reloaded, ReloadError> {
@@ -104,8 +94,9 @@ impl Governor {
         let mut current = self.settings.write();
         let mut settings = make(&current);
         for (place, class) in current.classes.iter().enumerate() {
-            if settings.classes.get(place).is_none_or(|other| other.name != class.name) {
-                return Err(ReloadError::Classes(class.name.clone()));
+            match settings.classes.get_mut(place) {
+                Some(other) if other.name == class.name => other.is_paused = class.is_paused,
+                _ => return Err(ReloadError::Classes(class.name.clone())),
             }
         }
         let wanted = settings.described();
@@ -116,27 +107,23 @@ impl Governor {
             after_restart: differences(&now, &wanted),
             warnings: Vec::new(),
         };
-        let settings = Arc::new(settings);
-        // Whoever sees the new settings finds its class everywhere.
-        self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
-        self.apply_limits(&settings);
-        *current = settings;
+        self.put_in_force(&mut current, settings);
         drop(current);
         self.bell.ring();
         Ok(reloaded)
     }
 
-    /// Admission's limits, with those of paused classes at nobody.
-    fn apply_limits(&self, settings: &Settings) {
-        let paused = self.paused.lock();
-        let limits = (0..).map(ClassIndex).zip(&settings.classes).map(|(index, class)| {
-            let mpl = if paused.contains(&index) { Some(0) } else { class.limits.mpl };
-            ClassLimits { mpl, ..class.limits.clone() }
+    fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {
+        // Whoever sees the new settings finds its class everywhere.
+        self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
+        let limits = settings.classes.iter().map(|class| ClassLimits {
+            mpl: if class.is_paused { Some(0) } else { class.limits.mpl },
+            ..class.limits.clone()
         });
-        let limits: Vec<ClassLimits> = limits.collect();
-        drop(paused);
         let now = self.clock(Instant::now());
-        let admitted = self.admission.lock().set_limits(settings.total_mpl, limits, now);
+        let admitted = self.admission.lock().set_limits(settings.total_mpl, limits.collect(), now);
+        *current = Arc::new(settings);
+        self.generation.fetch_add(1, Ordering::Release);
         self.tell_admitted(admitted);
     }
 }

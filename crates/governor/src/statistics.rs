@@ -33,6 +33,8 @@ pub struct Statistics {
     pub reloads: AtomicU64,
     /// Reloads that were refused; what was set before goes on to hold.
     pub reloads_failed: AtomicU64,
+    /// Sessions that are let through ungoverned since the server answered what it had not been asked.
+    pub desyncs: AtomicU64,
 }
 
 /// Counts and times of one class since the governor started.
@@ -46,6 +48,8 @@ pub struct ClassStatistics {
     pub units: AtomicU64,
     /// Errors that clients were sent.
     pub errors: AtomicU64,
+    /// Transactions inside now.
+    pub inside: AtomicU64,
     /// Transactions that had to wait for admission.
     pub queued: AtomicU64,
     /// Transactions refused because the queue was full.
@@ -99,6 +103,7 @@ impl Statistics {
             console_refused: zero(),
             reloads: zero(),
             reloads_failed: zero(),
+            desyncs: zero(),
         };
         statistics.extend(names);
         statistics
@@ -130,6 +135,7 @@ impl ClassStatistics {
             transactions: zero(),
             units: zero(),
             errors: zero(),
+            inside: zero(),
             queued: zero(),
             refused_full: zero(),
             refused_timeout: zero(),

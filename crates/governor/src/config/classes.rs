@@ -61,6 +61,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },
         preemptible: is_low,
         replay: true,
+        is_paused: false,
     }
 }
 

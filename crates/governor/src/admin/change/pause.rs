@@ -19,8 +19,8 @@ pub fn pause(call: &Call<'_>) -> Result<Answer, Refusal> {
 /// Transactions of the class may begin again.
 pub fn resume(call: &Call<'_>) -> Result<Answer, Refusal> {
     let classes = classes(call)?;
-    let paused = call.governor.paused();
-    if !classes.iter().any(|class| paused.contains(class)) {
+    let settings = call.governor.settings();
+    if !classes.iter().any(|class| settings.class(*class).is_paused) {
         return Err(Refusal::new("55000", format!("{} is not paused", names(call, &classes))));
     }
     tracing::warn!(user = call.user, classes = names(call, &classes), "console: RESUME");

@@ -26,7 +26,6 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();
     let waiting = governor.waiting();
-    let paused = governor.paused();
     let sessions = governor.registry.all();
     let row = |(index, class): (ClassIndex, &crate::settings::ClassSettings)| {
         let rules = settings.rules.rules().iter().enumerate().filter(|(_, rule)| rule.class == index);
@@ -42,7 +41,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             waiting.iter().filter(|waiting| waiting.class == index).count().into(),
             class.limits.queue_max.into(),
             sessions.iter().filter(|card| card.state().class == index).count().into(),
-            paused.contains(&index).into(),
+            class.is_paused.into(),
             class.preemptible.into(),
             class.replay.into(),
             class.cpu.to_string().into(),

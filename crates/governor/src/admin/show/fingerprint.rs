@@ -13,5 +13,5 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         let refusal = Refusal::new("42601", "SHOW FINGERPRINT takes one statement");
         return Err(refusal.hint("Put it in quotes: SHOW FINGERPRINT 'select 1'."));
     };
-    Ok(Answer::of(vec![vec![Cell::from(format!("{:016x}", fingerprint(statement)))]]))
+    Ok(Answer::of(vec![vec![Cell::from(format!("{:016x}", fingerprint(statement.as_bytes())))]]))
 }

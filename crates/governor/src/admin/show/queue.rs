@@ -23,7 +23,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let rows = call.governor.waiting().into_iter().map(|waiting| {
         let card = call.governor.registry.get(SessionId(waiting.ticket.0));
         let login = card.as_ref().map(|card| &card.login);
-        let is_paused = call.governor.paused().contains(&waiting.class);
+        let is_paused = settings.class(waiting.class).is_paused;
         let why = if is_paused { "the class is paused".to_owned() } else { waiting.why.to_string() };
         vec![
             Cell::from(waiting.position),

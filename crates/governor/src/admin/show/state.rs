@@ -15,8 +15,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();
     let health = governor.health.lock().clone();
-    let paused = governor.paused();
-    let paused: Vec<&str> = paused.iter().map(|class| settings.class(*class).name.as_str()).collect();
+    let paused = settings.classes.iter().filter(|class| class.is_paused);
+    let paused: Vec<&str> = paused.map(|class| class.name.as_str()).collect();
     let control = match (health.control_up, health.control_error) {
         (Some(since), _) => Timestamp::try_from(since).map_or("up".to_owned(), |since| format!("up since {since:.0}")),
         (None, Some(why)) => format!("down: {why}"),
