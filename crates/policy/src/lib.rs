@@ -8,19 +8,32 @@
 //! breaks cycles, [`StarvationBound`] ends losing, [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a
 //! file beside `lock_scheduler/standard.rs` and a line in that list. [`CpuScheduler`] says what threads get of the
 //! cores, [`CPU_SCHEDULERS`] is its list.
+//!
+//! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
+//! the same time, [`decide`] which are rolled back for others, and [`may_replay`] whether one that was may be run again.
 
+mod admission;
 mod class;
+mod class_rules;
 mod cpu_scheduler;
 mod deadlock_victim;
 mod length;
 mod lock_scheduler;
+mod preemption;
+mod replay;
 mod starvation_bound;
 
+pub use admission::{Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
 pub use class::{Class, ParsePriorityError, Priority};
+pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
+pub use preemption::{
+    Action, Activity, Edge, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Rules, Standing, WaitGraph, decide,
+};
+pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use starvation_bound::StarvationBound;

@@ -1,0 +1,356 @@
+//! Admission: which transactions may run at the same time, and in which order the others enter.
+//!
+//! A transaction *asks* before it begins. It *enters* if there is room: fewer than the multiprogramming level (MPL) of
+//! its class are inside, and fewer than the total MPL altogether. Otherwise it *waits* in the queue of its class, or is
+//! refused because that queue is full. When somebody *leaves*, those who fit enter:
+//!
+//! 1. the highest priority first, and of equal priorities whoever asked first;
+//! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
+//! 3. nobody waits while there is room for it, but for those who have waited as long as they may and are yet to be told.
+//!
+//! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
+//! keep the server full. Who wants to bound that gives the urgent class an MPL below the total, so that the rest
+//! remains for the others, or the waiting class a timeout.
+//!
+//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and says what time it is.
+//! Rejecting some to keep the rest fast, and MPLs by class: Schroeder et al., *How to Determine a Good
+//! Multi-Programming Level for External Scheduling*, 2006.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Priority;
+
+/// A class by its place in the list of classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassIndex(pub u16);
+
+/// A transaction that asks to enter. The host chooses the number; no two that wait may have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a class may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassLimits {
+    /// Who enters first when there is room for one.
+    pub priority: Priority,
+    /// How many of the class may be inside at once; `None` for as many as the total allows, 0 to hold all of them up.
+    pub mpl: Option<u32>,
+    /// How many may wait; whoever comes then is refused. `None` for as many as come, 0 for nobody.
+    pub queue_max: Option<u32>,
+    /// How long one may wait; `None` for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// What comes of asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Asked {
+    /// It is inside and must leave one day.
+    Enter,
+    /// It waits: it will be among those that [`Admission::leave`], [`Admission::set_limits`] or [`Admission::expire`] name,
+    /// unless it is [abandoned](Admission::abandon).
+    Wait {
+        /// How many that wait for the same room are before it.
+        ahead: usize,
+    },
+    /// It is neither inside nor waits.
+    Refused(RefusalReason),
+}
+
+/// Why a transaction may not even wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// As many of its class wait as may.
+    QueueFull {
+        /// How many wait.
+        queued: u32,
+        /// How many may.
+        queue_max: u32,
+    },
+}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RefusalReason::QueueFull { queued, queue_max } = self;
+        write!(f, "{queued} of the class wait already, at most {queue_max} may")
+    }
+}
+
+/// What one waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// So many of its class may be inside, and are.
+    ClassMpl(u32),
+    /// So many may be inside altogether, and are.
+    TotalMpl(u32),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::ClassMpl(mpl) => write!(f, "class mpl {mpl} is full"),
+            Obstacle::TotalMpl(mpl) => write!(f, "total mpl {mpl} is full"),
+        }
+    }
+}
+
+/// One that waits, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Which.
+    pub ticket: Ticket,
+    /// Its class.
+    pub class: ClassIndex,
+    /// When it asked, by the host's clock.
+    pub since: Duration,
+    /// Its place among those that wait for the same room, from 1: those of its class where the class is full, those of
+    /// all classes that are not where the total is.
+    pub position: usize,
+    /// What it waits for.
+    pub why: Obstacle,
+}
+
+/// One in a queue.
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    ticket: Ticket,
+    /// Counts those that began to wait: the order of age, also between classes.
+    arrival: u64,
+    /// Never before that of an earlier arrival, so that the first of a queue is the first to expire.
+    since: Duration,
+}
+
+/// A class and who is there.
+#[derive(Debug)]
+struct Class {
+    limits: ClassLimits,
+    inside: u32,
+    /// In order of arrival.
+    queue: VecDeque<Waiter>,
+}
+
+impl Class {
+    fn new(limits: ClassLimits) -> Self {
+        Class { limits, inside: 0, queue: VecDeque::new() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.limits.mpl.is_some_and(|mpl| self.inside >= mpl)
+    }
+
+    /// When that waiter has waited as long as it may.
+    fn expiry(&self, waiter: &Waiter) -> Option<Duration> {
+        Some(waiter.since.saturating_add(self.limits.timeout?))
+    }
+
+    /// When its first waiter has waited as long as it may.
+    fn next_expiry(&self) -> Option<Duration> {
+        self.expiry(self.queue.front()?)
+    }
+
+    /// The place of the first that may still wait.
+    fn first_in_time(&self, now: Duration) -> Option<usize> {
+        self.queue.iter().position(|waiter| self.expiry(waiter).is_none_or(|expiry| expiry > now))
+    }
+}
+
+/// Who is inside and who waits. The documentation of the module has the rules.
+///
+/// ```
+/// use std::time::Duration;
+/// use plimsoll_policy::{Admission, Asked, ClassIndex, ClassLimits, Priority, Ticket};
+///
+/// let class = |priority| ClassLimits { priority, mpl: None, queue_max: None, timeout: None };
+/// let (low, high) = (ClassIndex(0), ClassIndex(1));
+/// let mut admission = Admission::new(Some(1), vec![class(Priority::LOW), class(Priority::HIGH)]);
+///
+/// let now = Duration::ZERO;
+/// assert_eq!(admission.ask(Ticket(1), low, now), Asked::Enter);
+/// assert_eq!(admission.ask(Ticket(2), low, now), Asked::Wait { ahead: 0 });
+/// assert_eq!(admission.ask(Ticket(3), high, now), Asked::Wait { ahead: 0 });
+/// assert_eq!(admission.leave(low, now), [Ticket(3)]);
+/// ```
+#[derive(Debug)]
+pub struct Admission {
+    total_mpl: Option<u32>,
+    /// The sum over the classes.
+    inside: u32,
+    classes: Vec<Class>,
+    arrivals: u64,
+    latest: Duration,
+}
+
+impl Admission {
+    /// Nobody is inside. A [`ClassIndex`] is a place in `classes`.
+    pub fn new(total_mpl: Option<u32>, classes: Vec<ClassLimits>) -> Self {
+        let classes = classes.into_iter().map(Class::new).collect();
+        Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO }
+    }
+
+    /// Whether anything bounds how many of the class are inside. Where nothing does nobody need ask; but whoever has not
+    /// asked must not leave either, even if limits have come to be meanwhile.
+    ///
+    /// # Panics
+    /// As all functions with a class: if there is no such class.
+    pub fn bounds(&self, class: ClassIndex) -> bool {
+        self.total_mpl.is_some() || self.class(class).limits.mpl.is_some()
+    }
+
+    /// A transaction of that class wants to begin.
+    pub fn ask(&mut self, ticket: Ticket, class: ClassIndex, now: Duration) -> Asked {
+        let Some(obstacle) = self.obstacle(self.class(class)) else {
+            // Then nobody waits whom it would pass: who waits elsewhere waits for its own class.
+            self.class_mut(class).inside += 1;
+            self.inside += 1;
+            return Asked::Enter;
+        };
+        let queued = self.class(class).queue.len();
+        if let Some(queue_max) = self.class(class).limits.queue_max.filter(|queue_max| queued >= *queue_max as usize) {
+            return Asked::Refused(RefusalReason::QueueFull { queued: count(queued), queue_max });
+        }
+        let ahead = match obstacle {
+            Obstacle::ClassMpl(_) => queued,
+            Obstacle::TotalMpl(_) => self.ahead_of_newcomer(self.class(class).limits.priority),
+        };
+        self.arrivals += 1;
+        self.latest = self.latest.max(now);
+        let waiter = Waiter { ticket, arrival: self.arrivals, since: self.latest };
+        self.class_mut(class).queue.push_back(waiter);
+        Asked::Wait { ahead }
+    }
+
+    /// One of that class that was inside has ended. Those that may enter now, in order; they are inside. Whoever has waited
+    /// as long as it may does not enter any more, whether or not [`expire`](Self::expire) has named it yet.
+    #[must_use = "who is named is inside and must be told"]
+    pub fn leave(&mut self, class: ClassIndex, now: Duration) -> Vec<Ticket> {
+        debug_assert!(self.class(class).inside > 0, "more have left class {} than were inside", class.0);
+        let class = self.class_mut(class);
+        if class.inside > 0 {
+            class.inside -= 1;
+            self.inside -= 1;
+        }
+        self.enter(now)
+    }
+
+    /// One that waits gives up: its client has gone or has cancelled it. Whether it did wait; if not it has entered,
+    /// expired or was never there. Nobody can enter for that, as it held no place.
+    #[must_use = "one that did not wait may be inside"]
+    pub fn abandon(&mut self, ticket: Ticket) -> bool {
+        self.classes.iter_mut().any(|class| {
+            let at = class.queue.iter().position(|waiter| waiter.ticket == ticket);
+            at.and_then(|at| class.queue.remove(at)).is_some()
+        })
+    }
+
+    /// Those that have waited as long as they may; they wait no more.
+    #[must_use = "who is named must be told"]
+    pub fn expire(&mut self, now: Duration) -> Vec<Ticket> {
+        let mut expired = Vec::new();
+        for class in &mut self.classes {
+            while class.next_expiry().is_some_and(|expiry| expiry <= now) {
+                expired.extend(class.queue.pop_front().map(|waiter| waiter.ticket));
+            }
+        }
+        expired
+    }
+
+    /// When somebody will have waited as long as it may; `None` if nobody waits with a timeout.
+    pub fn next_expiry(&self) -> Option<Duration> {
+        self.classes.iter().filter_map(Class::next_expiry).min()
+    }
+
+    /// From now on other limits hold. There may be more classes than before, but not fewer, and each keeps its index.
+    /// Whoever is inside stays, also if that is more than may be now, and whoever waits goes on to wait by the new limits,
+    /// also if its queue is longer than may be now. Those that may enter now, in order; they are inside.
+    ///
+    /// # Panics
+    /// If there are fewer classes than before.
+    #[must_use = "who is named is inside and must be told"]
+    pub fn set_limits(&mut self, total_mpl: Option<u32>, classes: Vec<ClassLimits>, now: Duration) -> Vec<Ticket> {
+        assert!(classes.len() >= self.classes.len(), "each class keeps its index");
+        self.total_mpl = total_mpl;
+        let mut limits = classes.into_iter();
+        for class in &mut self.classes {
+            class.limits = limits.next().expect("no fewer than before");
+        }
+        self.classes.extend(limits.map(Class::new));
+        self.enter(now)
+    }
+
+    /// All that wait for room, in the order in which they would enter if there were room for all of them.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        for (class, at) in self.classes.iter().zip(0..) {
+            let why = class.queue.front().and_then(|_| self.obstacle(class));
+            let Some(why) = why else { continue };
+            let rank = |waiter: &Waiter| (Reverse(class.limits.priority), waiter.arrival);
+            waiting.extend(class.queue.iter().zip(1..).map(|(waiter, position)| {
+                let &Waiter { ticket, since, .. } = waiter;
+                (rank(waiter), Waiting { ticket, class: ClassIndex(at), since, position, why })
+            }));
+        }
+        waiting.sort_unstable_by_key(|(rank, _)| *rank);
+        let behind_total = waiting.iter_mut().filter(|(_, waiting)| matches!(waiting.why, Obstacle::TotalMpl(_)));
+        for ((_, waiting), position) in behind_total.zip(1..) {
+            waiting.position = position;
+        }
+        waiting.into_iter().map(|(_, waiting)| waiting).collect()
+    }
+
+    /// How many of the class are inside. A count.
+    pub fn inside(&self, class: ClassIndex) -> u32 {
+        self.class(class).inside
+    }
+
+    /// How many of the class wait. A count.
+    pub fn queued(&self, class: ClassIndex) -> u32 {
+        count(self.class(class).queue.len())
+    }
+
+    fn class(&self, class: ClassIndex) -> &Class {
+        &self.classes[usize::from(class.0)]
+    }
+
+    fn class_mut(&mut self, class: ClassIndex) -> &mut Class {
+        &mut self.classes[usize::from(class.0)]
+    }
+
+    /// Why one of that class cannot enter now; `None` if it can.
+    fn obstacle(&self, class: &Class) -> Option<Obstacle> {
+        let of_class = class.limits.mpl.filter(|_| class.is_full()).map(Obstacle::ClassMpl);
+        of_class.or_else(|| self.total_mpl.filter(|mpl| self.inside >= *mpl).map(Obstacle::TotalMpl))
+    }
+
+    /// How many wait for room in the total that go before one of that priority that comes now.
+    fn ahead_of_newcomer(&self, priority: Priority) -> usize {
+        let before = self.classes.iter().filter(|class| !class.is_full() && class.limits.priority >= priority);
+        before.map(|class| class.queue.len()).sum()
+    }
+
+    /// Lets in all for whom there is room, in order.
+    fn enter(&mut self, now: Duration) -> Vec<Ticket> {
+        let mut entered = Vec::new();
+        while self.total_mpl.is_none_or(|mpl| self.inside < mpl) {
+            let open = self.classes.iter_mut().filter(|class| !class.is_full());
+            let first = open.filter_map(|class| Some((class.first_in_time(now)?, class)));
+            let rank = |class: &Class, at: usize| (Reverse(class.limits.priority), class.queue[at].arrival);
+            let Some((at, class)) = first.min_by_key(|(at, class)| rank(class, *at)) else { break };
+            class.inside += 1;
+            entered.extend(class.queue.remove(at).map(|waiter| waiter.ticket));
+            self.inside += 1;
+        }
+        entered
+    }
+}
+
+/// A queue's length; nobody has four thousand million connections.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! Cases by hand, and random histories against a model that looks for the next in a plain list.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn class(priority: Priority, mpl: Option<u32>) -> ClassLimits {
+    ClassLimits { priority, mpl, queue_max: None, timeout: None }
+}
+
+const LOW: ClassIndex = ClassIndex(0);
+const HIGH: ClassIndex = ClassIndex(1);
+const ZERO: Duration = Duration::ZERO;
+
+fn low_and_high(total: Option<u32>, low: Option<u32>, high: Option<u32>) -> Admission {
+    Admission::new(total, vec![class(Priority::LOW, low), class(Priority::HIGH, high)])
+}
+
+/// Asks with tickets that count from 1, a second apart, and says what came of each.
+fn ask_all(admission: &mut Admission, classes: &[ClassIndex]) -> Vec<Asked> {
+    let asks = classes.iter().zip(1..);
+    asks.map(|(class, at)| admission.ask(Ticket(at), *class, Duration::from_secs(at))).collect()
+}
+
+fn wait(ahead: usize) -> Asked {
+    Asked::Wait { ahead }
+}
+
+#[test]
+fn a_full_class_does_not_hold_up_others() {
+    let mut admission = low_and_high(Some(3), Some(1), Some(1));
+    let asked = ask_all(&mut admission, &[LOW, LOW, HIGH, HIGH]);
+    assert_eq!(asked, [Asked::Enter, wait(0), Asked::Enter, wait(0)]);
+    assert_eq!(admission.leave(LOW, ZERO), [Ticket(2)]);
+    assert_eq!(admission.leave(HIGH, ZERO), [Ticket(4)]);
+    assert_eq!((admission.inside(LOW), admission.inside(HIGH), admission.queued(LOW)), (1, 1, 0));
+}
+
+#[test]
+fn priority_goes_before_age_and_age_before_the_order_of_classes() {
+    let limits = vec![class(Priority::LOW, None), class(Priority::HIGH, None), class(Priority::LOW, None)];
+    let mut admission = Admission::new(Some(1), limits);
+    let asked = ask_all(&mut admission, &[LOW, ClassIndex(2), LOW, HIGH, HIGH]);
+    assert_eq!(asked, [Asked::Enter, wait(0), wait(1), wait(0), wait(1)]);
+    let mut entered = Vec::new();
+    for class in [LOW, HIGH, HIGH, ClassIndex(2)] {
+        entered.extend(admission.leave(class, ZERO).iter().map(|ticket| ticket.0));
+    }
+    assert_eq!(entered, [4, 5, 2, 3]);
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let limits = ClassLimits { queue_max: Some(1), ..class(Priority::LOW, Some(0)) };
+    let mut admission = Admission::new(None, vec![limits]);
+    let refused = RefusalReason::QueueFull { queued: 1, queue_max: 1 };
+    assert_eq!(ask_all(&mut admission, &[LOW, LOW]), [wait(0), Asked::Refused(refused)]);
+    assert_eq!(refused.to_string(), "1 of the class wait already, at most 1 may");
+    assert!(!admission.abandon(Ticket(2)) && admission.abandon(Ticket(1)) && !admission.abandon(Ticket(1)));
+}
+
+#[test]
+fn those_that_have_waited_long_enough_expire_in_time() {
+    let limits = |seconds| ClassLimits { timeout: Some(Duration::from_secs(seconds)), ..class(Priority::LOW, Some(0)) };
+    let mut admission = Admission::new(None, vec![limits(9), limits(5), class(Priority::HIGH, Some(0))]);
+    let _ = ask_all(&mut admission, &[LOW, HIGH, HIGH, ClassIndex(2)]);
+    let seconds = Duration::from_secs;
+    assert_eq!((admission.next_expiry(), admission.expire(seconds(6))), (Some(seconds(7)), vec![]));
+    assert_eq!(admission.expire(seconds(7)), [Ticket(2)]);
+    assert_eq!(admission.next_expiry(), Some(seconds(8)));
+    assert_eq!(admission.expire(seconds(10)), [Ticket(1), Ticket(3)]);
+    assert_eq!((admission.next_expiry(), admission.queued(ClassIndex(2))), (None, 1));
+}
+
+#[test]
+fn the_list_of_those_that_wait_says_why_and_where() {
+    let mut admission = low_and_high(Some(3), Some(1), None);
+    let _ = ask_all(&mut admission, &[LOW, HIGH, HIGH, LOW, LOW, HIGH, HIGH]);
+    let told: Vec<_> = admission.waiting().iter().map(|it| (it.ticket.0, it.position, it.why.to_string())).collect();
+    let total = "total mpl 3 is full".to_owned();
+    let of_class = "class mpl 1 is full".to_owned();
+    assert_eq!(told, [(6, 1, total.clone()), (7, 2, total), (4, 1, of_class.clone()), (5, 2, of_class)]);
+    let since: Vec<_> = admission.waiting().iter().map(|waiting| waiting.since.as_secs()).collect();
+    assert_eq!(since, [6, 7, 4, 5]);
+}
+
+#[test]
+fn new_limits_hold_for_those_that_wait() {
+    let mut admission = low_and_high(Some(1), None, None);
+    let _ = ask_all(&mut admission, &[LOW, HIGH, LOW, HIGH]);
+    // Low is more urgent now, and there is a third class.
+    let limits = vec![class(Priority::HIGH, None), class(Priority::LOW, None), class(Priority::LOW, None)];
+    let entered = admission.set_limits(Some(3), limits.clone(), ZERO);
+    assert_eq!((entered, admission.inside(LOW)), (vec![Ticket(3), Ticket(2)], 2));
+    // Fewer than are inside: nobody is thrown out, and nobody enters until there is room.
+    assert_eq!(admission.set_limits(Some(2), limits, ZERO), []);
+    assert_eq!(admission.ask(Ticket(5), ClassIndex(2), ZERO), wait(1));
+    assert_eq!((admission.leave(LOW, ZERO), admission.leave(LOW, ZERO)), (vec![], vec![Ticket(4)]));
+}
+
+#[test]
+fn who_has_waited_as_long_as_it_may_does_not_enter() {
+    let limits = ClassLimits { timeout: Some(Duration::from_secs(2)), ..class(Priority::LOW, Some(1)) };
+    let mut admission = Admission::new(None, vec![limits]);
+    let _ = ask_all(&mut admission, &[LOW, LOW, LOW]);
+    assert_eq!(admission.leave(LOW, Duration::from_secs(4)), [Ticket(3)]);
+    assert_eq!(admission.expire(Duration::from_secs(4)), [Ticket(2)]);
+}
+
+#[test]
+fn classes_without_bounds_are_known() {
+    assert!(!low_and_high(None, None, Some(1)).bounds(LOW));
+    assert!(low_and_high(None, None, Some(1)).bounds(HIGH));
+    assert!(low_and_high(Some(9), None, None).bounds(LOW));
+}
+
+/// What a history is made of.
+#[derive(Debug, Clone)]
+enum Step {
+    Ask(u16),
+    Leave(u16),
+    /// One of those that wait, or nobody.
+    Abandon(usize),
+    TimePasses(u64),
+    Expire,
+    Change(Option<u32>, Vec<ClassLimits>),
+}
+
+fn limits() -> impl Strategy<Value = Vec<ClassLimits>> {
+    let small = |max: u32| proptest::option::weighted(0.7, 0..max);
+    let one = (0..3_u8, small(4), small(5), small(9)).prop_map(|(level, mpl, queue_max, seconds)| ClassLimits {
+        priority: Priority::of_level(level).expect("a level"),
+        mpl,
+        queue_max,
+        timeout: seconds.map(|seconds| Duration::from_secs(seconds.into())),
+    });
+    proptest::collection::vec(one, 3)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let total = proptest::option::weighted(0.7, 0..6_u32);
+    prop_oneof![
+        8 => (0..3_u16).prop_map(Step::Ask),
+        6 => (0..3_u16).prop_map(Step::Leave),
+        2 => (0..12_usize).prop_map(Step::Abandon),
+        2 => (0..4_u64).prop_map(Step::TimePasses),
+        2 => Just(Step::Expire),
+        1 => (total, limits()).prop_map(|(total, limits)| Step::Change(total, limits)),
+    ]
+}
+
+/// Ticket, class and since when.
+type Queued = (Ticket, u16, Duration);
+
+/// The rules, said as simply as can be.
+#[derive(Debug, Default)]
+struct Model {
+    total_mpl: Option<u32>,
+    classes: Vec<ClassLimits>,
+    /// Classes of those inside.
+    inside: Vec<u16>,
+    /// In order of arrival.
+    waiting: Vec<Queued>,
+}
+
+impl Model {
+    fn limits(&self, class: u16) -> &ClassLimits {
+        &self.classes[usize::from(class)]
+    }
+
+    fn has_room(&self, class: u16) -> bool {
+        let inside = self.inside.iter().filter(|other| **other == class).count();
+        let below = |count: usize, mpl: Option<u32>| mpl.is_none_or(|mpl| count < mpl as usize);
+        below(inside, self.limits(class).mpl) && below(self.inside.len(), self.total_mpl)
+    }
+
+    fn ask(&mut self, ticket: Ticket, class: u16, now: Duration) -> &'static str {
+        let queued = self.waiting.iter().filter(|waiting| waiting.1 == class).count();
+        if self.has_room(class) {
+            self.inside.push(class);
+            "enters"
+        } else if self.limits(class).queue_max.is_some_and(|most| queued >= most as usize) {
+            "is refused"
+        } else {
+            self.waiting.push((ticket, class, now));
+            "waits"
+        }
+    }
+
+    /// Lets in one after the other, always the first of those that could.
+    fn enter(&mut self, now: Duration) -> Vec<Ticket> {
+        let mut entered = Vec::new();
+        loop {
+            let may_enter =
+                |waiting: &Queued| self.has_room(waiting.1) && self.expiry(waiting).is_none_or(|expiry| expiry > now);
+            let able = (0..self.waiting.len()).filter(|at| may_enter(&self.waiting[*at]));
+            // The first of equal ones, as `max_by_key` over the reverse.
+            let Some(next) = able.rev().max_by_key(|at| self.limits(self.waiting[*at].1).priority) else {
+                return entered;
+            };
+            let (ticket, class, _) = self.waiting.remove(next);
+            self.inside.push(class);
+            entered.push(ticket);
+        }
+    }
+
+    fn leave(&mut self, class: u16, now: Duration) -> Option<Vec<Ticket>> {
+        let at = self.inside.iter().position(|inside| *inside == class)?;
+        self.inside.remove(at);
+        Some(self.enter(now))
+    }
+
+    fn expiry(&self, waiting: &Queued) -> Option<Duration> {
+        Some(waiting.2 + self.limits(waiting.1).timeout?)
+    }
+
+    fn expire(&mut self, now: Duration) -> Vec<Ticket> {
+        let is_due = |waiting: &&Queued| self.expiry(waiting).is_some_and(|expiry| expiry <= now);
+        let due: Vec<Ticket> = self.waiting.iter().filter(is_due).map(|waiting| waiting.0).collect();
+        self.waiting.retain(|waiting| !due.contains(&waiting.0));
+        due
+    }
+}
+
+/// Compares all that can be seen.
+fn compare(admission: &Admission, model: &Model, now: Duration) {
+    for class in 0..3 {
+        let inside = model.inside.iter().filter(|inside| **inside == class).count();
+        assert_eq!(admission.inside(ClassIndex(class)) as usize, inside);
+    }
+    // Nobody waits while there is room for it, but those that have waited as long as they may.
+    let is_due = |waiting: &Queued| model.expiry(waiting).is_some_and(|expiry| expiry <= now);
+    let (with_room, mut expect): (Vec<_>, Vec<_>) =
+        model.waiting.iter().copied().partition(|waiting| model.has_room(waiting.1));
+    assert!(with_room.iter().all(is_due), "{with_room:?}");
+    expect.sort_by_key(|waiting| Reverse(model.limits(waiting.1).priority));
+    let told: Vec<_> = admission.waiting().iter().map(|it| (it.ticket, it.class.0, it.since)).collect();
+    assert_eq!(told, expect);
+    let next = model.waiting.iter().filter_map(|waiting| model.expiry(waiting)).min();
+    assert_eq!(admission.next_expiry(), next);
+}
+
+proptest! {
+    #[test]
+    fn random_histories_follow_the_model(
+        total in proptest::option::weighted(0.7, 0..6_u32),
+        limits in limits(),
+        steps in proptest::collection::vec(step(), 1..120),
+    ) {
+        let mut admission = Admission::new(total, limits.clone());
+        let mut model = Model { total_mpl: total, classes: limits, ..Model::default() };
+        let mut now = Duration::ZERO;
+        for (step, at) in steps.into_iter().zip(0..) {
+            match step {
+                Step::Ask(class) => {
+                    let (word, ahead) = match admission.ask(Ticket(at), ClassIndex(class), now) {
+                        Asked::Enter => ("enters", None),
+                        Asked::Wait { ahead } => ("waits", Some(ahead)),
+                        Asked::Refused(_) => ("is refused", None),
+                    };
+                    prop_assert_eq!(word, model.ask(Ticket(at), class, now));
+                    let told = admission.waiting().into_iter().find(|waiting| waiting.ticket == Ticket(at));
+                    prop_assert_eq!(ahead.map(|ahead| ahead + 1), told.map(|waiting| waiting.position));
+                }
+                Step::Leave(class) => {
+                    if let Some(entered) = model.leave(class, now) {
+                        prop_assert_eq!(admission.leave(ClassIndex(class), now), entered);
+                    }
+                }
+                Step::Abandon(which) => {
+                    let ticket = model.waiting.get(which).map_or(Ticket(u64::MAX), |waiting| waiting.0);
+                    let waited = which < model.waiting.len();
+                    model.waiting.retain(|waiting| waiting.0 != ticket);
+                    prop_assert_eq!(admission.abandon(ticket), waited);
+                }
+                Step::TimePasses(seconds) => now += Duration::from_secs(seconds),
+                Step::Expire => {
+                    let mut expired = admission.expire(now);
+                    expired.sort_unstable();
+                    prop_assert_eq!(expired, model.expire(now));
+                }
+                Step::Change(total, limits) => {
+                    model.total_mpl = total;
+                    model.classes = limits.clone();
+                    prop_assert_eq!(admission.set_limits(total, limits, now), model.enter(now));
+                }
+            }
+            compare(&admission, &model, now);
+        }
+    }
+
+    /// The limits themselves, without the model: not more inside than may be, and no place is lost.
+    #[test]
+    fn never_more_than_the_limits_and_no_place_is_lost(
+        total in 1..6_u32,
+        mpl in 1..4_u32,
+        steps in proptest::collection::vec((0..2_u16, 0..3_u8), 1..200),
+    ) {
+        let timeout = Some(Duration::from_secs(40));
+        let limits = ClassLimits { timeout, ..class(Priority::LOW, Some(mpl)) };
+        let mut admission = Admission::new(Some(total), vec![limits.clone(), ClassLimits { priority: Priority::HIGH, ..limits }]);
+        for ((class, action), at) in steps.into_iter().zip(0..) {
+            let now = Duration::from_secs(at);
+            match action {
+                0 => drop(admission.ask(Ticket(at), ClassIndex(class), now)),
+                1 if admission.inside(ClassIndex(class)) > 0 => drop(admission.leave(ClassIndex(class), now)),
+                1 => drop(admission.abandon(Ticket(at / 2))),
+                _ => drop(admission.expire(now)),
+            }
+            let inside = [LOW, HIGH].map(|class| admission.inside(class));
+            prop_assert!(inside.iter().all(|inside| *inside <= mpl) && inside.iter().sum::<u32>() <= total);
+        }
+        // When all have left and given up, as many as may be enter anew.
+        for class in [LOW, HIGH] {
+            for waiting in admission.waiting() {
+                prop_assert!(admission.abandon(waiting.ticket));
+            }
+            while admission.inside(class) > 0 {
+                prop_assert_eq!(admission.leave(class, Duration::MAX), vec![]);
+            }
+        }
+        let entered = (0..total + 1).filter(|at| {
+            let class = ClassIndex((at % 2) as u16);
+            admission.ask(Ticket(u64::MAX - u64::from(*at)), class, Duration::from_secs(999)) == Asked::Enter
+        });
+        prop_assert_eq!(entered.count() as u32, total.min(2 * mpl));
+    }
+}

@@ -1,0 +1,247 @@
+//! Preemption from outside: which transactions of a server are rolled back because others wait for them.
+//!
+//! An engine asks a [`LockScheduler`] at the moment at which a request has to wait. Who stands beside a server only
+//! looks now and then, and sees a [`WaitGraph`]: who waits for whom at this moment. [`decide`] asks the same schedulers
+//! about it. What differs follows from looking:
+//!
+//! - `PreemptIfWaiting` is carried out if the holder waits now, and otherwise left for the next look;
+//!   `PreemptAfter(d)` if it has been in the way since `d` ago or longer.
+//! - Transactions that are not ours, or cannot be rolled back any more, are in the way of others without being touched.
+//!   So a waiter is asked about everybody that it waits for, also through such transactions: each chain is walked until
+//!   somebody is rolled back, for what lies behind is no longer in the way then.
+//! - Who waits in a circle is left to the server, which finds deadlocks and ends one of them.
+//!
+//! Whatever a scheduler says, nobody is rolled back for an equal or a lower, nor while
+//! [promoted](crate::StarvationBound); and transactions of the lowest priority roll nobody back.
+//!
+//! The policies that can be chosen:
+//!
+//! | name | what is done |
+//! |---|---|
+//! | never | nobody is rolled back |
+//! | track | as pow, but it is only counted |
+//! | pow | whoever blocks a more urgent one and waits itself is rolled back |
+//! | pabort | whoever blocks a more urgent one is rolled back |
+//! | after(d) | whoever blocks a more urgent one for longer than d is rolled back |
+//!
+//! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 3.8.
+
+mod look;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{CpuScheduler, LockScheduler, Priority, StarvationBound, lock_scheduler};
+
+pub use look::decide;
+
+/// What a transaction is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// The server works for it.
+    Runs,
+    /// It waits for a lock.
+    WaitsForLock,
+    /// It waits for what its client says next.
+    WaitsForClient,
+    /// It is prepared for a commit in two phases: no process works for it, and rolling it back is not ours to do.
+    Prepared,
+    /// It is not ours, whatever it does: it is never touched.
+    Foreign,
+}
+
+/// A transaction that waits or is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// What tells it from others, such as the number of its process: it decides where nothing else does.
+    pub id: u64,
+    /// Its own priority, that of its class.
+    pub priority: Priority,
+    /// How often it has been rolled back for another's sake so far. A count.
+    pub rollbacks: u32,
+    /// What it is doing.
+    pub activity: Activity,
+    /// Whether rolling it back can be thought of at all: its class allows it, and it has not begun to commit.
+    pub preemptible: bool,
+    /// For how long it has been waiting, as far as is known; zero if it does not wait.
+    pub waited: Duration,
+}
+
+/// Somebody waits for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Who waits: a place in [`WaitGraph::transactions`].
+    pub waiter: usize,
+    /// Who is waited for: a place in the same.
+    pub blocker: usize,
+    /// When this was seen first; `None` if that is now.
+    pub since: Option<Duration>,
+}
+
+/// Who waits for whom at a moment.
+///
+/// Processes that work for one transaction (parallel workers) are one transaction here; edges from it to itself are
+/// ignored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaitGraph {
+    /// The moment.
+    pub now: Duration,
+    /// The transactions.
+    pub transactions: Vec<Standing>,
+    /// Who waits for whom.
+    pub edges: Vec<Edge>,
+}
+
+/// By which rules to decide.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Who is rolled back, or inherits.
+    pub locks: &'a dyn LockScheduler,
+    /// Who runs as fast as whoever waits for it; `None` where cores are not shared out.
+    pub cpu: Option<&'a dyn CpuScheduler>,
+    /// How often a transaction may lose.
+    pub bound: StarvationBound,
+    /// Whether a transaction that waits for its client counts as one that waits.
+    pub idle_counts_as_waiting: bool,
+}
+
+/// What is to be done. Transactions are places in [`WaitGraph::transactions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Roll one back.
+    Preempt {
+        /// Whom.
+        victim: usize,
+        /// For whose sake: of those that wait for it the most urgent, and of these who has waited longest.
+        waiter: usize,
+    },
+    /// Give one a priority for the rest of its life.
+    Inherit {
+        /// Whom.
+        holder: usize,
+        /// The highest of those that wait for it.
+        priority: Priority,
+    },
+}
+
+/// One line of the list of policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreemptionKind {
+    /// The name, with the parameter that is to be put in: `pow`, `after(d)`.
+    pub name: &'static str,
+    /// What is done, in a few words, for people.
+    pub about: &'static str,
+    /// A name that can be used as it is.
+    pub example: &'static str,
+}
+
+/// Every policy there is, in the order of the table in the module documentation.
+pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
+    PreemptionKind { name: "never", about: "nobody is rolled back", example: "never" },
+    PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track" },
+    PreemptionKind {
+        name: "pow",
+        about: "whoever blocks a more urgent one and waits itself is rolled back",
+        example: "pow",
+    },
+    PreemptionKind { name: "pabort", about: "whoever blocks a more urgent one is rolled back", example: "pabort" },
+    PreemptionKind {
+        name: "after(d)",
+        about: "whoever blocks a more urgent one for longer than d is rolled back",
+        example: "after(50ms)",
+    },
+];
+
+/// A policy that was chosen.
+///
+/// ```
+/// use plimsoll_policy::PreemptionPolicy;
+///
+/// let after = PreemptionPolicy::parse("after(50ms)").expect("a policy");
+/// assert_eq!((after.scheduler().name().as_ref(), after.acts(), after.watches()), ("cr(50ms)", true, true));
+/// let track = PreemptionPolicy::parse("track").expect("a policy");
+/// assert_eq!((track.scheduler().name().as_ref(), track.acts(), track.watches()), ("pow", false, true));
+/// ```
+#[derive(Debug, Clone)]
+pub struct PreemptionPolicy {
+    scheduler: Arc<dyn LockScheduler>,
+    acts: bool,
+    watches: bool,
+}
+
+impl PreemptionPolicy {
+    /// The policy of that name; `None` if there is none.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (scheduler, acts, watches) = match name {
+            "never" => (lock_scheduler("standard"), false, false),
+            "track" => (lock_scheduler("pow"), false, true),
+            "pow" | "pabort" => (lock_scheduler(name), true, true),
+            _ => (lock_scheduler(&format!("cr{}", name.strip_prefix("after")?)), true, true),
+        };
+        Some(PreemptionPolicy { scheduler: scheduler?, acts, watches })
+    }
+
+    /// Who decides.
+    pub fn scheduler(&self) -> &dyn LockScheduler {
+        &*self.scheduler
+    }
+
+    /// Whether what is decided is done; otherwise it is only counted.
+    pub fn acts(&self) -> bool {
+        self.acts
+    }
+
+    /// Whether there is anything to decide, so that somebody has to look who waits for whom.
+    pub fn watches(&self) -> bool {
+        self.watches
+    }
+}
+
+impl fmt::Display for PreemptionPolicy {
+    /// The name, with lengths in the largest unit that needs no fraction.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.watches, self.acts) {
+            (false, _) => f.write_str("never"),
+            (true, false) => f.write_str("track"),
+            (true, true) => f.write_str(&self.scheduler.name().replace("cr(", "after(")),
+        }
+    }
+}
+
+impl PartialEq for PreemptionPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for PreemptionPolicy {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_found_by_its_name_and_documented() {
+        let documentation = include_str!("preemption.rs");
+        let rows: Vec<&str> = documentation.lines().filter(|line| line.starts_with("//! | ")).skip(1).collect();
+        let told: Vec<String> =
+            PREEMPTION_POLICIES.iter().map(|kind| format!("//! | {} | {} |", kind.name, kind.about)).collect();
+        assert_eq!(rows, told);
+        for kind in PREEMPTION_POLICIES {
+            let policy = PreemptionPolicy::parse(kind.example).expect("listed");
+            assert_eq!(policy.to_string(), kind.example);
+            assert_eq!(policy.watches(), !policy.scheduler().leaves_holders_alone(), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn names_are_written_in_one_way_and_others_refused() {
+        for (name, written) in [("after(1000ms)", Some("after(1s)")), ("after(500us)", Some("after(500us)"))] {
+            assert_eq!(PreemptionPolicy::parse(name).map(|policy| policy.to_string()).as_deref(), written);
+        }
+        for name in ["", "after", "after()", "after(0ms)", "after(5)", "cr(50ms)", "standard", "nprio", "wdl", "POW"] {
+            assert!(PreemptionPolicy::parse(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Replay: whether a transaction that was rolled back for another's sake may be run again without its client's knowing.
+//!
+//! Whoever replays compares every answer that the client has already got with the new one, and gives up where they
+//! differ. What is decided here is what no comparison would show: whether running it again could do something twice, or
+//! something else.
+//!
+//! What must not be run twice in one transaction, or is not undone by rolling back:
+//!
+//! | name | what |
+//! |---|---|
+//! | copy | COPY: what was copied is not kept |
+//! | listen | LISTEN or UNLISTEN |
+//! | temporary-table | a temporary table is made, or named by its schema |
+//! | session-lock | an advisory lock of the session is taken or released |
+//! | prepared-statement | a prepared statement is made or dropped by SQL, or an older one closed |
+//! | outside-effect | something beyond the transaction is changed, or may be: dblink, signals to processes, CALL, VACUUM |
+//! | function-call | a function is called by number, whatever it does |
+//! | unread | a message too large to be looked at |
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// What must not be run twice in one transaction, or is not undone by rolling back. The documentation of the module has the
+/// list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unsafe {
+    /// COPY, in either direction.
+    Copy,
+    /// LISTEN or UNLISTEN.
+    Listen,
+    /// A temporary table.
+    TempTable,
+    /// An advisory lock of the session.
+    SessionLock,
+    /// PREPARE, DEALLOCATE, DISCARD, or a named statement closed that is older than the transaction.
+    PreparedStatement,
+    /// Something beyond the transaction.
+    OutsideEffect,
+    /// A function called through the protocol's own message.
+    FunctionCall,
+    /// Nobody knows, for the message was too large to be looked at.
+    Unread,
+}
+
+impl Unsafe {
+    /// All of them, in the order of the table.
+    pub const ALL: [Unsafe; 8] = [
+        Unsafe::Copy,
+        Unsafe::Listen,
+        Unsafe::TempTable,
+        Unsafe::SessionLock,
+        Unsafe::PreparedStatement,
+        Unsafe::OutsideEffect,
+        Unsafe::FunctionCall,
+        Unsafe::Unread,
+    ];
+
+    /// The word used in metrics and logs; it stays as it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unsafe::Copy => "copy",
+            Unsafe::Listen => "listen",
+            Unsafe::TempTable => "temporary-table",
+            Unsafe::SessionLock => "session-lock",
+            Unsafe::PreparedStatement => "prepared-statement",
+            Unsafe::OutsideEffect => "outside-effect",
+            Unsafe::FunctionCall => "function-call",
+            Unsafe::Unread => "unread",
+        }
+    }
+}
+
+impl fmt::Display for Unsafe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Unsafe {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// What is known of a transaction that was rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayFacts {
+    /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that nobody has read. It may have
+    /// been carried out.
+    pub commit_sent: bool,
+    /// How many units were sent and not answered to the end: at most one if the client waits for each answer.
+    pub units_outstanding: u32,
+    /// How many bytes the client has sent since the transaction began.
+    pub bytes: u64,
+    /// How many of them are kept at most.
+    pub bytes_max: u64,
+    /// How often it was replayed already. A count.
+    pub attempts: u32,
+    /// How often it may be.
+    pub attempts_max: u32,
+    /// Why it must not be run twice.
+    pub unsafe_because: Option<Unsafe>,
+}
+
+/// Why a transaction is not run again; its client hears that it was rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NoReplay {
+    /// It may have been committed.
+    CommitSent,
+    /// Something in it must not be run twice.
+    Unsafe(Unsafe),
+    /// The client had sent more before it got an answer, and which of it was carried out is not known.
+    Pipeline,
+    /// It has sent more than is kept.
+    TooLong,
+    /// It was run again as often as it may.
+    TooOften,
+}
+
+impl NoReplay {
+    /// All of them, those of [`Unsafe`] among them.
+    pub fn all() -> impl Iterator<Item = NoReplay> {
+        let others = [NoReplay::CommitSent, NoReplay::Pipeline, NoReplay::TooLong, NoReplay::TooOften];
+        others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
+    }
+
+    /// The word used in metrics and logs; it stays as it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            NoReplay::CommitSent => "commit-sent",
+            NoReplay::Unsafe(because) => because.name(),
+            NoReplay::Pipeline => "pipeline",
+            NoReplay::TooLong => "too-long",
+            NoReplay::TooOften => "too-often",
+        }
+    }
+}
+
+impl fmt::Display for NoReplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether a transaction may be run again. Of several reasons against it the gravest is told.
+///
+/// ```
+/// use plimsoll_policy::{NoReplay, ReplayFacts, Unsafe, may_replay};
+///
+/// let facts = ReplayFacts {
+///     commit_sent: false,
+///     units_outstanding: 1,
+///     bytes: 300,
+///     bytes_max: 1 << 20,
+///     attempts: 0,
+///     attempts_max: 5,
+///     unsafe_because: None,
+/// };
+/// assert_eq!(may_replay(&facts), Ok(()));
+/// let facts = ReplayFacts { unsafe_because: Some(Unsafe::Listen), ..facts };
+/// assert_eq!(may_replay(&facts), Err(NoReplay::Unsafe(Unsafe::Listen)));
+/// ```
+pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
+    if facts.commit_sent {
+        return Err(NoReplay::CommitSent);
+    }
+    if let Some(because) = facts.unsafe_because {
+        return Err(NoReplay::Unsafe(because));
+    }
+    if facts.units_outstanding > 1 {
+        return Err(NoReplay::Pipeline);
+    }
+    if facts.bytes > facts.bytes_max {
+        return Err(NoReplay::TooLong);
+    }
+    if facts.attempts >= facts.attempts_max {
+        return Err(NoReplay::TooOften);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const FACTS: ReplayFacts = ReplayFacts {
+        commit_sent: false,
+        units_outstanding: 1,
+        bytes: 100,
+        bytes_max: 100,
+        attempts: 2,
+        attempts_max: 3,
+        unsafe_because: None,
+    };
+
+    #[test]
+    fn each_reason_is_enough_and_the_gravest_is_told() {
+        assert_eq!(may_replay(&FACTS), Ok(()));
+        assert_eq!(may_replay(&ReplayFacts { units_outstanding: 0, ..FACTS }), Ok(()));
+        let mut facts = FACTS;
+        let mut check = |change: fn(&mut ReplayFacts), expect| {
+            let mut alone = FACTS;
+            change(&mut alone);
+            assert_eq!(may_replay(&alone), Err(expect));
+            change(&mut facts);
+            assert_eq!(may_replay(&facts), Err(expect));
+        };
+        check(|facts| facts.attempts = 3, NoReplay::TooOften);
+        check(|facts| facts.bytes = 101, NoReplay::TooLong);
+        check(|facts| facts.units_outstanding = 2, NoReplay::Pipeline);
+        check(|facts| facts.unsafe_because = Some(Unsafe::Copy), NoReplay::Unsafe(Unsafe::Copy));
+        check(|facts| facts.commit_sent = true, NoReplay::CommitSent);
+    }
+
+    #[test]
+    fn the_table_has_every_reason_and_no_two_have_one_name() {
+        let documentation = include_str!("replay.rs");
+        let rows = documentation.lines().filter_map(|line| line.strip_prefix("//! | ")).skip(1);
+        let told: Vec<&str> = rows.filter_map(|row| row.split(" |").next()).collect();
+        assert_eq!(told, Unsafe::ALL.map(Unsafe::name));
+        let names: BTreeSet<&str> = NoReplay::all().map(NoReplay::name).collect();
+        assert_eq!(names.len(), NoReplay::all().count());
+        let is_word = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        assert!(names.iter().all(is_word), "{names:?}");
+    }
+}
