@@ -189,9 +189,7 @@ impl Session {
     /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
     /// with any call of any other method.
     pub fn takes_client_bytes(&self) -> bool {
-        !self.has_ended
-            && !self.is_held
-            && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
+        !self.has_ended && !self.is_held && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
     }
 
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.
@@ -235,7 +233,8 @@ impl Session {
     /// The time has come.
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
-        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold {
+        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold
+        {
             self.has_rung = true;
             self.governor.bell.ring();
         }

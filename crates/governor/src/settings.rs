@@ -194,8 +194,10 @@ pub(crate) fn for_tests() -> Settings {
         replay: true,
         is_paused: false,
     };
-    let classes =
-        vec![class("high", Priority::HIGH, None, None), class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60)))];
+    let classes = vec![
+        class("high", Priority::HIGH, None, None),
+        class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60))),
+    ];
     let terms = classes.iter().map(|class| ClassTerms {
         name: class.name.clone(),
         priority: class.limits.priority,

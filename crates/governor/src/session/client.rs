@@ -58,7 +58,9 @@ impl Session {
         if bytes.is_empty() {
             return;
         }
-        if self.is_recording && let Some(recording) = &mut self.recording {
+        if self.is_recording
+            && let Some(recording) = &mut self.recording
+        {
             recording.sent(bytes, self.settings.preemption.replay_bytes_max);
         }
         out.to_server(bytes);
@@ -103,9 +105,6 @@ impl Session {
 
     /// Begins a unit, unless a cancel is on its way.
     fn open_unit(&mut self, now: Instant) -> bool {
-        if !self.outstanding.is_empty() {
-            self.is_pipelined = true;
-        }
         let is_alone = self.outstanding.is_empty();
         {
             let mut state = self.card.state();
@@ -124,6 +123,8 @@ impl Session {
         self.must_not_cancel = false;
         if is_alone {
             (self.unit_since, self.has_rung) = (now, false);
+        } else {
+            self.is_pipelined = true;
         }
         self.thinking_since = None;
         true
@@ -147,9 +148,7 @@ impl Session {
 
     /// Whether the transaction may be rolled back for others, so that its statements are read.
     pub(super) fn is_watched(&self) -> bool {
-        self.inside.is_some()
-            && self.inside_class().preemptible
-            && self.settings.preemption.policy.watches()
+        self.inside.is_some() && self.inside_class().preemptible && self.settings.preemption.policy.watches()
     }
 
     /// Remembers what the message means for whether the transaction may be rolled back and run again.

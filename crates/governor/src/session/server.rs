@@ -45,7 +45,8 @@ impl Session {
                 passed = at;
             }
             let is_passed = self.read_answer(head, body, now, out)?;
-            let is_answer = self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S') && self.is_kept(head.tag);
+            let is_answer =
+                self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S') && self.is_kept(head.tag);
             if !is_passed {
                 send(&bytes[passed..at], out);
                 passed = at;
@@ -101,7 +102,9 @@ impl Session {
             self.rewind_step_done(status, now, out);
             return false;
         }
-        if self.is_recording && let Some(recording) = &mut self.recording {
+        if self.is_recording
+            && let Some(recording) = &mut self.recording
+        {
             recording.unit_answered(status);
         }
         let statistics = self.statistics(self.inside_index());

@@ -21,17 +21,19 @@ fn governor() -> Arc<Governor> {
 }
 
 fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
-    let login = Login {
-        user: user.to_owned(),
-        database: "shop".to_owned(),
-        application_name: "test".to_owned(),
-    };
+    let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: "test".to_owned() };
     let class = governor.settings().rules.of_login(&login).class;
     let id = governor.registry.next_id();
     let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, now));
     card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
     governor.registry.insert(card.clone());
     Session::new(governor.clone(), card, now)
+}
+
+/// The transaction and the unit that a session is at.
+fn place(card: &SessionCard) -> (u64, u64) {
+    let state = card.state();
+    (state.transaction, state.unit)
 }
 
 #[test]

@@ -19,11 +19,45 @@ impl Outbox for Nowhere {
 fn message(from_client: bool) -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&'static str> = if from_client {
         vec![
-            "Q:begin", "Q:commit", "Q:update", "P:s:commit", "P::select", "B::s", "B::", "E", "D", "H", "S", "C:s", "d", "c", "f", "F",
-            "Q:set_plimsoll.class='low'", "Q:listen_x", "X",
+            "Q:begin",
+            "Q:commit",
+            "Q:update",
+            "P:s:commit",
+            "P::select",
+            "B::s",
+            "B::",
+            "E",
+            "D",
+            "H",
+            "S",
+            "C:s",
+            "d",
+            "c",
+            "f",
+            "F",
+            "Q:set_plimsoll.class='low'",
+            "Q:listen_x",
+            "X",
         ]
     } else {
-        vec!["1", "2", "3", "D:row", "C:TAG", "Z:I", "Z:T", "Z:E", "E:57014", "E:42P01", "N:00000", "S:application_name=x", "A", "G", "H", "W"]
+        vec![
+            "1",
+            "2",
+            "3",
+            "D:row",
+            "C:TAG",
+            "Z:I",
+            "Z:T",
+            "Z:E",
+            "E:57014",
+            "E:42P01",
+            "N:00000",
+            "S:application_name=x",
+            "A",
+            "G",
+            "H",
+            "W",
+        ]
     };
     let sound = proptest::sample::select(words).prop_map(move |word| story::write(word, from_client));
     let garbled = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..12)).prop_map(|(tag, body)| {
@@ -83,7 +117,7 @@ proptest! {
                     held_of_server.drain(..taken);
                 }
                 Act::Aim => {
-                    let (transaction, unit) = (card.state().transaction, card.state().unit);
+                    let (transaction, unit) = place(&card);
                     card.aim_preemption(transaction, unit);
                 }
                 Act::Arrived if card.state().cancels.in_flight > 0 => {
@@ -91,7 +125,7 @@ proptest! {
                     story.session.on_command(SessionCommand::CancelArrived, now, &mut out);
                 }
                 Act::Idle => {
-                    let (transaction, unit) = (card.state().transaction, card.state().unit);
+                    let (transaction, unit) = place(&card);
                     story.session.on_command(SessionCommand::RollBackIdle { transaction, unit }, now, &mut out);
                 }
                 Act::TimedOut if story.governor.abandon(card.id) => {
