@@ -1,6 +1,7 @@
 //! What all threads of a governor share.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,6 +20,8 @@ const EVENTS_KEPT: usize = 200;
 #[derive(Debug)]
 pub struct Governor {
     settings: RwLock<Arc<Settings>>,
+    /// Changes with the settings.
+    generation: AtomicU64,
     /// The sessions.
     pub registry: Registry,
     /// Counts and times.
@@ -142,6 +145,7 @@ impl Governor {
             statistics: Statistics::new(settings.classes.iter().map(|class| class.name.clone())),
             admission: Mutex::new(Admission::new(settings.total_mpl, limits)),
             settings: RwLock::new(Arc::new(settings)),
+            generation: AtomicU64::new(0),
             registry: Registry::default(),
             bell: Bell::default(),
             health: Mutex::default(),
@@ -154,6 +158,11 @@ impl Governor {
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().clone()
+    }
+
+    /// A number that changes whenever the settings do, so that nobody needs to ask for them who has them.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// How policies are told a moment.

@@ -9,9 +9,12 @@
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
 //! what is decided. [`statement`] reads SQL as far as is needed; `admin` is what operators look at.
 
+pub mod agent;
 pub mod governor;
 pub mod registry;
+pub mod relay;
 pub mod session;
 pub mod settings;
 pub mod statement;
 pub mod statistics;
+pub mod watch;

@@ -1,10 +1,47 @@
-//! The state machine of one session: bytes in, bytes out. See `session/README.md`.
+//! The state machine of one session: bytes in, bytes out. Its paper is `session/README.md`.
+//!
+//! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] are given what was read and the time,
+//! and put what is to be sent into an [`Outbox`]. A session begins when its client has been let in by the server and both
+//! wait for the first query.
+//!
+//! `client` reads what the client sends and `server` what the server answers; `begin` is what happens when a transaction
+//! begins (class, admission), `rewind` what happens when it was rolled back for another. `outstanding`, `prepared` and
+//! `recording` are what is remembered.
+
+mod answers;
+mod begin;
+mod client;
+mod frames;
+mod outstanding;
+mod prepared;
+mod recording;
+mod refuse;
+mod rewind;
+mod server;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, Login};
+
+pub use answers::{Notice, error_response, notice_response, ready_for_query};
+pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 
 use crate::governor::{Governor, SessionCommand};
-use crate::registry::SessionCard;
+use crate::registry::{ChosenBy, Phase, SessionCard};
+use crate::settings::{ClassSettings, Settings};
+use crate::statistics::{ClassStatistics, count, micros};
+use outstanding::Outstanding;
+use prepared::PreparedNotes;
+use recording::Recording;
+use refuse::Refusal;
+use rewind::Rewind;
+
+/// How long a client waits for admission before it is told so.
+const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
 /// Where a session puts what it sends. Bytes that cannot be sent at once are kept by whoever implements this.
 pub trait Outbox {
@@ -14,68 +51,302 @@ pub trait Outbox {
     fn to_client(&mut self, bytes: &[u8]);
 }
 
-/// A session from its client's start-up message on, authentication included.
-#[derive(Debug)]
-pub struct Session {
-    governor: Arc<Governor>,
-    card: Arc<SessionCard>,
-}
-
 /// Why a session cannot go on: somebody does not speak the protocol. Its client is told, if it is still there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolError(pub String);
 
+/// What becomes of bytes.
+#[derive(Debug)]
+enum Mode {
+    /// They are passed on.
+    Relay,
+    /// The client's first message of a transaction waits for admission.
+    Queued {
+        /// Since when.
+        since: Instant,
+        /// Whether the client was told.
+        is_noticed: bool,
+    },
+    /// What the client asks up to its next Sync is answered with an error by us.
+    Refusing(Refusal),
+    /// The transaction was rolled back for another, and is being run again or brought to an end.
+    Rewinding(Rewind),
+    /// The transaction was rolled back for another while its client was thinking, which does not know yet.
+    RolledBack,
+}
+
+/// The transaction that is inside.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    class: ClassIndex,
+    /// Whether admission counts it.
+    is_admitted: bool,
+    since: Instant,
+    /// How long it waited for admission.
+    waited: Option<Duration>,
+}
+
+/// A message that is passing, of which some bytes have not been seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passing {
+    left: usize,
+    /// Whether it is passed on; otherwise dropped.
+    is_passed: bool,
+    /// Whether it is part of an answer that is compared.
+    is_answer: bool,
+}
+
+/// A session that a client was let into. See the module.
+#[derive(Debug)]
+pub struct Session {
+    governor: Arc<Governor>,
+    card: Arc<SessionCard>,
+    settings: Arc<Settings>,
+    generation: u64,
+    /// As it stands; the application's name may change.
+    login: Login,
+    /// The class that the rules give it, and the one it has.
+    login_class: ClassIndex,
+    session_class: ClassIndex,
+    session_chosen_by: ChosenBy,
+    mode: Mode,
+    /// A cancel is on its way; the next unit waits for its arrival.
+    is_held: bool,
+    inside: Option<Inside>,
+    /// Messages of a unit have been sent, and not what ends it.
+    unit_open: bool,
+    unit_since: Instant,
+    outstanding: Outstanding,
+    /// What the server has said of the transaction last: `I`, `T` or `E`.
+    status: u8,
+    /// Its end was asked for, or could have been.
+    may_end: bool,
+    /// Whether units overlapped in this transaction.
+    is_pipelined: bool,
+    /// What is in flight has effects that are not undone with it, or may commit by itself.
+    must_not_cancel: bool,
+    prepared: PreparedNotes,
+    /// Kept by sessions that may be rolled back.
+    recording: Option<Box<Recording>>,
+    /// Whether what passes now is recorded.
+    is_recording: bool,
+    from_client: Passing,
+    from_server: Passing,
+    /// Whether the watcher was told of the unit in flight.
+    has_rung: bool,
+    /// Since when the client thinks within a transaction.
+    thinking_since: Option<Instant>,
+    /// The server answered what it was not asked: nothing is done any more but passing on.
+    is_ungoverned: bool,
+    has_ended: bool,
+}
+
 impl Session {
-    /// A session whose start-up message has been passed on to the server.
-    pub fn new(governor: Arc<Governor>, card: Arc<SessionCard>) -> Self {
-        Session { governor, card }
-    }
-
-    /// Offers bytes that the client has sent, those not taken before first; returns how many are taken. What is not taken is
-    /// an incomplete message of at most 64 KiB, or all of it while [`takes_client_bytes`](Self::takes_client_bytes) is false.
-    pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Result<usize, ProtocolError> {
-        todo!()
-    }
-
-    /// As [`on_client`](Self::on_client), for what the server has sent.
-    pub fn on_server(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Result<usize, ProtocolError> {
-        todo!()
+    /// A session whose server is ready for its first query.
+    pub fn new(governor: Arc<Governor>, card: Arc<SessionCard>, now: Instant) -> Self {
+        let generation = governor.generation();
+        let settings = governor.settings();
+        let login = card.login.clone();
+        let matched = settings.rules.of_login(&login);
+        let chosen_by = ChosenBy::Rule(matched.rule);
+        {
+            let mut state = card.state();
+            (state.class, state.chosen_by) = (matched.class, chosen_by);
+            (state.phase, state.since) = (Phase::Idle, now);
+        }
+        Session {
+            governor,
+            card,
+            settings,
+            generation,
+            login,
+            login_class: matched.class,
+            session_class: matched.class,
+            session_chosen_by: chosen_by,
+            mode: Mode::Relay,
+            is_held: false,
+            inside: None,
+            unit_open: false,
+            unit_since: now,
+            outstanding: Outstanding::default(),
+            status: b'I',
+            may_end: false,
+            is_pipelined: false,
+            must_not_cancel: false,
+            prepared: PreparedNotes::default(),
+            recording: None,
+            is_recording: false,
+            from_client: Passing::default(),
+            from_server: Passing::default(),
+            has_rung: false,
+            thinking_since: None,
+            is_ungoverned: false,
+            has_ended: false,
+        }
     }
 
     /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
     /// with any call of any other method.
     pub fn takes_client_bytes(&self) -> bool {
-        todo!()
-    }
-
-    /// Something that another thread asks.
-    pub fn on_command(&mut self, command: SessionCommand, now: Instant, out: &mut impl Outbox) {
-        todo!()
-    }
-
-    /// When [`on_time`](Self::on_time) is to be called next; `None` for not at all. Asked after every other call.
-    pub fn wakes_at(&self) -> Option<Instant> {
-        todo!()
-    }
-
-    /// The time has come.
-    pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
-        todo!()
+        !self.has_ended && !self.is_held && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
     }
 
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.
     pub fn is_idle(&self) -> bool {
-        todo!()
+        self.is_at_rest() && matches!(self.mode, Mode::Relay) && self.from_server.left == 0
     }
 
     /// Whether it has asked to be ended: what was put out is to be sent, then both connections are closed.
     pub fn has_ended(&self) -> bool {
-        todo!()
+        self.has_ended
+    }
+
+    /// Something that another thread asks.
+    pub fn on_command(&mut self, command: SessionCommand, now: Instant, out: &mut impl Outbox) {
+        match command {
+            SessionCommand::Admitted => self.on_admitted(now),
+            SessionCommand::TimedOut => self.on_queue_timeout(now),
+            SessionCommand::ClientCancelled => self.on_cancelled_in_queue(now),
+            SessionCommand::CancelArrived => {
+                self.is_held = false;
+                self.go_on_rewinding(now, out);
+            }
+            SessionCommand::RollBackIdle { transaction, unit } => self.roll_back_idle(transaction, unit, now, out),
+            SessionCommand::End { why } => self.end("57P01", &why, out),
+        }
+    }
+
+    /// When [`on_time`](Self::on_time) is to be called next; `None` for not at all. Asked after every other call.
+    pub fn wakes_at(&self) -> Option<Instant> {
+        let notice = match self.mode {
+            Mode::Queued { since, is_noticed: false } => Some(since + QUEUE_NOTICE_AFTER),
+            _ => None,
+        };
+        let bell = (self.is_late_worth_telling() && !self.has_rung)
+            .then(|| self.unit_since + self.settings.preemption.threshold);
+        let idle = self.thinking_since.zip(self.inside_class().idle_in_transaction_timeout);
+        let idle = idle.map(|(since, timeout)| since + timeout);
+        [notice, bell, idle].into_iter().flatten().min()
+    }
+
+    /// The time has come.
+    pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
+        self.notice_queued(now, out);
+        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold
+        {
+            self.has_rung = true;
+            self.governor.bell.ring();
+        }
+        let timeout = self.inside_class().idle_in_transaction_timeout;
+        if let Some((since, timeout)) = self.thinking_since.zip(timeout)
+            && now >= since + timeout
+        {
+            count(&self.statistics(self.inside_index()).idle_ended);
+            let why = format!(
+                "terminating connection: class \"{}\" lets a transaction wait for its client for {timeout:?}",
+                self.inside_class().name
+            );
+            self.end("25P03", &why, out);
+        }
     }
 
     /// One of the two connections is gone: it leaves queues and registry.
     pub fn close(&mut self, now: Instant) {
-        todo!()
+        self.has_ended = true;
+        if matches!(self.mode, Mode::Queued { .. }) {
+            self.mode = Mode::Relay;
+            if !self.governor.abandon(self.card.id) {
+                // It was admitted in this moment, and has not been told yet.
+                self.governor.leave(self.card.state().class, now);
+            }
+        }
+        if self.inside.is_some() {
+            self.end_transaction(now);
+        }
+        self.governor.registry.remove(self.card.id);
+    }
+
+    /// Ends the session, and tells its client why if that can be said between two messages.
+    fn end(&mut self, sqlstate: &'static str, why: &str, out: &mut impl Outbox) {
+        if !self.has_ended && self.from_server.left == 0 {
+            let notice = Notice { severity: "FATAL", sqlstate, message: why, detail: None, hint: None };
+            out.to_client(&error_response(&notice));
+        }
+        self.has_ended = true;
+    }
+
+    /// Whether there is no transaction and nothing under way.
+    fn is_at_rest(&self) -> bool {
+        self.status == b'I' && self.outstanding.is_empty() && !self.unit_open
+    }
+
+    /// Whether somebody should be told when the unit in flight takes long: what is in its way may be rolled back.
+    fn is_late_worth_telling(&self) -> bool {
+        let Some(inside) = self.inside else { return false };
+        (self.unit_open || !self.outstanding.is_empty())
+            && self.settings.preemption.policy.watches()
+            && self.settings.class(inside.class).limits.priority > self.settings.lowest_priority()
+    }
+
+    fn inside_index(&self) -> ClassIndex {
+        self.inside.map_or(self.session_class, |inside| inside.class)
+    }
+
+    fn inside_class(&self) -> &ClassSettings {
+        self.settings.class(self.inside_index())
+    }
+
+    fn statistics(&self, class: ClassIndex) -> &ClassStatistics {
+        self.governor.statistics.class(class)
+    }
+
+    /// The transaction has ended, whichever way.
+    fn end_transaction(&mut self, now: Instant) {
+        let (class, chosen_by) = (self.session_class, self.session_chosen_by);
+        {
+            let mut state = self.card.state();
+            (state.phase, state.since) = (Phase::Idle, now);
+            (state.class, state.chosen_by, state.preemptible) = (class, chosen_by, false);
+        }
+        self.thinking_since = None;
+        if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording) {
+            recording.clear();
+        }
+        self.is_recording = false;
+        let Some(inside) = self.inside.take() else { return };
+        if inside.is_admitted {
+            self.governor.leave(inside.class, now);
+        }
+        let statistics = self.statistics(inside.class);
+        count(&statistics.transactions);
+        statistics.inside.fetch_sub(1, Ordering::Relaxed);
+        let mut times = statistics.times.lock();
+        let since = inside.since;
+        times.transaction.saturating_record(micros(now.saturating_duration_since(since)));
+        if let Some(waited) = inside.waited {
+            times.queue.saturating_record(micros(waited));
+        }
+    }
+
+    /// The client has an answer and has not asked again.
+    fn client_thinks(&mut self, now: Instant) {
+        let preemptible = self.may_be_preempted();
+        let mut state = self.card.state();
+        (state.phase, state.since, state.preemptible) = (Phase::IdleInTransaction, now, preemptible);
+        drop(state);
+        self.thinking_since = Some(now);
+    }
+
+    /// Whether rolling the transaction back now would be right.
+    fn may_be_preempted(&self) -> bool {
+        self.inside_class().preemptible
+            && self.settings.preemption.policy.watches()
+            && !self.may_end
+            && !self.must_not_cancel
+            && !self.is_ungoverned
+            && !self.unit_open
+            && self.outstanding.count() <= 1
+            && self.status != b'E'
     }
 }

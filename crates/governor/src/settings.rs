@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, Priority, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
 /// Everything that can be set. A reload replaces it as a whole.
@@ -136,8 +136,73 @@ impl Settings {
         &self.classes[usize::from(class.0)]
     }
 
+    /// Whether transactions of a class may have to wait to be admitted.
+    pub fn is_limited(&self, class: ClassIndex) -> bool {
+        self.total_mpl.is_some() || self.class(class).limits.mpl.is_some()
+    }
+
+    /// The priority that no class is below.
+    pub fn lowest_priority(&self) -> Priority {
+        self.classes.iter().map(|class| class.limits.priority).min().unwrap_or_default()
+    }
+
     /// The class of that name.
     pub fn class_named(&self, name: &str) -> Option<ClassIndex> {
         self.classes.iter().position(|class| class.name == name).map(|place| ClassIndex(place as u16))
+    }
+}
+
+/// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
+/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking.
+#[cfg(test)]
+pub(crate) fn for_tests() -> Settings {
+    use plimsoll_policy::{ClassRule, ClassTerms};
+    let class = |name: &str, priority, mpl, idle| ClassSettings {
+        name: name.to_owned(),
+        limits: ClassLimits { priority, mpl, queue_max: mpl, timeout: None },
+        settable_by: Vec::new(),
+        idle_in_transaction_timeout: idle,
+        cpu: CpuShare::Untouched,
+        preemptible: priority == Priority::LOW,
+        replay: true,
+    };
+    let classes = vec![
+        class("high", Priority::HIGH, None, None),
+        class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60))),
+    ];
+    let terms = classes.iter().map(|class| ClassTerms {
+        name: class.name.clone(),
+        priority: class.limits.priority,
+        settable_by: Vec::new(),
+    });
+    let pattern = glob::Pattern::new("high*").expect("a pattern");
+    let rule = ClassRule { user: Some(pattern.into()), ..ClassRule::of(ClassIndex(0)) };
+    Settings {
+        listen: Listen {
+            addresses: vec!["127.0.0.1:0".parse().expect("an address")],
+            socket_folders: Vec::new(),
+            clients_max: 100,
+            login_timeout: Duration::from_secs(10),
+            workers: 1,
+            tls: None,
+            tls_required: false,
+        },
+        server: ServerUrl::parse("postgres://nobody@localhost:1/none").expect("a URL"),
+        control: None,
+        rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
+        classes,
+        total_mpl: None,
+        preemption: Preemption {
+            policy: PreemptionPolicy::parse("pow").expect("a policy"),
+            threshold: Duration::from_millis(2),
+            look_interval: Duration::from_millis(2),
+            idle_counts_as_waiting: true,
+            bound: StarvationBound::default(),
+            replay_bytes_max: 1 << 20,
+        },
+        cpu: Cpu { shares: false, inheritance: false },
+        admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
+        http: None,
+        break_glass: Vec::new(),
     }
 }

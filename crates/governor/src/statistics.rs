@@ -24,6 +24,8 @@ pub struct Statistics {
     pub look_nanos: AtomicU64,
     /// Clients' own cancels passed on.
     pub client_cancels: AtomicU64,
+    /// Sessions that are let through ungoverned since the server answered what it had not been asked.
+    pub desyncs: AtomicU64,
 }
 
 /// Counts and times of one class since the governor started.
@@ -37,6 +39,8 @@ pub struct ClassStatistics {
     pub units: AtomicU64,
     /// Errors that clients were sent.
     pub errors: AtomicU64,
+    /// Transactions inside now.
+    pub inside: AtomicU64,
     /// Transactions that had to wait for admission.
     pub queued: AtomicU64,
     /// Transactions refused because the queue was full.
@@ -87,6 +91,7 @@ impl Statistics {
             looks: zero(),
             look_nanos: zero(),
             client_cancels: zero(),
+            desyncs: zero(),
         }
     }
 
@@ -111,6 +116,7 @@ impl ClassStatistics {
             transactions: zero(),
             units: zero(),
             errors: zero(),
+            inside: zero(),
             queued: zero(),
             refused_full: zero(),
             refused_timeout: zero(),

@@ -1,0 +1,117 @@
+//! What has been sent and not been answered: which `ReadyForQuery` are still to come.
+
+use std::collections::VecDeque;
+
+/// One message that a `ReadyForQuery` answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    /// Whether it is a `Sync`; otherwise a `Query` or a `FunctionCall`.
+    is_sync: bool,
+    /// How many `CopyDone` and `CopyFail` the client had sent before it.
+    copy_ends: u64,
+}
+
+/// What has been sent and not been answered.
+///
+/// A server that takes in a copy ignores every `Sync` until the copy ends (protocol, "COPY Operations"), so those that a
+/// client sent beforehand, as libpq does with each `Execute`, are never answered.
+#[derive(Debug, Default)]
+pub struct Outstanding {
+    asked: VecDeque<Asked>,
+    copy_ends_sent: u64,
+    copy_ends_used: u64,
+}
+
+impl Outstanding {
+    /// How many answers are still to come.
+    pub fn count(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Whether all has been answered.
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// A message was sent that a `ReadyForQuery` answers.
+    pub fn sent(&mut self, is_sync: bool) {
+        self.asked.push_back(Asked { is_sync, copy_ends: self.copy_ends_sent });
+    }
+
+    /// A `CopyDone` or `CopyFail` was sent.
+    pub fn sent_copy_end(&mut self) {
+        self.copy_ends_sent += 1;
+    }
+
+    /// The server takes in a copy: every `Sync` that lies before the copy's end is lost. Says whether one was, and so whether
+    /// the unit is open again.
+    pub fn copy_in_begins(&mut self) -> bool {
+        let was_extended = self.asked.front().is_none_or(|asked| asked.is_sync);
+        if was_extended {
+            let used = self.copy_ends_used;
+            self.asked.retain(|asked| !(asked.is_sync && asked.copy_ends <= used));
+        }
+        self.copy_ends_used += 1;
+        was_extended && self.asked.is_empty()
+    }
+
+    /// A `ReadyForQuery` has come; `false` if none was to come.
+    pub fn answered(&mut self) -> bool {
+        let expected = self.asked.pop_front().is_some();
+        if self.asked.is_empty() {
+            // Copies that failed may have left ends that nobody used, or used some that never came.
+            self.copy_ends_used = self.copy_ends_sent;
+        }
+        expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Client messages in lower case as on the wire (`Q`, `S`, `c`), `G` for the server's CopyInResponse, `Z` for
+    /// ReadyForQuery; after each the count is compared.
+    fn check(story: &str) {
+        let mut outstanding = Outstanding::default();
+        for step in story.split_whitespace() {
+            let (what, count) = step.split_at(1);
+            match what {
+                "Q" => outstanding.sent(false),
+                "S" => outstanding.sent(true),
+                "c" => outstanding.sent_copy_end(),
+                "G" => drop(outstanding.copy_in_begins()),
+                "Z" => assert!(outstanding.answered(), "{story}"),
+                _ => unreachable!("{step}"),
+            }
+            assert_eq!(outstanding.count().to_string(), count, "{story} at {step}");
+        }
+    }
+
+    #[test]
+    fn each_query_and_each_sync_has_one_answer() {
+        check("Q1 Z0 S1 S2 Z1 Z0");
+    }
+
+    #[test]
+    fn a_sync_before_the_end_of_a_copy_is_lost() {
+        // libpq: Execute, Sync; the copy begins; data, CopyDone, Sync.
+        check("S1 G0 c0 S1 Z0");
+        // Everything sent ahead.
+        check("S1 c1 S2 G1 Z0");
+        // Two copies in a row, sent ahead.
+        check("S1 c1 S2 S3 c3 S4 G3 Z2 G1 Z0");
+        // Without the first Sync.
+        check("c0 S1 G1 Z0");
+    }
+
+    #[test]
+    fn a_copy_by_simple_query_loses_nothing() {
+        check("Q1 G1 c1 Z0");
+    }
+
+    #[test]
+    fn a_copy_that_failed_before_it_began_does_not_confuse_the_next() {
+        check("S1 c1 S2 Z1 Z0 S1 G0 c0 S1 Z0");
+    }
+}

@@ -1,0 +1,58 @@
+//! Answering for the server: what a client asks up to its next Sync gets an error.
+//!
+//! That is what a server does after an error, so no driver can tell the difference: no message is answered twice and none
+//! is left over (a queue's timeout in the middle of a pipeline is how proxies give rows to the wrong query).
+
+use std::time::Instant;
+
+use super::client::Fate;
+use super::frames::Head;
+use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
+use crate::statistics::count;
+
+/// An error that a unit is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    error: Vec<u8>,
+    /// The transaction's status after it.
+    status: u8,
+    is_said: bool,
+}
+
+impl Refusal {
+    /// For a transaction that does not begin.
+    pub fn not_admitted(sqlstate: &'static str, why: &str) -> Self {
+        let notice = Notice { severity: "ERROR", sqlstate, message: why, detail: None, hint: None };
+        Refusal { error: error_response(&notice), status: b'I', is_said: false }
+    }
+
+    /// For a transaction that has failed, its server knows.
+    pub fn failed(error: Vec<u8>) -> Self {
+        Refusal { error, status: b'E', is_said: false }
+    }
+}
+
+impl Session {
+    /// What becomes of a message while what the client asks is refused.
+    pub(super) fn refuse_message(&mut self, head: Head, now: Instant, out: &mut impl Outbox) -> Fate {
+        let class = self.inside_index();
+        let Mode::Refusing(refusal) = &mut self.mode else { return Fate::Stay };
+        if head.tag == b'X' {
+            return Fate::Pass;
+        }
+        // A flush before the end of a unit asks for what there is, and that is the error.
+        if !std::mem::replace(&mut refusal.is_said, true) {
+            out.to_client(&refusal.error);
+            count(&self.governor.statistics.class(class).errors);
+        }
+        if matches!(head.tag, b'Q' | b'F' | b'S') {
+            let status = refusal.status;
+            out.to_client(&ready_for_query(status));
+            self.mode = Mode::Relay;
+            if status == b'E' {
+                self.client_thinks(now);
+            }
+        }
+        Fate::Drop
+    }
+}

@@ -1,0 +1,385 @@
+//! A transaction that was rolled back for another: running it again so that nobody notices, or saying so.
+//!
+//! What was recorded is asked again, unit by unit, and each answer must be the one that the client has got. When all of
+//! them are, the unit in flight is asked again, of whose answer the part that the client has got is compared and dropped,
+//! and then the session goes on as if nothing had happened. When one differs, the server's transaction is made to fail and
+//! the client gets 40001: that is what it would have got from a serializable database, and drivers run it again.
+
+use std::time::Instant;
+
+use plimsoll_policy::{ReplayFacts, may_replay};
+
+use super::answers::{self, SYNC};
+use super::recording::AnswerHash;
+use super::refuse::Refusal;
+use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
+use crate::registry::Phase;
+use crate::statistics::count;
+
+/// Makes a transaction fail and has no other effect: there is no such savepoint. Whoever reads the server's log finds why.
+const FAIL: &str = "ROLLBACK TO SAVEPOINT preempted_by_plimsoll";
+
+/// A transaction that was rolled back and has not gone on.
+#[derive(Debug)]
+pub struct Rewind {
+    step: Step,
+    /// Whether the step waits for the arrival of a cancel before the next.
+    is_waiting: bool,
+    /// The unit that was in flight; `None` if the client was thinking.
+    in_flight: Option<InFlight>,
+    /// Whether the client has spoken since; otherwise nothing needs to be run again yet.
+    is_wanted: bool,
+    /// Whether the client is within a transaction block, as it knows.
+    in_block: bool,
+    /// What has been replayed was cancelled for another's sake in its turn.
+    was_cancelled: bool,
+    /// What the client must be told.
+    failure: Option<Failure>,
+}
+
+/// What was done last, or is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The rest of the answer to the cancelled unit is dropped.
+    Drain,
+    /// ROLLBACK.
+    RollBack,
+    /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
+    Close,
+    /// That unit is run again.
+    Unit(usize),
+    /// The unit in flight is run again, and the beginning of its answer compared.
+    Beginning,
+    /// The server's transaction is made to fail.
+    Fail,
+}
+
+/// The unit that was in flight, and what the client has got of its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct InFlight {
+    answered: u64,
+    answer: AnswerHash,
+}
+
+/// Why a transaction cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Failure {
+    /// An answer came out different.
+    Differed,
+    /// It may not be run again, and why.
+    NotReplayable(&'static str),
+    /// Its client has cancelled.
+    Cancelled,
+}
+
+impl Rewind {
+    /// Whether what the server says now is compared.
+    pub(super) fn is_comparing(&self) -> bool {
+        matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
+    }
+}
+
+impl Session {
+    /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
+    pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) -> bool {
+        match self.replay_verdict() {
+            Ok(()) => {
+                let (answered, answer) = self.recording.as_ref().expect("replay was found possible").answer_so_far();
+                self.rewind(Rewind {
+                    step: Step::Drain,
+                    is_waiting: false,
+                    in_flight: Some(InFlight { answered, answer }),
+                    is_wanted: true,
+                    in_block: false,
+                    was_cancelled: false,
+                    failure: None,
+                });
+            }
+            Err(why) => {
+                self.count_rollback();
+                count(&self.statistics(self.inside_index()).replays_unsafe);
+                out.to_client(&preempted_error(why));
+            }
+        }
+        let _ = now;
+        false
+    }
+
+    /// Rolls the transaction back if its client is still thinking after that unit.
+    pub(super) fn roll_back_idle(&mut self, transaction: u64, unit: u64, now: Instant, out: &mut impl Outbox) {
+        let is_there = {
+            let state = self.card.state();
+            state.phase == Phase::IdleInTransaction
+                && (state.transaction, state.unit) == (transaction, unit)
+                && state.cancels.in_flight == 0
+        };
+        let is_between = matches!(self.mode, Mode::Relay) && self.from_client.left == 0 && self.from_server.left == 0;
+        let statistics = self.statistics(self.inside_index());
+        if !is_there || !is_between || self.status != b'T' || !self.outstanding.is_empty() || !self.may_be_preempted() {
+            count(&statistics.preempted_too_late);
+            return;
+        }
+        count(&statistics.preempted_idle);
+        self.rewind(Rewind {
+            step: Step::RollBack,
+            is_waiting: false,
+            in_flight: None,
+            is_wanted: false,
+            in_block: true,
+            was_cancelled: false,
+            failure: None,
+        });
+        self.ask(&answers::query("ROLLBACK"), now, out);
+    }
+
+    fn rewind(&mut self, rewind: Rewind) {
+        self.count_rollback();
+        self.mode = Mode::Rewinding(rewind);
+    }
+
+    fn count_rollback(&mut self) {
+        let mut state = self.card.state();
+        state.rollbacks += 1;
+        (state.phase, state.preemptible) = (Phase::Preempted, false);
+    }
+
+    /// Whether the transaction may be run again.
+    fn replay_verdict(&self) -> Result<(), &'static str> {
+        let Some(recording) = self.recording.as_ref().filter(|_| self.is_recording) else {
+            return Err("replay is off");
+        };
+        let bound = self.settings.preemption.bound.rollbacks();
+        let facts = ReplayFacts {
+            commit_sent: self.may_end,
+            units_outstanding: if self.is_pipelined || self.unit_open { 2 } else { 1 },
+            bytes: recording.len(),
+            bytes_max: self.settings.preemption.replay_bytes_max as u64,
+            attempts: self.card.state().rollbacks,
+            attempts_max: bound.unwrap_or(u32::MAX),
+            unsafe_because: recording.unsafe_because,
+        };
+        may_replay(&facts).map_err(|reason| reason.name())
+    }
+
+    /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
+    pub(super) fn rewind_for_client(&mut self, now: Instant, out: &mut impl Outbox) {
+        let failure = self.replay_verdict().err().map(Failure::NotReplayable);
+        self.thinking_since = None;
+        self.mode = Mode::Rewinding(Rewind {
+            step: Step::RollBack,
+            is_waiting: true,
+            in_flight: None,
+            is_wanted: true,
+            in_block: true,
+            was_cancelled: false,
+            failure,
+        });
+        self.go_on_rewinding(now, out);
+    }
+
+    /// A statement of the replay was cancelled.
+    pub(super) fn cancelled_again(&mut self) {
+        let cancels = {
+            let state = self.card.state();
+            (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
+        };
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        match cancels {
+            (_, true) => rewind.failure = Some(Failure::Cancelled),
+            (true, false) => rewind.was_cancelled = true,
+            // By somebody else, an administrator or a timeout: an answer that differs.
+            (false, false) => {}
+        }
+    }
+
+    /// A message of the server has passed: is the beginning of the answer complete that the client has got?
+    pub(super) fn compare_beginning(&mut self, _now: Instant, _out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let (Step::Beginning, Some(in_flight), Some(recording)) = (rewind.step, &rewind.in_flight, &self.recording)
+        else {
+            return;
+        };
+        let (answered, answer) = recording.answer_so_far();
+        if rewind.failure.is_some() || rewind.was_cancelled || answered < in_flight.answered {
+            return;
+        }
+        if (answered, answer) == (in_flight.answered, in_flight.answer) {
+            self.replayed();
+        } else {
+            rewind.failure = Some(Failure::Differed);
+        }
+    }
+
+    /// The replay is complete: what follows is passed on again.
+    fn replayed(&mut self) {
+        count(&self.statistics(self.inside_index()).replays_verified);
+        self.mode = Mode::Relay;
+    }
+
+    /// The server has answered a step.
+    pub(super) fn rewind_step_done(&mut self, status: u8, now: Instant, out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        match rewind.step {
+            Step::Drain => rewind.in_block = status != b'I',
+            Step::Unit(_) | Step::Beginning if rewind.was_cancelled => {
+                rewind.was_cancelled = false;
+                rewind.step = Step::Drain;
+                self.count_rollback();
+            }
+            Step::Unit(unit) => {
+                let recording = self.recording.as_mut().expect("units are of a recording");
+                if (recording.restart_answer(), status) != recording.unit_answer(unit) && rewind.failure.is_none() {
+                    rewind.failure = Some(Failure::Differed);
+                }
+            }
+            // The answer ended before it was as long as the first time.
+            Step::Beginning if rewind.failure.is_none() => rewind.failure = Some(Failure::Differed),
+            Step::RollBack | Step::Close | Step::Beginning | Step::Fail => {}
+        }
+        if let Mode::Rewinding(rewind) = &mut self.mode {
+            rewind.is_waiting = true;
+        }
+        self.go_on_rewinding(now, out);
+    }
+
+    /// Takes the next step, if the last has been answered and no cancel is on its way.
+    pub(super) fn go_on_rewinding(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let cancels = self.card.state().cancels;
+        if !rewind.is_waiting || cancels.in_flight > 0 {
+            return;
+        }
+        rewind.is_waiting = false;
+        if cancels.by_client.is_some() && rewind.is_wanted {
+            rewind.failure.get_or_insert(Failure::Cancelled);
+        }
+        if rewind.failure.is_some() {
+            return self.fail(now, out);
+        }
+        let (step, is_wanted) = (rewind.step, rewind.is_wanted);
+        match step {
+            Step::Drain if self.status != b'I' => {
+                rewind.step = Step::RollBack;
+                self.ask(&answers::query("ROLLBACK"), now, out);
+            }
+            Step::RollBack if !is_wanted => {
+                self.mode = Mode::RolledBack;
+                self.thinking_since.get_or_insert(now);
+            }
+            Step::Drain | Step::RollBack => self.close_prepared(now, out),
+            Step::Close => self.ask_unit(0, now, out),
+            Step::Unit(unit) => self.ask_unit(unit + 1, now, out),
+            Step::Beginning | Step::Fail => unreachable!("both end with the answer or a failure"),
+        }
+    }
+
+    fn close_prepared(&mut self, now: Instant, out: &mut impl Outbox) {
+        let recording = self.recording.as_ref().expect("replay was found possible");
+        if recording.prepared_names().is_empty() {
+            return self.ask_unit(0, now, out);
+        }
+        let mut request = Vec::new();
+        for name in recording.prepared_names() {
+            request.extend_from_slice(&answers::close_statement(name));
+        }
+        request.extend_from_slice(&SYNC);
+        if let Mode::Rewinding(rewind) = &mut self.mode {
+            rewind.step = Step::Close;
+        }
+        self.ask(&request, now, out);
+    }
+
+    /// Runs a unit again; after the last, the one in flight, or the client goes on.
+    fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let recording = self.recording.as_mut().expect("replay was found possible");
+        recording.restart_answer();
+        let is_last = unit == recording.unit_count();
+        let range = recording.unit_range(unit);
+        let Some(answered) = rewind.in_flight.as_ref().map(|unit| unit.answered).or((!is_last).then_some(0)) else {
+            self.replayed();
+            self.client_thinks(now);
+            return;
+        };
+        rewind.step = if is_last { Step::Beginning } else { Step::Unit(unit) };
+        let request = recording.bytes(range).to_vec();
+        self.ask(&request, now, out);
+        if is_last && answered == 0 {
+            self.replayed();
+        }
+        let may_be_preempted = self.may_be_preempted();
+        let mut state = self.card.state();
+        (state.phase, state.since, state.preemptible) = (Phase::Active, now, may_be_preempted);
+    }
+
+    /// Sends a unit of our own.
+    fn ask(&mut self, request: &[u8], now: Instant, out: &mut impl Outbox) {
+        {
+            let mut state = self.card.state();
+            state.unit += 1;
+            state.since = now;
+            (state.phase, state.preemptible) = (Phase::Preempted, false);
+            state.cancels.preempting = None;
+        }
+        self.outstanding.sent(false);
+        out.to_server(request);
+    }
+
+    /// Makes the server's transaction fail, if it has not, and tells the client.
+    fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let in_block = rewind.in_block;
+        match self.status {
+            b'I' if in_block => {
+                rewind.step = Step::Fail;
+                self.ask(&answers::query(&format!("BEGIN; {FAIL}")), now, out);
+            }
+            b'T' => {
+                rewind.step = Step::Fail;
+                self.ask(&answers::query(FAIL), now, out);
+            }
+            _ => self.tell_failure(now, out),
+        }
+    }
+
+    fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Mode::Rewinding(rewind) = std::mem::replace(&mut self.mode, Mode::Relay) else { return };
+        let statistics = self.statistics(self.inside_index());
+        let error = match rewind.failure {
+            Some(Failure::Cancelled) => cancelled_error(),
+            Some(Failure::NotReplayable(why)) => {
+                count(&statistics.replays_unsafe);
+                preempted_error(why)
+            }
+            Some(Failure::Differed) | None => {
+                count(&statistics.replays_differed);
+                preempted_error("an answer would have been another")
+            }
+        };
+        if rewind.in_flight.is_none() {
+            self.mode = Mode::Refusing(Refusal::failed(error));
+            return;
+        }
+        count(&statistics.errors);
+        out.to_client(&error);
+        out.to_client(&ready_for_query(self.status));
+        if self.status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
+    }
+}
+
+/// What a client is told whose transaction was rolled back for another and could not be run again.
+fn preempted_error(why: &str) -> Vec<u8> {
+    let detail = format!("It could not be run again unnoticed: {why}.");
+    error_response(&Notice {
+        severity: "ERROR",
+        sqlstate: "40001",
+        message: "preempted by a more important transaction",
+        detail: Some(&detail),
+        hint: Some("The transaction might succeed if retried."),
+    })
+}
+
+fn cancelled_error() -> Vec<u8> {
+    let message = "canceling statement due to user request";
+    error_response(&Notice { severity: "ERROR", sqlstate: "57014", message, detail: None, hint: None })
+}

@@ -1,0 +1,86 @@
+//! Sessions as text: what either side sends, and what comes out on both.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::registry::{BackendKey, SessionId};
+use crate::settings::for_tests;
+
+mod damage;
+mod relaying;
+mod replaying;
+mod story;
+
+use story::{Story, check};
+
+/// A governor with classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1), and one session of
+/// user `high_user` or `low_user`.
+fn governor() -> Arc<Governor> {
+    Arc::new(Governor::new(for_tests(), Instant::now()))
+}
+
+fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
+    let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: "test".to_owned() };
+    let class = governor.settings().rules.of_login(&login).class;
+    let id = governor.registry.next_id();
+    let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, now));
+    card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
+    governor.registry.insert(card.clone());
+    Session::new(governor.clone(), card, now)
+}
+
+/// The transaction and the unit that a session is at.
+fn place(card: &SessionCard) -> (u64, u64) {
+    let state = card.state();
+    (state.transaction, state.unit)
+}
+
+#[test]
+fn a_transaction_that_waits_is_told_after_a_while_and_leaves_the_queue_with_its_client() {
+    let mut first = Story::new("low_user");
+    let mut second = first.beside("low_user");
+    first.play("> Q:begin => S[Q:begin]");
+    second.play("> Q:begin => ");
+    assert_eq!(second.session.wakes_at(), Some(second.now + QUEUE_NOTICE_AFTER));
+    second.now += Duration::from_secs(5);
+    second.play("! time => C[N:00000]");
+    second.play("! time => ");
+    assert_eq!(second.governor.waiting().len(), 1);
+    second.session.close(second.now);
+    assert_eq!(second.governor.waiting().len(), 0);
+    first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:commit => S[Q:commit]\n< C:COMMIT Z:I => C[C:COMMIT Z:I]");
+    assert_eq!(first.governor.inside(first.session.session_class), 0);
+}
+
+#[test]
+fn a_client_that_thinks_for_too_long_is_ended() {
+    let mut story = Story::new("low_user");
+    story.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]");
+    story.now += Duration::from_secs(60);
+    story.play("! time => C[E:25P03]");
+    assert!(story.session.has_ended());
+}
+
+#[test]
+fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
+    let mut story = Story::new("high_user");
+    story.play("> Q:select => S[Q:select]");
+    let due = story.session.wakes_at().expect("it may be late");
+    assert_eq!(due - story.now, Duration::from_millis(2));
+    assert!(!story.governor.bell.wait(Duration::ZERO));
+    story.now = due;
+    story.play("! time => ");
+    assert!(story.governor.bell.wait(Duration::ZERO));
+    assert_eq!(story.session.wakes_at(), None);
+    let mut low = Story::new("low_user");
+    low.play("> Q:select => S[Q:select]");
+    assert_eq!(low.session.wakes_at(), None);
+}
+
+#[test]
+fn ids_are_never_used_twice() {
+    let governor = governor();
+    let ids: Vec<SessionId> = (0..3).map(|_| governor.registry.next_id()).collect();
+    assert_eq!(ids, [1, 2, 3].map(SessionId));
+}

@@ -1,0 +1,119 @@
+//! What passes, what waits, what is refused.
+
+use super::*;
+
+#[test]
+fn queries_and_prepared_statements_pass() {
+    check(
+        "high_user",
+        "> Q:select_1 => S[Q:select_1]
+         < D:row C:SELECT Z:I => C[D:row C:SELECT Z:I]
+         > P:s:select_1 B::s E S => S[P:s:select_1 B::s E S]
+         < 1 2 D:row C:SELECT Z:I => C[1 2 D:row C:SELECT Z:I]
+         > X => S[X]",
+    );
+}
+
+#[test]
+fn a_flush_without_a_sync_keeps_the_unit_open() {
+    check(
+        "high_user",
+        "> P::select D H => S[P::select D H]
+         < 1 => C[1]
+         > B:: E S => S[B:: E S]
+         < 2 C:SELECT Z:I => C[2 C:SELECT Z:I]",
+    );
+}
+
+#[test]
+fn copies_pass_both_ways_and_lost_syncs_are_not_missed() {
+    let mut story = Story::new("low_user");
+    story.play(
+        "> P::copy_t_from_stdin B:: E S => S[P::copy_t_from_stdin B:: E S]
+         < 1 2 G => C[1 2 G]
+         > d d c S => S[d d c S]
+         < C:COPY Z:I => C[C:COPY Z:I]",
+    );
+    assert!(story.session.is_idle());
+    assert_eq!(story.governor.inside(story.session.session_class), 0);
+}
+
+#[test]
+fn notifications_and_parameters_pass_at_any_time() {
+    check("high_user", "< A:note S:TimeZone=UTC => C[A S:TimeZone=UTC]");
+}
+
+#[test]
+fn one_too_many_waits_and_the_next_is_refused_at_the_end_of_its_unit() {
+    let mut first = Story::new("low_user");
+    let mut second = first.beside("low_user");
+    let mut third = first.beside("low_user");
+    first.play("> Q:select_1 => S[Q:select_1]");
+    second.play("> P::select B:: E => \n> S => ");
+    third.play(
+        "> P::select B:: => C[E:53300]
+         > E D H => 
+         > S => C[Z:I]
+         > Q:select => C[E:53300 Z:I]",
+    );
+    first.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
+    second.play("! admitted => S[P::select B:: E S]\n< 1 2 C:SELECT Z:I => C[1 2 C:SELECT Z:I]");
+    assert_eq!(first.governor.inside(first.session.session_class), 0);
+}
+
+#[test]
+fn who_waits_too_long_or_cancels_gets_the_answer_in_its_place() {
+    let mut first = Story::new("low_user");
+    first.play("> Q:begin => S[Q:begin]");
+    let mut second = first.beside("low_user");
+    second.play("> Q:one Q:two => \n! timeout => C[E:53300 Z:I]");
+    // The second query asks anew.
+    second.play("! cancelled => C[E:57014 Z:I]");
+    assert!(second.session.is_idle() && second.governor.waiting().is_empty());
+}
+
+#[test]
+fn an_admission_that_crosses_with_giving_up_is_given_back() {
+    let mut first = Story::new("low_user");
+    first.play("> Q:begin => S[Q:begin]");
+    let mut second = first.beside("low_user");
+    second.play("> Q:one => ");
+    // It leaves, and the second is admitted; but before that is told the client is gone.
+    first.play("< C:BEGIN Z:I => C[C:BEGIN Z:I]");
+    let low = first.session.session_class;
+    assert_eq!(first.governor.inside(low), 1);
+    second.session.close(second.now);
+    assert_eq!(first.governor.inside(low), 0);
+}
+
+#[test]
+fn the_class_is_chosen_by_setting_and_tag_and_only_where_that_is_allowed() {
+    let mut story = Story::new("high_user");
+    let class = |story: &Story| story.governor.settings().class(story.session.card.state().class).name.clone();
+    assert_eq!(class(&story), "high");
+    story.play("> Q:select_1_/*class='low'*/ => S[Q:select_1_/*class='low'*/]");
+    assert_eq!(class(&story), "low");
+    story.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(class(&story), "high");
+    story.play("> Q:set_plimsoll.class_to_'low' => S[Q:set_plimsoll.class_to_'low']\n< C:SET Z:I => C[C:SET Z:I]");
+    assert_eq!(class(&story), "low");
+    story.play("> Q:reset_plimsoll.class => S[Q:reset_plimsoll.class]\n< C:RESET Z:I => C[C:RESET Z:I]");
+    assert_eq!(class(&story), "high");
+    story.play("> Q:set_plimsoll.class='highest' => C[E:22023 Z:I]");
+    let mut low = Story::new("low_user");
+    low.play("> P::set_plimsoll.class='high' B:: E S => C[E:42501 Z:I]");
+    low.play("> Q:select_1_/*class='high'*/ => S[Q:select_1_/*class='high'*/]");
+    assert_eq!(class(&low), "low");
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_ends_governing_and_nothing_else() {
+    let mut story = Story::new("low_user");
+    story.play(
+        "< Z:I => C[Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]",
+    );
+    assert_eq!(story.governor.inside(story.session.session_class), 0);
+    assert!(!story.session.card.state().preemptible);
+}

@@ -1,0 +1,203 @@
+//! Plays a session from text.
+//!
+//! A line is an act and, after `=>`, what comes of it: `S[…]` to the server, `C[…]` to the client. Acts: `> …` the client
+//! sends, `< …` the server sends, `! …` somebody else: `aim` (a preemption of the unit in flight), `arrived` (a cancel),
+//! `lost` (it was not sent), `cancel` (the client cancels), `idle` (roll back, its client thinks), `admitted`, `timeout`,
+//! `cancelled` (in the queue), `time`.
+//!
+//! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
+//! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
+//! Underscores stand for spaces, and `%` for an underscore.
+
+use super::*;
+
+pub(super) struct Story {
+    pub session: Session,
+    pub governor: Arc<Governor>,
+    pub now: Instant,
+    /// What was not taken.
+    held: Vec<u8>,
+    /// How many bytes are offered at once.
+    pub step: usize,
+}
+
+#[derive(Default)]
+struct Sent {
+    server: Vec<u8>,
+    client: Vec<u8>,
+}
+
+impl Outbox for Sent {
+    fn to_server(&mut self, bytes: &[u8]) {
+        self.server.extend_from_slice(bytes);
+    }
+    fn to_client(&mut self, bytes: &[u8]) {
+        self.client.extend_from_slice(bytes);
+    }
+}
+
+/// Plays a story for a session of `user`, whole and byte by byte.
+pub(super) fn check(user: &str, lines: &str) {
+    for step in [usize::MAX, 1, 3] {
+        let mut story = Story::new(user);
+        story.step = step;
+        story.play(lines);
+    }
+}
+
+impl Story {
+    pub fn new(user: &str) -> Self {
+        Self::of(governor(), user, Instant::now())
+    }
+
+    /// Another session of the same governor.
+    pub fn beside(&self, user: &str) -> Self {
+        Self::of(self.governor.clone(), user, self.now)
+    }
+
+    fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
+        let session = session(&governor, user, now);
+        Story { session, governor, now, held: Vec::new(), step: usize::MAX }
+    }
+
+    pub fn play(&mut self, lines: &str) {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (act, expect) = line.split_once("=>").unwrap_or_else(|| panic!("no => in {line}"));
+            let sent = self.act(act.trim());
+            let mut found = Vec::new();
+            for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
+                if !bytes.is_empty() {
+                    found.push(format!("{side}[{}]", read(bytes, side == "S")));
+                }
+            }
+            assert_eq!(found.join(" "), expect.trim(), "after {act} (step {})", self.step);
+        }
+    }
+
+    fn act(&mut self, act: &str) -> Sent {
+        let (who, what) = act.split_once(' ').expect("an act has two parts");
+        let mut out = Sent::default();
+        match who {
+            ">" => {
+                let bytes: Vec<u8> = what.split_whitespace().flat_map(|message| write(message, true)).collect();
+                for part in bytes.chunks(self.step.min(bytes.len())) {
+                    self.held.extend_from_slice(part);
+                    self.offer(&mut out);
+                }
+            }
+            "<" => {
+                let bytes: Vec<u8> = what.split_whitespace().flat_map(|message| write(message, false)).collect();
+                let mut held = Vec::new();
+                for part in bytes.chunks(self.step.min(bytes.len())) {
+                    held.extend_from_slice(part);
+                    let taken = self.session.on_server(&held, self.now, &mut out).expect("the protocol is kept");
+                    held.drain(..taken);
+                }
+                assert!(held.is_empty());
+            }
+            "!" => self.happen(what, &mut out),
+            _ => panic!("no such act: {act}"),
+        }
+        self.offer(&mut out);
+        out
+    }
+
+    fn offer(&mut self, out: &mut Sent) {
+        while !self.held.is_empty() && self.session.takes_client_bytes() {
+            let taken = self.session.on_client(&self.held, self.now, out).expect("the protocol is kept");
+            self.held.drain(..taken);
+            if taken == 0 && self.session.takes_client_bytes() {
+                break;
+            }
+        }
+    }
+
+    fn happen(&mut self, what: &str, out: &mut Sent) {
+        let card = self.session.card.clone();
+        let (transaction, unit) = place(&card);
+        let arrived = SessionCommand::CancelArrived;
+        let command = match what {
+            "aim" => return assert!(card.aim_preemption(transaction, unit), "it is no victim"),
+            "no_aim" => return assert!(!card.aim_preemption(transaction, unit), "it is a victim"),
+            "cancel" => return assert!(card.aim_client_cancel().is_some(), "nothing is in flight"),
+            "time" => return self.session.on_time(self.now, out),
+            "arrived" => {
+                card.cancel_arrived(true, true);
+                arrived
+            }
+            "client_arrived" => {
+                card.cancel_arrived(true, false);
+                arrived
+            }
+            "lost" => {
+                card.cancel_arrived(false, true);
+                arrived
+            }
+            "idle" => SessionCommand::RollBackIdle { transaction, unit },
+            "idle_before" => SessionCommand::RollBackIdle { transaction, unit: unit - 1 },
+            "admitted" => SessionCommand::Admitted,
+            "timeout" => {
+                assert!(self.governor.abandon(card.id));
+                SessionCommand::TimedOut
+            }
+            "cancelled" => SessionCommand::ClientCancelled,
+            _ => panic!("no such event: {what}"),
+        };
+        self.session.on_command(command, self.now, out);
+    }
+}
+
+/// A message from its text.
+pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
+    let mut parts = message.split(':');
+    let tag = parts.next().expect("a tag").as_bytes()[0];
+    let rest: Vec<String> = parts.map(|part| part.replace('_', " ").replace('%', "_")).collect();
+    let part = |at: usize| rest.get(at).map_or("", String::as_str);
+    let body: Vec<u8> = match (tag, from_client) {
+        (b'Q', true) => format!("{}\0", part(0)).into_bytes(),
+        (b'P', true) => format!("{}\0{}\0\0\0", part(0), part(1)).into_bytes(),
+        (b'B', true) => format!("{}\0{}\0\0\0\0\0\0\0", part(0), part(1)).into_bytes(),
+        (b'E', true) => b"\0\0\0\0\0".to_vec(),
+        (b'C', true) => format!("S{}\0", part(0)).into_bytes(),
+        (b'D', true) => b"P\0".to_vec(),
+        (b'D', false) => part(0).as_bytes().to_vec(),
+        (b'E' | b'N', false) => format!("SERROR\0C{}\0Mwords\0\0", part(0)).into_bytes(),
+        (b'S', false) => part(0).replace('=', "\0").into_bytes().into_iter().chain([0]).collect(),
+        (b'C', false) => format!("{}\0", part(0)).into_bytes(),
+        (b'Z', false) => part(0).as_bytes().to_vec(),
+        _ => part(0).as_bytes().to_vec(),
+    };
+    let mut bytes = vec![tag];
+    bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// Messages to their text.
+fn read(mut bytes: &[u8], from_client: bool) -> String {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let head = Head::read(bytes).expect("a length").expect("whole messages");
+        let body = &bytes[5..head.bytes];
+        let fields: Vec<String> = body
+            .split(|byte| *byte == 0)
+            .map(|field| String::from_utf8_lossy(field).replace('_', "%").replace(' ', "_"))
+            .collect();
+        let tag = char::from(head.tag);
+        messages.push(match (head.tag, from_client) {
+            (b'Q', true) => format!("Q:{}", fields[0]),
+            (b'P', true) => format!("P:{}:{}", fields[0], fields[1]),
+            (b'B', true) => format!("B:{}:{}", fields[0], fields[1]),
+            (b'C', true) => format!("C:{}", &fields[0][1..]),
+            (b'E' | b'N', false) => {
+                let state = answers::sqlstate(body).expect("a state");
+                format!("{tag}:{}", String::from_utf8_lossy(state))
+            }
+            (b'S', false) => format!("S:{}={}", fields[0], fields[1]),
+            (b'D' | b'C' | b'Z', false) => format!("{tag}:{}", fields[0]),
+            _ => tag.to_string(),
+        });
+        bytes = &bytes[head.bytes..];
+    }
+    messages.join(" ")
+}
