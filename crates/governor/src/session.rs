@@ -33,7 +33,7 @@ pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use crate::governor::{Governor, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
-use crate::statistics::{ClassStatistics, count, micros};
+use crate::statistics::{ClassStatistics, count};
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;
@@ -321,11 +321,9 @@ impl Session {
         let statistics = self.statistics(inside.class);
         count(&statistics.transactions);
         statistics.inside.fetch_sub(1, Ordering::Relaxed);
-        let mut times = statistics.times.lock();
-        let since = inside.since;
-        times.transaction.saturating_record(micros(now.saturating_duration_since(since)));
+        statistics.times.transaction.record(now.saturating_duration_since(inside.since));
         if let Some(waited) = inside.waited {
-            times.queue.saturating_record(micros(waited));
+            statistics.times.queue.record(waited);
         }
     }
 

@@ -24,6 +24,8 @@ pub trait Changes: Debug + Send + Sync {
     fn set_affinity(&self, thread: i32, cores: &[usize]) -> io::Result<()>;
     /// Gives a thread a nice value.
     fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
+    /// Gives a thread a scheduling policy without real-time guarantees, as the kernel numbers them (sched(7)).
+    fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()>;
     /// Gives a model-specific register a value, through the file of its core.
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()>;
 }
@@ -76,6 +78,14 @@ impl Changes for Kernel {
     fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
         // Linux keeps the nice value of each thread, and takes a thread's number for a process's (setpriority(2), BUGS).
         Ok(rustix::process::setpriority_process(self.thread(thread)?, nice)?)
+    }
+
+    fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()> {
+        let Some(thread) = self.thread(thread)? else { return Err(io::ErrorKind::Unsupported.into()) };
+        let parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the kernel reads one `sched_param`, which lives until the call returns, and writes nothing of ours.
+        let done = unsafe { libc::sched_setscheduler(thread.as_raw_pid(), policy, &raw const parameters) };
+        if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()> {

@@ -120,6 +120,11 @@ impl Host {
         self.changes.set_nice(thread, nice)
     }
 
+    /// Gives a thread a scheduling policy without real-time guarantees, as the kernel numbers them (sched(7)).
+    pub fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()> {
+        self.changes.set_scheduling_policy(thread, policy)
+    }
+
     /// What a model-specific register of a core holds.
     pub fn register(&self, core: usize, register: u32) -> io::Result<u64> {
         let mut value = [0; 8];

@@ -7,7 +7,8 @@
 //! [`process_tree`] where the time of any process and its descendants goes, [`counters`] are hardware events, [`device`]
 //! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
-//! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart. [`host`] and [`cgroup`] are where the others
+//! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
+//! [`process_share`] is what one of them gets of the cores. [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
@@ -29,6 +30,7 @@ pub mod limiter;
 pub mod memory_speed;
 pub mod pressure;
 pub mod process_identity;
+pub mod process_share;
 pub mod process_tree;
 pub mod processor_time;
 pub mod resctrl;

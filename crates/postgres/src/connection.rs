@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::backend::Message;
@@ -114,9 +115,16 @@ impl Connection {
         std::mem::take(&mut self.notices)
     }
 
+    /// How long the server may take for the next piece of an answer; `None` for any time. Whoever waits longer loses the
+    /// connection.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) -> Result<(), WireError> {
+        self.check()?;
+        self.stream.set_timeout(timeout).map_err(|error| self.lose(&describe(&error)))
+    }
+
     /// What ends the statements of this session from elsewhere.
     pub fn canceller(&self) -> Cancel {
-        Cancel { url: self.url.clone(), process_id: self.process_id, secret_key: self.secret_key }
+        Cancel::by_key(&self.url, self.process_id, &self.secret_key.to_be_bytes())
     }
 
     /// Runs statements, with semicolons between them, and forgets their rows.

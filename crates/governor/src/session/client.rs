@@ -105,9 +105,6 @@ impl Session {
 
     /// Begins a unit, unless a cancel is on its way.
     fn open_unit(&mut self, now: Instant) -> bool {
-        if !self.outstanding.is_empty() {
-            self.is_pipelined = true;
-        }
         let is_alone = self.outstanding.is_empty();
         {
             let mut state = self.card.state();
@@ -126,6 +123,8 @@ impl Session {
         self.must_not_cancel = false;
         if is_alone {
             (self.unit_since, self.has_rung) = (now, false);
+        } else {
+            self.is_pipelined = true;
         }
         self.thinking_since = None;
         true

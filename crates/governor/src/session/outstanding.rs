@@ -64,12 +64,6 @@ impl Outstanding {
         }
         expected
     }
-
-    /// Everything that was sent is void.
-    pub fn forget(&mut self) {
-        self.asked.clear();
-        self.copy_ends_used = self.copy_ends_sent;
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::frames::{HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::{Mode, Outbox, Passing, ProtocolError, Session, answers};
-use crate::statistics::{count, micros};
+use crate::statistics::count;
 use plimsoll_policy::Unsafe;
 
 /// SQLSTATE of a statement that was cancelled.
@@ -110,7 +110,7 @@ impl Session {
         let statistics = self.statistics(self.inside_index());
         count(&statistics.units);
         let took = now.saturating_duration_since(self.unit_since);
-        statistics.times.lock().unit.saturating_record(micros(took));
+        statistics.times.unit.record(took);
         if self.outstanding.is_empty() && !self.unit_open {
             if status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
         } else {

@@ -30,6 +30,12 @@ fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
     Session::new(governor.clone(), card, now)
 }
 
+/// The transaction and the unit that a session is at.
+fn place(card: &SessionCard) -> (u64, u64) {
+    let state = card.state();
+    (state.transaction, state.unit)
+}
+
 #[test]
 fn a_transaction_that_waits_is_told_after_a_while_and_leaves_the_queue_with_its_client() {
     let mut first = Story::new("low_user");

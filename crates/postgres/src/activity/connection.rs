@@ -29,7 +29,7 @@ impl Ask for Asker {
             let prepared = self.connection.prepare_text(&name, sql)?;
             self.prepared.insert(sql.to_owned(), prepared);
         }
-        Ok(self.connection.prepared_text_rows(&self.prepared[sql], each)?)
+        Ok(self.connection.prepared_text_rows(&self.prepared[sql], &[], each)?)
     }
 
     fn server_process(&self) -> Option<i32> {

@@ -79,17 +79,19 @@ impl Connection {
     }
 
     /// Has a statement parsed whose values are to come as text.
-    pub(crate) fn prepare_text(&mut self, name: &str, sql: &str) -> Result<Prepared, WireError> {
+    pub fn prepare_text(&mut self, name: &str, sql: &str) -> Result<Prepared, WireError> {
         self.prepare_for(name, sql, |_| CellKind::Text)
     }
 
-    /// Runs what [`prepare_text`](Connection::prepare_text) has parsed and hands out each row.
-    pub(crate) fn prepared_text_rows(
+    /// Runs what [`prepare_text`](Connection::prepare_text) has parsed, with parameters as text, and hands out each row.
+    pub fn prepared_text_rows(
         &mut self,
         prepared: &Prepared,
+        parameters: &[&str],
         each: &mut dyn FnMut(&[Option<&str>]),
     ) -> Result<(), WireError> {
-        self.stream(prepared, |fields| text_row(fields, each))
+        let values: Vec<Value<'_>> = parameters.iter().copied().map(Value::Text).collect();
+        self.stream_with(prepared, &values, |fields| text_row(fields, each))
     }
 
     /// Runs a prepared statement; its rows replace what `rows` held.
@@ -127,10 +129,19 @@ impl Connection {
     pub(crate) fn stream(
         &mut self,
         prepared: &Prepared,
+        each: impl FnMut(Fields<'_>) -> Result<(), String>,
+    ) -> Result<(), WireError> {
+        self.stream_with(prepared, &[], each)
+    }
+
+    fn stream_with(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value<'_>],
         mut each: impl FnMut(Fields<'_>) -> Result<(), String>,
     ) -> Result<(), WireError> {
         self.check()?;
-        self.bind(prepared, &[])?;
+        self.bind(prepared, values)?;
         self.exchange(|tag, body| match tag {
             b'D' => each(Fields::of(body)?),
             b'2' | b'C' | b'I' => Ok(()),

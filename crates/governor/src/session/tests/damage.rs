@@ -117,7 +117,7 @@ proptest! {
                     held_of_server.drain(..taken);
                 }
                 Act::Aim => {
-                    let (transaction, unit) = (card.state().transaction, card.state().unit);
+                    let (transaction, unit) = place(&card);
                     card.aim_preemption(transaction, unit);
                 }
                 Act::Arrived if card.state().cancels.in_flight > 0 => {
@@ -125,7 +125,7 @@ proptest! {
                     story.session.on_command(SessionCommand::CancelArrived, now, &mut out);
                 }
                 Act::Idle => {
-                    let (transaction, unit) = (card.state().transaction, card.state().unit);
+                    let (transaction, unit) = place(&card);
                     story.session.on_command(SessionCommand::RollBackIdle { transaction, unit }, now, &mut out);
                 }
                 Act::TimedOut if story.governor.abandon(card.id) => {

@@ -109,6 +109,10 @@ impl Changes for Mirror {
         Err(io::Error::other("resctrl has no nice values"))
     }
 
+    fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
+        Err(io::Error::other("resctrl has no scheduling policies"))
+    }
+
     fn set_register(&self, _path: &Path, _register: u32, _value: u64) -> io::Result<()> {
         Err(io::Error::other("resctrl has no registers"))
     }

@@ -1,0 +1,218 @@
+//! What server processes get of the cores, by the class of the transaction that each works for.
+//!
+//! Where the server is on this machine and its processes may be changed (`server` finds out, by trying), each session's
+//! process has its class's [`CpuShare`], as do the parallel workers that it leads (`workers`). A holder that a more
+//! important transaction waits for can inherit that one's share until its transaction ends. Every share is looked up in
+//! `/proc` after it was given (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the
+//! governor's health with the reason.
+//!
+//! The watcher's thread goes over the sessions' cards every 50 ms. So a transaction that is over sooner may have run with
+//! the share of the one before it in its session; classes that come with the login, which most do, are not affected.
+//!
+//! Everything is put back when the governor ends, when shares are turned off, and for a class that becomes untouched. A
+//! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
+//! are closed with it.
+//!
+//! Weights of control groups are not used. A process would have to be moved to a group below its server's, which must have
+//! been delegated for that, and takes its limits with it; nice values divide the same cores among the same processes.
+
+mod hands;
+mod server;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+
+use crate::governor::Governor;
+use crate::registry::{Phase, SessionCard, SessionId};
+use crate::settings::{CpuShare, Settings};
+use crate::watch::levers;
+use hands::Hands;
+pub use server::ServerHere;
+use workers::Workers;
+
+/// Between two walks over the sessions.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Gives server processes their shares of the cores. Dropping it puts everything back.
+#[derive(Debug)]
+pub struct Agent {
+    governor: Arc<Governor>,
+    /// The server's first process, if its processes can be changed; otherwise why not.
+    server: Result<ProcessIdentity, String>,
+    hands: Hands,
+    workers: Workers,
+    /// The transactions that have inherited a share, by session.
+    inherited: BTreeMap<SessionId, (u64, CpuShare)>,
+    next: Instant,
+    /// The settings that the levers' state was told for.
+    told_for: Option<Arc<Settings>>,
+}
+
+impl Agent {
+    /// One that knows no server yet.
+    pub fn new(governor: Arc<Governor>) -> Self {
+        Agent::on(governor, Host::real())
+    }
+
+    /// On a machine of choice.
+    pub fn on(governor: Arc<Governor>, host: Host) -> Self {
+        Agent {
+            governor,
+            server: Err("the server is not known yet".to_owned()),
+            hands: Hands::new(host),
+            workers: Workers::default(),
+            inherited: BTreeMap::new(),
+            next: Instant::now(),
+            told_for: None,
+        }
+    }
+
+    /// The server has become known, or is not known any more.
+    pub fn server(&mut self, here: Result<ServerHere, String>) {
+        let found = here.and_then(|here| server::find(self.hands.host(), &here));
+        if self.server != found {
+            self.put_back();
+            self.server = found;
+        }
+        self.told_for = None;
+    }
+
+    /// Whether holders can inherit, and are to.
+    pub fn may_inherit(&self, settings: &Settings) -> bool {
+        settings.cpu.inheritance && self.server.is_ok()
+    }
+
+    /// When there is something to be done next; `None` for not at all.
+    pub fn due(&self, now: Instant) -> Option<Duration> {
+        let is_busy = self.told_for.as_ref().is_some_and(|settings| self.is_wanted(settings));
+        is_busy.then(|| self.next.saturating_duration_since(now))
+    }
+
+    /// Brings every process to its share, if it is time.
+    pub fn tend(&mut self, settings: &Arc<Settings>, now: Instant) {
+        if !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings)) {
+            self.told_for = Some(settings.clone());
+            self.tell(settings);
+        }
+        if now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
+        match &self.server {
+            Ok(postmaster) if self.is_wanted(settings) => {
+                let postmaster = *postmaster;
+                self.walk(settings, postmaster);
+            }
+            _ => self.put_back(),
+        }
+        self.publish();
+    }
+
+    /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.
+    pub fn inherit(&mut self, settings: &Settings, card: &SessionCard, transaction: u64, share: CpuShare) -> bool {
+        if !self.may_inherit(settings) || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share)) {
+            return false;
+        }
+        if let Ok(postmaster) = self.server {
+            self.bring(settings, card, postmaster);
+        }
+        true
+    }
+
+    fn is_wanted(&self, settings: &Settings) -> bool {
+        self.server.is_ok() && (settings.cpu.shares || settings.cpu.inheritance)
+    }
+
+    /// Goes over all sessions, then over the workers that some of them lead.
+    fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity) {
+        if !postmaster.is_running(self.hands.host()) {
+            self.server = Err("the server's first process has ended".to_owned());
+            self.told_for = None;
+            self.forget();
+            return;
+        }
+        self.hands.begin();
+        for card in self.governor.registry.all() {
+            self.bring(settings, &card, postmaster);
+        }
+        self.workers.tend(&mut self.hands, postmaster);
+        self.hands.end();
+        let governor = &self.governor;
+        self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
+    }
+
+    /// Brings one session's process to its share.
+    fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity) {
+        let Some(process) = card.process() else { return };
+        let (class, phase, transaction) = {
+            let state = card.state();
+            (state.class, state.phase, state.transaction)
+        };
+        let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
+        let share = match self.inherited.get(&card.id) {
+            Some((heir, share)) if *heir == transaction && is_inside => *share,
+            Some(_) => {
+                self.inherited.remove(&card.id);
+                settings.class_share(class)
+            }
+            None => settings.class_share(class),
+        };
+        self.hands.bring(process, share, postmaster);
+    }
+
+    /// Puts back everything.
+    fn put_back(&mut self) {
+        self.hands.put_back();
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.hands.forget();
+        self.workers = Workers::default();
+        self.inherited.clear();
+    }
+
+    /// Lists who cannot be touched, for people.
+    fn publish(&mut self) {
+        if let Some(untouchable) = self.hands.untouchable_if_changed() {
+            self.governor.health.lock().untouchable = untouchable;
+        }
+    }
+
+    /// Says whether the levers work.
+    fn tell(&self, settings: &Settings) {
+        let how = match &self.server {
+            Ok(postmaster) => Ok(format!("processes of the server {} by nice value, each verified", postmaster.id)),
+            Err(why) => Err(why.as_str()),
+        };
+        let state = |is_wanted: bool| match &how {
+            Ok(how) if is_wanted => (true, how.as_str()),
+            Ok(_) => (false, "turned off in the settings"),
+            Err(why) => (false, *why),
+        };
+        let (shares, inheritance) = (state(settings.cpu.shares), state(settings.cpu.inheritance));
+        levers::shares(&self.governor, shares.0, shares.1);
+        levers::inheritance(&self.governor, inheritance.0, inheritance.1);
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}
+
+impl Settings {
+    /// What processes that work for a class get; untouched while shares are off.
+    fn class_share(&self, class: plimsoll_policy::ClassIndex) -> CpuShare {
+        if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
+    }
+}
+
+#[cfg(test)]
+mod tests;

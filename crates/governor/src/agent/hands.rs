@@ -1,0 +1,121 @@
+//! The processes that have been given shares: what each had, what it has, and putting back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, ShareError};
+
+use super::server::is_postgres;
+use crate::settings::CpuShare;
+
+/// Gives and puts back.
+#[derive(Debug)]
+pub(super) struct Hands {
+    host: Host,
+    /// What is held of each process, by its number.
+    held: BTreeMap<i32, Held>,
+    /// The processes that were asked for since the walk began.
+    asked: BTreeSet<i32>,
+    /// Whether the list of those who cannot be touched is another than the one that was told.
+    is_list_new: bool,
+}
+
+/// What is known of a process that was to be given a share.
+#[derive(Debug)]
+struct Held {
+    /// Which process that was.
+    identity: ProcessIdentity,
+    /// What it had.
+    before: ProcessShare,
+    /// What it was to be given last.
+    share: CpuShare,
+    /// Why it does not have that.
+    trouble: Option<String>,
+}
+
+impl Hands {
+    pub(super) fn new(host: Host) -> Self {
+        Hands { host, held: BTreeMap::new(), asked: BTreeSet::new(), is_list_new: false }
+    }
+
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// A walk begins.
+    pub(super) fn begin(&mut self) {
+        self.asked.clear();
+    }
+
+    /// A walk has ended: who was not asked for has gone.
+    pub(super) fn end(&mut self) {
+        let Hands { held, asked, is_list_new, .. } = self;
+        held.retain(|process, held| {
+            let stays = asked.contains(process);
+            *is_list_new |= !stays && held.trouble.is_some();
+            stays
+        });
+    }
+
+    /// The shares that processes have by us.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (i32, CpuShare)> {
+        self.held.iter().map(|(process, held)| (*process, held.share))
+    }
+
+    /// Brings a process of the server to a share, unless it has it.
+    pub(super) fn bring(&mut self, process: i32, share: CpuShare, postmaster: ProcessIdentity) {
+        self.asked.insert(process);
+        match self.held.get(&process) {
+            Some(held) if held.share == share => return,
+            None if share == CpuShare::Untouched => return,
+            _ => {}
+        }
+        let facts = ProcessFacts::of(&self.host, process);
+        // A process that has ended, or a number that is somebody else's by now: the session will go, too.
+        let Some(facts) = facts.filter(|facts| facts.parent == postmaster.id && is_postgres(facts)) else {
+            self.held.remove(&process);
+            return;
+        };
+        let known = self.held.get(&process).filter(|held| held.identity == facts.identity);
+        let before = known.map_or(facts.share, |held| held.before);
+        let wanted = match share {
+            CpuShare::Untouched => before,
+            CpuShare::Nice(nice) => before.with_nice(nice),
+            CpuShare::Idle => before.idle(),
+        };
+        let given = wanted.give(&self.host, facts.identity);
+        self.is_list_new |= given.is_err() || known.is_some_and(|held| held.trouble.is_some());
+        match given {
+            Err(ShareError::Ended(_)) => drop(self.held.remove(&process)),
+            // Tried again in the next walk; until then it is as it was.
+            Err(error) if error.is_passing() => {}
+            given => {
+                let trouble = given.err().map(|error| error.to_string());
+                self.held.insert(process, Held { identity: facts.identity, before, share, trouble });
+            }
+        }
+    }
+
+    /// Gives everybody back what they had. Who has ended needs nothing.
+    pub(super) fn put_back(&mut self) {
+        for held in self.held.values().filter(|held| held.share != CpuShare::Untouched) {
+            match held.before.give(&self.host, held.identity) {
+                Ok(()) | Err(ShareError::Ended(_)) => {}
+                Err(error) => tracing::warn!(%error, "a server process keeps its share until its session ends"),
+            }
+        }
+    }
+
+    /// Knows nobody any more.
+    pub(super) fn forget(&mut self) {
+        self.is_list_new |= self.held.values().any(|held| held.trouble.is_some());
+        self.held.clear();
+    }
+
+    /// Those who do not have what they should, and why; `None` if that was told before.
+    pub(super) fn untouchable_if_changed(&mut self) -> Option<Vec<(i32, String)>> {
+        let list = || self.held.iter().filter_map(|(process, held)| Some((*process, held.trouble.clone()?))).collect();
+        std::mem::take(&mut self.is_list_new).then(list)
+    }
+}

@@ -1,0 +1,84 @@
+//! Parallel workers: processes of the server that work for another of its processes, and get what that one gets.
+//!
+//! They are the server's children and say in their titles whom they work for. A child's title is read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_machine::process_share::{children, title};
+
+use super::hands::Hands;
+use crate::settings::CpuShare;
+
+/// The server's children that are known.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    /// The leader of each worker.
+    led_by: BTreeMap<i32, i32>,
+    /// Children that are no workers.
+    others: BTreeSet<i32>,
+}
+
+/// What a title says of whom the process works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// A worker of that process.
+    WorksFor(i32),
+    /// Something else.
+    Other,
+    /// Nothing yet: it still has the title of the process that it was forked from.
+    NothingYet,
+}
+
+impl Workers {
+    /// Brings every worker to its leader's share.
+    pub(super) fn tend(&mut self, hands: &mut Hands, postmaster: ProcessIdentity) {
+        let shares: BTreeMap<i32, CpuShare> = hands.shares().collect();
+        if self.led_by.is_empty() && shares.values().all(|share| *share == CpuShare::Untouched) {
+            return;
+        }
+        // A kernel that does not list children leaves workers as they are.
+        let Some(children) = children(hands.host(), postmaster.id) else { return };
+        let children: BTreeSet<i32> = children.into_iter().collect();
+        self.led_by.retain(|worker, _| children.contains(worker));
+        self.others.retain(|other| children.contains(other));
+        for child in children {
+            if self.led_by.contains_key(&child) || self.others.contains(&child) {
+                continue;
+            }
+            match title(hands.host(), child).map_or(Says::NothingYet, |title| says(&title)) {
+                Says::WorksFor(leader) => drop(self.led_by.insert(child, leader)),
+                Says::Other => drop(self.others.insert(child)),
+                Says::NothingYet => {}
+            }
+        }
+        for (worker, leader) in &self.led_by {
+            hands.bring(*worker, shares.get(leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
+        }
+    }
+}
+
+fn says(title: &str) -> Says {
+    const WORKER: &str = "parallel worker for PID ";
+    match (title.starts_with("postgres: "), title.rsplit_once(WORKER)) {
+        (false, _) => Says::NothingYet,
+        (true, Some((_, leader))) => leader.trim().parse().map_or(Says::Other, Says::WorksFor),
+        (true, None) => Says::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_say_who_works_for_whom() {
+        let check = |title: &str, expect: Says| assert_eq!(says(title), expect, "{title}");
+        check("postgres: parallel worker for PID 4711", Says::WorksFor(4711));
+        check("postgres: main: parallel worker for PID 4711 ", Says::WorksFor(4711));
+        check("postgres: parallel worker for PID 4711 SELECT", Says::Other);
+        check("postgres: ann shop [local] idle", Says::Other);
+        check("/usr/lib/postgresql/15/bin/postgres -D /data", Says::NothingYet);
+        check("", Says::NothingYet);
+    }
+}

@@ -1,0 +1,109 @@
+//! What the text of a query says, as far as a governor needs to know.
+//!
+//! Nothing here understands SQL. A text is cut into pieces as PostgreSQL does it ([`lexer`]), and the first few of each
+//! statement say which command it is. That is enough, because whatever is read wrongly in a text that PostgreSQL cannot read
+//! either does no harm: it carries none of it out. What a function does, or a rule or trigger, cannot be seen from a text; only
+//! functions of PostgreSQL itself and its extensions are known by name.
+//!
+//! [`fingerprint`] is a number for all texts that differ only in their values, [`normalised`] what people see of it.
+
+mod comment;
+mod effect;
+pub mod lexer;
+mod normal;
+mod reading;
+
+use std::borrow::Cow;
+
+use plimsoll_policy::Unsafe;
+
+pub use lexer::Strings;
+pub use normal::{fingerprint, normalised};
+
+/// How a text ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// ROLLBACK or ABORT, but not to a savepoint.
+    Rollback,
+    /// PREPARE TRANSACTION: it outlives its session.
+    Prepare,
+    /// COMMIT or END, and COMMIT PREPARED.
+    Commit,
+}
+
+/// For how long a class is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// SET, SET SESSION and RESET.
+    Session,
+    /// SET LOCAL: for the transaction.
+    Transaction,
+}
+
+/// A class is chosen by `SET plimsoll.class`, or no longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetClass<'a> {
+    /// For how long.
+    pub scope: Scope,
+    /// Its name; `None` for that which the session began with (RESET, SET … TO DEFAULT, DISCARD ALL).
+    pub class: Option<Cow<'a, str>>,
+}
+
+/// What a text says. Of several statements each counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Statement<'a> {
+    /// It begins a transaction: BEGIN, START TRANSACTION, or COMMIT or ROLLBACK with AND CHAIN.
+    pub begins: bool,
+    /// How it ends one; of several ways that of which most is left: commit, prepare, rollback.
+    pub ends: Option<End>,
+    /// It has more than one statement.
+    pub several: bool,
+    /// The class that it chooses, the last if there are several.
+    pub set_class: Option<SetClass<'a>>,
+    /// Why it must not be run twice in one transaction, the first reason if there are several.
+    pub unreplayable: Option<Unsafe>,
+    /// It copies.
+    pub copy: bool,
+    /// The `class` of a comment as sqlcommenter writes them, `/*class='high'*/`, before everything else or after it; of
+    /// several the first.
+    pub tag: Option<Cow<'a, str>>,
+}
+
+impl Statement<'_> {
+    /// It, without the text.
+    pub fn into_owned(self) -> Statement<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Statement {
+            begins: self.begins,
+            ends: self.ends,
+            several: self.several,
+            set_class: self.set_class.map(|it| SetClass { scope: it.scope, class: it.class.map(own) }),
+            unreplayable: self.unreplayable,
+            copy: self.copy,
+            tag: self.tag.map(own),
+        }
+    }
+}
+
+/// Reads a text, without its closing zero, where `standard_conforming_strings` is on as it nearly always is.
+///
+/// ```
+/// use plimsoll_governor::statement::{End, read};
+///
+/// let statement = read(b"begin /*class='high'*/");
+/// assert!(statement.begins);
+/// assert_eq!(statement.tag.as_deref(), Some("high"));
+/// assert_eq!(read(b"select 'commit' /* commit */").ends, None);
+/// assert_eq!(read(b"select 1; END").ends, Some(End::Commit));
+/// ```
+pub fn read(sql: &[u8]) -> Statement<'_> {
+    read_with(sql, Strings::Standard)
+}
+
+/// Reads a text, without its closing zero.
+pub fn read_with(sql: &[u8], strings: Strings) -> Statement<'_> {
+    reading::Reading::of(sql, strings)
+}
+
+#[cfg(test)]
+mod tests;

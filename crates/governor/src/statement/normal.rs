@@ -1,0 +1,296 @@
+//! Texts without their values: one form, and one number, for all texts that differ only in what they are about.
+//!
+//! The normal form of a text is made of its pieces:
+//!
+//! 1. literals, numbers (with a sign that belongs to them) and parameters are `?`;
+//! 2. words that are not quoted are in lower case (ASCII letters only), quoted names stay as they are;
+//! 3. `(?, ?, ?)` is `(?)`, and `(?), (?)` is `(?)`, but not the arguments of a function; so is `[?, ?]` `[?]`;
+//! 4. comments, white space, and semicolons without a statement after them are gone; between pieces there is a space
+//!    or none by what they are, however it was written.
+//!
+//! The fingerprint is the first eight bytes, as a number with the most significant byte first, of the SHA-256 of the normal
+//! form. So it is the same on every machine and in every version; rules in files rely on that, and tests hold some of them
+//! fast. A short hash that is easy to compute would not do: a text made to collide would get the class of another.
+
+use std::iter::Peekable;
+
+use sha2::{Digest, Sha256};
+
+use super::lexer::{Kind, Lexer, Strings, Token};
+
+/// Key words after which an expression begins or a parenthesis is no call, in the order of the alphabet. They are part of the
+/// definition of the normal form.
+const BEFORE_EXPRESSIONS: &[&str] = &[
+    "all",
+    "and",
+    "any",
+    "array",
+    "as",
+    "between",
+    "by",
+    "case",
+    "default",
+    "distinct",
+    "else",
+    "except",
+    "exists",
+    "filter",
+    "from",
+    "having",
+    "ilike",
+    "in",
+    "intersect",
+    "is",
+    "join",
+    "like",
+    "limit",
+    "not",
+    "offset",
+    "on",
+    "or",
+    "over",
+    "return",
+    "returning",
+    "row",
+    "select",
+    "set",
+    "some",
+    "then",
+    "to",
+    "union",
+    "using",
+    "values",
+    "when",
+    "where",
+];
+
+/// A number that is the same for all texts that differ only in their values. The documentation of the module defines it.
+///
+/// ```
+/// use plimsoll_governor::statement::fingerprint;
+///
+/// assert_eq!(fingerprint(b"select * from t where a in (1, 2)"), fingerprint(b"SELECT *\nFROM t WHERE a IN ($1)"));
+/// assert_ne!(fingerprint(b"select a from t"), fingerprint(b"select b from t"));
+/// ```
+pub fn fingerprint(sql: &[u8]) -> u64 {
+    let mut hash = Sha256::new();
+    Normaliser::new(sql, |bytes: &[u8]| hash.update(bytes)).run();
+    let hash = hash.finalize();
+    u64::from_be_bytes(*hash.first_chunk().expect("a SHA-256 has 32 bytes"))
+}
+
+/// The normal form of a text, for people; what is not UTF-8 is replaced.
+///
+/// ```
+/// use plimsoll_governor::statement::normalised;
+///
+/// assert_eq!(normalised(b"SELECT f(1) FROM t WHERE a IN (1,2) -- soon"), "select f(?) from t where a in (?)");
+/// ```
+pub fn normalised(sql: &[u8]) -> String {
+    let mut text = Vec::with_capacity(sql.len());
+    Normaliser::new(sql, |bytes: &[u8]| text.extend_from_slice(bytes)).run();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A piece of the normal form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece<'a> {
+    Value,
+    Word(&'a [u8]),
+    Quoted(&'a [u8]),
+    Operator(&'a [u8]),
+    Mark(&'a [u8]),
+}
+
+const COMMA: Piece<'static> = Piece::Mark(b",");
+const OPEN: Piece<'static> = Piece::Mark(b"(");
+
+/// What the piece before was, as far as it matters for what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// There was none in this statement.
+    Nothing,
+    /// `(`, `[`, `.` or `::`, after which there is no space.
+    Tight,
+    /// An operator, `,` or `:`.
+    Operator,
+    /// A key word after which an expression begins.
+    KeyWord,
+    /// Any other word, or a quoted name.
+    Name,
+    /// A value, or what closes one: `)`, `]`.
+    Value,
+}
+
+/// A list of values that is being shortened. In the states with `Again` the beginning of another list after a comma has been
+/// held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// There is none.
+    No,
+    /// `(`
+    Open,
+    /// `(?`
+    Values,
+    /// `(?` and a comma held back.
+    ValuesComma,
+    /// `(?)`
+    Closed,
+    /// `(?)` and a comma held back.
+    ClosedComma,
+    /// `(?)`, held back: `, (`
+    Again,
+    /// `(?)`, held back: `, (?`
+    AgainValues,
+    /// `(?)`, held back: `, (?,`
+    AgainValuesComma,
+}
+
+/// Makes the normal form and hands it on in parts.
+struct Normaliser<'a, S> {
+    tokens: Peekable<Lexer<'a>>,
+    sink: S,
+    /// What was taken before, for signs.
+    taken: Before,
+    list: List,
+    /// What was written before, for spaces.
+    written: Before,
+    /// A semicolon that is written if anything follows.
+    has_semicolon: bool,
+}
+
+impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
+    fn new(sql: &'a [u8], sink: S) -> Self {
+        let tokens = Lexer::new(sql, Strings::Standard).peekable();
+        let nothing = Before::Nothing;
+        Normaliser { tokens, sink, taken: nothing, list: List::No, written: nothing, has_semicolon: false }
+    }
+
+    fn run(mut self) {
+        while let Some(token) = self.tokens.next() {
+            let piece = match token.kind {
+                Kind::Comment => continue,
+                Kind::Operator if self.is_sign_of_number(&token) => continue,
+                Kind::Literal | Kind::Number | Kind::Parameter => Piece::Value,
+                Kind::Word => Piece::Word(token.text),
+                Kind::Quoted => Piece::Quoted(token.text),
+                Kind::Operator => Piece::Operator(token.text),
+                Kind::Mark if token.is_mark(b';') => {
+                    self.end_statement();
+                    continue;
+                }
+                Kind::Mark => Piece::Mark(token.text),
+            };
+            self.shorten(piece);
+            self.taken = after(piece);
+        }
+        self.end_statement();
+    }
+
+    /// A sign right before a number, where no operand stands before it.
+    fn is_sign_of_number(&mut self, token: &Token<'_>) -> bool {
+        let may_begin = matches!(self.taken, Before::Nothing | Before::Tight | Before::Operator | Before::KeyWord);
+        let is_sign = matches!(token.text, b"+" | b"-");
+        may_begin && is_sign && self.tokens.peek().is_some_and(|next| next.kind == Kind::Number)
+    }
+
+    fn end_statement(&mut self) {
+        self.write_held();
+        self.has_semicolon |= self.written != Before::Nothing;
+        (self.taken, self.list, self.written) = (Before::Nothing, List::No, Before::Nothing);
+    }
+
+    /// Hands on what is no repetition within a list.
+    fn shorten(&mut self, piece: Piece<'_>) {
+        let closes = matches!(piece, Piece::Mark(b")" | b"]"));
+        let held = match (self.list, piece) {
+            (List::Values, COMMA) => Some(List::ValuesComma),
+            (List::ValuesComma, Piece::Value) => Some(List::Values),
+            (List::Closed, COMMA) => Some(List::ClosedComma),
+            (List::ClosedComma, OPEN) => Some(List::Again),
+            (List::Again, Piece::Value) => Some(List::AgainValues),
+            (List::AgainValues, COMMA) => Some(List::AgainValuesComma),
+            (List::AgainValuesComma, Piece::Value) => Some(List::AgainValues),
+            (List::AgainValues, _) if closes => Some(List::Closed),
+            _ => None,
+        };
+        if let Some(list) = held {
+            self.list = list;
+            return;
+        }
+        let list = self.write_held();
+        self.list = match piece {
+            // What stands after a name are its arguments, or what it is subscripted with.
+            Piece::Mark(b"(" | b"[") if self.written != Before::Name => List::Open,
+            Piece::Value if list == List::Open => List::Values,
+            _ if closes && list == List::Values => List::Closed,
+            _ => List::No,
+        };
+        self.write(piece);
+    }
+
+    /// Writes what was held back. The list as it is then.
+    fn write_held(&mut self) -> List {
+        let (held, list): (&[Piece<'_>], List) = match self.list {
+            List::ValuesComma | List::ClosedComma => (&[COMMA], List::No),
+            List::Again => (&[COMMA, OPEN], List::Open),
+            List::AgainValues => (&[COMMA, OPEN, Piece::Value], List::Values),
+            List::AgainValuesComma => (&[COMMA, OPEN, Piece::Value, COMMA], List::No),
+            list => (&[], list),
+        };
+        held.iter().for_each(|piece| self.write(*piece));
+        list
+    }
+
+    fn write(&mut self, piece: Piece<'_>) {
+        if std::mem::take(&mut self.has_semicolon) {
+            (self.sink)(b"; ");
+        } else if needs_space(self.written, piece) {
+            (self.sink)(b" ");
+        }
+        match piece {
+            Piece::Value => (self.sink)(b"?"),
+            Piece::Word(word) => self.write_lower(word),
+            Piece::Quoted(text) | Piece::Operator(text) | Piece::Mark(text) => (self.sink)(text),
+        }
+        self.written = after(piece);
+    }
+
+    fn write_lower(&mut self, word: &[u8]) {
+        let mut lower = [0; 64];
+        for part in word.chunks(lower.len()) {
+            let lower = &mut lower[..part.len()];
+            lower.copy_from_slice(part);
+            lower.make_ascii_lowercase();
+            (self.sink)(lower);
+        }
+    }
+}
+
+fn after(piece: Piece<'_>) -> Before {
+    match piece {
+        Piece::Value | Piece::Mark(b")" | b"]") => Before::Value,
+        Piece::Mark(b"(" | b"[" | b".") | Piece::Operator(b"::") => Before::Tight,
+        Piece::Operator(_) | Piece::Mark(_) => Before::Operator,
+        Piece::Quoted(_) => Before::Name,
+        Piece::Word(word) if is_before_expression(word) => Before::KeyWord,
+        Piece::Word(_) => Before::Name,
+    }
+}
+
+fn is_before_expression(word: &[u8]) -> bool {
+    BEFORE_EXPRESSIONS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn needs_space(before: Before, piece: Piece<'_>) -> bool {
+    match (before, piece) {
+        (Before::Nothing | Before::Tight, _) => false,
+        (_, Piece::Mark(b")" | b"]" | b"," | b".") | Piece::Operator(b"::")) => false,
+        (Before::Name, Piece::Mark(b"(")) => false,
+        (Before::Name | Before::KeyWord | Before::Value, Piece::Mark(b"[")) => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! What texts say, in a few words each.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// `begins; ends Commit; several; class Session high; unsafe copy; copy; tag x`, as far as it is so.
+fn told(statement: &Statement<'_>) -> String {
+    let class = statement.set_class.as_ref();
+    let parts = [
+        statement.begins.then(|| "begins".to_owned()),
+        statement.ends.map(|end| format!("ends {end:?}")),
+        statement.several.then(|| "several".to_owned()),
+        class.map(|it| format!("class {:?} {}", it.scope, it.class.as_deref().unwrap_or("-"))),
+        statement.unreplayable.map(|because| format!("unsafe {because}")),
+        statement.copy.then(|| "copy".to_owned()),
+        statement.tag.as_ref().map(|tag| format!("tag {tag}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn check(sql: &str, expect: &str) {
+    assert_eq!(told(&read(sql.as_bytes())), expect, "{sql}");
+}
+
+#[test]
+fn transactions_begin_and_end() {
+    for sql in ["begin", "BEGIN WORK", "Begin Isolation Level Serializable", "start transaction read only", " ;begin;"]
+    {
+        check(sql, "begins");
+    }
+    for sql in
+        ["commit", "COMMIT WORK", "end", "END TRANSACTION", "commit prepared 'x'", "commit and no chain", "/*x*/commit"]
+    {
+        check(sql, "ends Commit");
+    }
+    for sql in ["rollback", "ABORT", "rollback work", "rollback and no chain", "rollback transaction;"] {
+        check(sql, "ends Rollback");
+    }
+    check("commit and chain", "begins; ends Commit");
+    check("commit work and chain", "begins; ends Commit");
+    check("rollback transaction and chain", "begins; ends Rollback");
+    check("prepare transaction 'x'", "ends Prepare; unsafe prepared-statement");
+    check("rollback prepared 'x'", "ends Rollback; unsafe outside-effect");
+    for sql in [
+        "rollback to a",
+        "rollback to savepoint a",
+        "rollback work to a",
+        "rollback transaction to savepoint a",
+        "savepoint commit",
+        "release begin",
+        "start",
+        "start replication slot x",
+        "select begin from commit",
+        "\"commit\"",
+        "",
+        ";",
+        "--commit",
+        "(commit)",
+        "select case when a then b end",
+        "set transaction read only",
+    ] {
+        check(sql, "");
+    }
+}
+
+#[test]
+fn each_of_several_statements_counts() {
+    check("begin; select 1; commit", "begins; ends Commit; several");
+    check("rollback; commit", "ends Commit; several");
+    check("commit; rollback", "ends Commit; several");
+    check("select 1;;", "");
+    check("select 1;; select 2", "several");
+    check("select 1; listen a; copy t from stdin", "several; unsafe listen; copy");
+    check("set plimsoll.class = a; set plimsoll.class = b", "several; class Session b");
+}
+
+#[test]
+fn semicolons_within_a_statement_do_not_end_it() {
+    check("create rule r as on insert to t do also (insert into u values (1); commit; delete from u)", "");
+    let body = "begin atomic select case a when 1 then 2 end; commit; select 2; end";
+    check(&format!("create function f() returns int language sql {body}"), "");
+    check(&format!("create or replace procedure p() {body}; commit"), "ends Commit; several");
+    check("create function f() returns int return case when true then 1 end; commit", "ends Commit; several");
+    check("create table begin (a int); commit", "ends Commit; several");
+}
+
+#[test]
+fn classes_are_set_and_reset() {
+    for sql in [
+        "set plimsoll.class = 'high'",
+        "SET PLIMSOLL.CLASS TO high",
+        "set session plimsoll.class='high';",
+        "set plimsoll.class = HIGH",
+        "set \"plimsoll\".\"Class\" to \"high\"",
+        "set \"plimsoll.class\" = 'high'",
+        "set plimsoll /* x */ . class = 'high' -- y",
+    ] {
+        check(sql, "class Session high");
+    }
+    check("set local plimsoll.class = 'low'", "class Transaction low");
+    check("set plimsoll.class = 'it''s'", "class Session it's");
+    check("set plimsoll.class = 5", "class Session 5");
+    check("set plimsoll.class to default", "class Session -");
+    check("set local plimsoll.class to default", "class Transaction -");
+    check("reset plimsoll.class", "class Session -");
+    check("reset all", "class Session -");
+    check("discard all", "class Session -; unsafe prepared-statement");
+    for sql in [
+        "set plimsoll.classes = 'high'",
+        "set plimsoll = 'high'",
+        "set plimsoll.class",
+        "set plimsoll.class =",
+        "set plimsoll.class = a, b",
+        "set plimsoll.class a",
+        "set class = 'high'",
+        "set x.plimsoll.class = 'high'",
+        "set session authorization plimsoll",
+        "reset plimsoll.class x",
+        "reset plimsoll",
+        "select 'set plimsoll.class = a'",
+        "update t set plimsoll.class = 'a'",
+    ] {
+        check(sql, "");
+    }
+}
+
+#[test]
+fn what_must_not_be_run_twice_is_seen() {
+    let check = |sql, because: Unsafe| assert_eq!(read(str::as_bytes(sql)).unreplayable, Some(because), "{sql}");
+    check("copy t to stdout", Unsafe::Copy);
+    check("COPY t FROM PROGRAM 'x'", Unsafe::Copy);
+    check("listen a", Unsafe::Listen);
+    check("unlisten *", Unsafe::Listen);
+    for sql in [
+        "create temp table t (a int)",
+        "create temporary table t as select 1",
+        "CREATE LOCAL TEMP TABLE t (a int)",
+        "create or replace temp view v as select 1",
+        "create temp sequence s",
+        "select 1 into temp t",
+        "select a into temporary table t from b",
+        "explain analyze create temp table t as select 1",
+        "select * from pg_temp.t",
+        "create table pg_temp.t (a int)",
+    ] {
+        check(sql, Unsafe::TempTable);
+    }
+    check("select pg_advisory_lock(1)", Unsafe::SessionLock);
+    check("select pg_catalog . PG_TRY_ADVISORY_LOCK /* x */ (1, 2)", Unsafe::SessionLock);
+    check("select \"pg_advisory_unlock_all\"()", Unsafe::SessionLock);
+    check("prepare p as select 1", Unsafe::PreparedStatement);
+    check("deallocate all", Unsafe::PreparedStatement);
+    for sql in [
+        "select * from dblink_exec('x', 'y')",
+        "select lo_export(1, '/tmp/x')",
+        "select pg_terminate_backend(1)",
+        "select setval('s', 1)",
+        "call p()",
+        "do $$ begin commit; end $$",
+        "vacuum t",
+        "create unique index concurrently i on t (a)",
+        "drop database d",
+        "alter system set a = 1",
+    ] {
+        check(sql, Unsafe::OutsideEffect);
+    }
+}
+
+#[test]
+fn what_may_be_run_twice_is_not_held_to_be_unsafe() {
+    for sql in [
+        "select pg_advisory_xact_lock(1), nextval('s'), set_config('a', 'b', true), pg_notify('a', 'b')",
+        "select pg_advisory_lock, dblink from setval",
+        "select 'pg_advisory_lock(1)', \"dblink\" (1) is null, $$call p()$$ /* pg_terminate_backend(1) */",
+        "insert into temp values (1)",
+        "insert into temp (a) select a from temporary",
+        "create table temp (a int)",
+        "create table database_of_systems (a int) tablespace x",
+        "execute p(1)",
+        "declare c cursor for select 1",
+        "notify a",
+        "lock table t",
+        "truncate t",
+        "select copy, listen, call from t",
+        "with a as (insert into t values (1) returning *) select * from a",
+    ] {
+        let expect = if sql.contains("\"dblink\" (1)") { Some(Unsafe::OutsideEffect) } else { None };
+        assert_eq!(read(sql.as_bytes()).unreplayable, expect, "{sql}");
+    }
+}
+
+#[test]
+fn tags_stand_before_everything_or_after_it() {
+    check("/*class='high'*/ begin", "begins; tag high");
+    check("begin /*class='high'*/", "begins; tag high");
+    check("begin\n/*class='high'*/;", "begins; tag high");
+    check("begin; /*class='high'*/", "begins; tag high");
+    check("select 1 /*action='a',class='h%C3%A4'*/ -- x", "tag hä");
+    check("/*class='a'*/ select 1 /*class='b'*/", "tag a");
+    check("/*no*/ /*class='a'*/ select 1", "tag a");
+    check("select 1 /*class='b'*/ /*no*/", "tag b");
+    check("/*class='a'*/", "tag a");
+    check("select /*class='a'*/ 1", "");
+    check("select 1 /*class='a'*/; select 2", "several");
+    check("select '/*class=''a''*/'", "");
+}
+
+#[test]
+fn what_is_read_can_outlive_its_text() {
+    let sql = b"set plimsoll.class = 'a' /*class='b'*/".to_vec();
+    let owned = read(&sql).into_owned();
+    drop(sql);
+    assert_eq!(told(&owned), "class Session a; tag b");
+}
+
+#[test]
+fn escapes_follow_the_setting() {
+    let sql = br"select '\'; commit; --'";
+    assert_eq!(read(sql).ends, Some(End::Commit));
+    assert_eq!(read_with(sql, Strings::Escaped), Statement::default());
+}
+
+/// The largest text that is ever read, in every unpleasant way.
+#[test]
+fn long_texts_are_read_in_time() {
+    for part in
+        ["(", "/*class='", "/*class='a'*/", "begin;", "set plimsoll.class=", "dblink(", "create function begin "]
+    {
+        let _ = read(part.repeat(1_000_000 / part.len()).as_bytes());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_read(sql in prop::collection::vec(any::<u8>(), 0..300), escaped in any::<bool>()) {
+        let _ = read_with(&sql, if escaped { Strings::Escaped } else { Strings::Standard });
+    }
+
+    /// What is hidden in literals, comments and quoted names says nothing.
+    #[test]
+    fn hidden_words_say_nothing(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "commit", ";", "begin", "copy t from stdin", "set plimsoll.class = x", "pg_advisory_lock(1)", "temp", " ", "(",
+        ]), 0..8),
+        at in 0..6_usize,
+    ) {
+        const HIDING: [[&str; 2]; 6] =
+            [["'", "'"], ["\"", "\""], ["$$", "$$"], ["$x$", "$x$"], ["/*", "*/"], ["--", "\n"]];
+        let [begin, end] = HIDING[at];
+        let sql = format!("select a {begin}{}{end} from b", words.join(" "));
+        prop_assert_eq!(read(sql.as_bytes()), Statement::default(), "{}", sql);
+    }
+
+    /// Statements say the same one by one and together.
+    #[test]
+    fn several_statements_say_what_each_does(
+        texts in prop::collection::vec(prop::sample::select(vec![
+            "begin", "commit", "rollback", "rollback to a", "select 1", "copy t to stdout", "listen x", "", "do 'x'",
+            "set plimsoll.class = a", "reset all", "select ';'", "insert into temp values (1)",
+        ]), 0..6),
+    ) {
+        let together = texts.join(" ; ");
+        let together = read(together.as_bytes());
+        let each: Vec<_> = texts.iter().map(|text| read(text.as_bytes())).collect();
+        prop_assert_eq!(together.begins, each.iter().any(|it| it.begins));
+        prop_assert_eq!(together.copy, each.iter().any(|it| it.copy));
+        prop_assert_eq!(together.ends, each.iter().filter_map(|it| it.ends).max());
+        prop_assert_eq!(together.unreplayable, each.iter().find_map(|it| it.unreplayable));
+        prop_assert_eq!(&together.set_class, &each.iter().rev().find_map(|it| it.set_class.clone()));
+        prop_assert_eq!(together.several, texts.iter().filter(|text| !text.is_empty()).count() > 1);
+    }
+}

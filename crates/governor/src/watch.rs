@@ -1,0 +1,139 @@
+//! Who waits for whom: looking, deciding, and carrying out what is decided. See `watch/README.md`.
+//!
+//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has
+//! been in flight for longer than the threshold. While any such unit is late and somebody less important has a
+//! transaction open, it looks (`look`), makes a graph of what it saw and of the sessions' cards (`graph`), asks
+//! [`plimsoll_policy::decide`], acts (`act`), and waits a little; longer and longer while nothing changes.
+//!
+//! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
+
+mod act;
+mod aimed;
+mod control;
+mod graph;
+mod late;
+pub(crate) mod levers;
+mod look;
+mod pace;
+mod round;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::agent::Agent;
+use crate::governor::Governor;
+use control::Control;
+use pace::Pace;
+use round::Round;
+
+/// How long the thread sleeps at most: then it sees whether the connection is still there.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// The thread that watches. Dropping it ends it, and puts back what it has changed of processes.
+#[derive(Debug)]
+pub struct Watcher {
+    governor: Arc<Governor>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts to watch. Connects to the server in its own time; what works is told in the governor's health.
+pub fn start(governor: Arc<Governor>) -> Watcher {
+    let stop = Arc::new(AtomicBool::new(false));
+    let watch = Watch::new(governor.clone(), stop.clone());
+    let thread = std::thread::Builder::new().name("watcher".to_owned()).spawn(move || watch.run());
+    // Without the thread nothing is preempted, and traffic flows; the levers' state says so.
+    let thread = thread.map_err(|error| levers::all_off(&governor, &format!("no thread can be started: {error}"))).ok();
+    Watcher { governor, stop, thread }
+}
+
+impl Watcher {
+    /// Ends it, and waits until it has ended.
+    pub fn stop(self) {}
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // Release: pairs with the thread's load, though nothing else is handed over with it.
+        self.stop.store(true, Ordering::Release);
+        self.governor.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked has said so; its connection and its agent have been dropped.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Watch {
+    governor: Arc<Governor>,
+    stop: Arc<AtomicBool>,
+    control: Control,
+    agent: Agent,
+    round: Round,
+}
+
+impl Watch {
+    fn new(governor: Arc<Governor>, stop: Arc<AtomicBool>) -> Self {
+        let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));
+        Watch { round: Round::new(governor.clone()), governor, stop, control, agent }
+    }
+
+    fn run(mut self) {
+        while !self.stops() {
+            let now = Instant::now();
+            self.tend(now);
+            let sleep = self.agent.due(now).map_or(SLEEP_MAX, |due| due.min(SLEEP_MAX));
+            if self.governor.bell.wait(sleep) {
+                self.watch();
+            }
+        }
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Connects where that is due, sees whether the connection is sound, and gives processes their shares.
+    fn tend(&mut self, now: Instant) {
+        let settings = self.governor.settings();
+        if self.control.tend(&settings, now) {
+            self.agent.server(self.control.server_of_this_machine());
+        }
+        self.agent.tend(&settings, now);
+    }
+
+    /// Looks, decides and acts for as long as anybody is late.
+    fn watch(&mut self) {
+        let mut pace = Pace::new();
+        while !self.stops() {
+            let now = Instant::now();
+            self.tend(now);
+            let settings = self.governor.settings();
+            let rules = round::rules(&settings, &self.agent);
+            let late = late::late(&self.governor, &settings, now);
+            let Some(connection) = self.control.connection().filter(|_| rules.is_some() && !late.is_empty()) else {
+                break;
+            };
+            let outcome = self.round.go(connection, &settings, &late, &mut self.agent);
+            match outcome {
+                Ok(seen) => pace.note(now.elapsed(), seen),
+                Err(error) => {
+                    self.control.lost_or_refused(&error);
+                    break;
+                }
+            }
+            // Somebody else who is late is a reason to look again soon.
+            if self.governor.bell.wait(pace.pause(settings.preemption.look_interval)) {
+                std::thread::sleep(pace.rest(settings.preemption.look_interval, now.elapsed()));
+                pace.hurry();
+            }
+        }
+        self.round.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests;

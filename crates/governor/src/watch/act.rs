@@ -1,0 +1,221 @@
+//! Carrying out rollbacks of transactions that the server is working on.
+//!
+//! Each victim's session is aimed at first, so that it sends nothing more. One statement then sees whether each victim is
+//! still in the way, link by link, and whether it still waits, and cancels it. What that statement may do it may do for a
+//! short time only (`LEASE`), by the server's own clock: if the connection is lost on the way, the statement may lie in some
+//! buffer still, but it will do nothing after that.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::{Cancel, Connection, Prepared, WireError};
+
+use super::aimed::{Aimed, Fate};
+use super::control::{Signals, Up};
+use super::look::array;
+use crate::governor::Governor;
+use crate::registry::SessionCard;
+use crate::settings::Settings;
+
+/// For how long after a look what was decided may be done.
+const LEASE: Duration = Duration::from_millis(500);
+
+/// How long a lost connection is given beyond the lease: a process may have been between seeing the clock and the signal.
+const LEASE_MARGIN: Duration = Duration::from_millis(500);
+
+/// SQLSTATE of a role that may not do what it asked for.
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
+
+/// Somebody to be cancelled.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// The session.
+    pub card: Arc<SessionCard>,
+    /// Its server process.
+    pub process: i32,
+    /// Its transaction.
+    pub transaction: u64,
+    /// The unit in flight.
+    pub unit: u64,
+    /// Whether it is to be cancelled only if it waits for a lock.
+    pub if_waiting: bool,
+    /// Why: the links from the one who waits to it, as (waiter, blocker).
+    pub chain: Vec<(i32, i32)>,
+}
+
+/// The moment of the look, on both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LookedAt {
+    /// The server's, seconds since 1970.
+    pub server: f64,
+    /// Ours, not after it.
+    pub here: Instant,
+}
+
+/// The two statements.
+#[derive(Debug)]
+pub(super) struct Statements {
+    cancel: Prepared,
+    check: Prepared,
+}
+
+impl Statements {
+    /// Has them parsed.
+    pub(super) fn prepare(connection: &mut Connection) -> Result<Self, WireError> {
+        let cancel = connection.prepare_text("cancel", &sql("pg_catalog.pg_cancel_backend(pid)"))?;
+        let check = connection.prepare_text("check", &sql("true"))?;
+        Ok(Statements { cancel, check })
+    }
+}
+
+/// Victims `$1` (`$2`: only if they wait), the links that make each of them one (`$3` victim, `$4` who waits, `$5` who is
+/// waited for), and until when (`$6`). Has a row for each victim to which the deed was done.
+fn sql(deed: &str) -> String {
+    format!(
+        "with victim(pid, if_waiting) as materialized (select * from unnest($1::int4[], $2::bool[])), \
+         stale(pid) as materialized (select l.pid from unnest($3::int4[], $4::int4[], $5::int4[]) as l(pid, waiter, blocker) \
+         where not l.blocker = any(pg_catalog.pg_blocking_pids(l.waiter))) \
+         select pid, {deed} from victim \
+         where extract(epoch from clock_timestamp()) < $6::float8 and pid not in (select pid from stale) \
+         and (not if_waiting or pg_catalog.pg_blocking_pids(pid) <> '{{}}')"
+    )
+}
+
+/// Cancels those who are still in the way; tells of each target whether it was.
+pub(super) fn cancel(
+    up: &mut Up,
+    governor: &Governor,
+    settings: &Settings,
+    targets: &[Target],
+    looked_at: LookedAt,
+) -> Result<Vec<bool>, WireError> {
+    let mut aimed: Vec<Option<Aimed<'_>>> = targets
+        .iter()
+        .map(|target| Aimed::aim(governor, target.card.clone(), target.transaction, target.unit))
+        .collect();
+    let mut done = vec![false; targets.len()];
+    let is_aimed = |aimed: &[Option<Aimed<'_>>], at: &usize| aimed[*at].is_some();
+    let by_key = |up: &Up, at: &usize| up.signals == Signals::ByKey || up.unsignallable.contains(&targets[*at].card.login.user);
+    let all: Vec<usize> = (0..targets.len()).filter(|at| is_aimed(&aimed, at)).collect();
+    let (mut keyed, signalled): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|at| by_key(up, at));
+    let batch = Batch { governor, targets, looked_at };
+    match batch.signal(up, &signalled, &mut aimed, &mut done) {
+        Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {
+            // Which of them it was is not told. Those before it have been signalled, and a second signal does no more.
+            up.unsignallable.extend(signalled.iter().map(|at| targets[*at].card.login.user.clone()));
+            keyed.extend(signalled);
+        }
+        other => other?,
+    }
+    if !keyed.is_empty() {
+        batch.by_key(up, settings, &keyed, &mut aimed, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// What a pass needs to know.
+struct Batch<'a> {
+    governor: &'a Governor,
+    targets: &'a [Target],
+    looked_at: LookedAt,
+}
+
+impl Batch<'_> {
+    /// Has the server signal those at these places.
+    fn signal(
+        &self,
+        up: &mut Up,
+        places: &[usize],
+        aimed: &mut [Option<Aimed<'_>>],
+        done: &mut [bool],
+    ) -> Result<(), WireError> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let each = |aimed: &mut [Option<Aimed<'_>>], fate: Fate| {
+            for at in places {
+                aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
+            }
+        };
+        places.iter().for_each(|at| aimed[*at].iter_mut().for_each(Aimed::sending));
+        match self.run(&mut up.connection, &up.statements.cancel, places) {
+            Ok(signalled) => {
+                for at in places {
+                    done[*at] = signalled.contains(&self.targets[*at].process);
+                    let fate = if done[*at] { Fate::Arrived } else { Fate::NotSent };
+                    aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
+                }
+                Ok(())
+            }
+            // The statement has ended, wherever it had got to.
+            Err(error @ WireError::Server(_)) => {
+                each(aimed, Fate::Arrived);
+                Err(error)
+            }
+            Err(error @ WireError::Refused(_)) => {
+                each(aimed, Fate::NotSent);
+                Err(error)
+            }
+            Err(error) => {
+                let over = LEASE + LEASE_MARGIN;
+                std::thread::sleep(over.saturating_sub(self.looked_at.here.elapsed()));
+                each(aimed, Fate::Arrived);
+                Err(error)
+            }
+        }
+    }
+
+    /// Cancels those at these places as their clients would, by the keys that the server gave them.
+    fn by_key(
+        &self,
+        up: &mut Up,
+        settings: &Settings,
+        places: &[usize],
+        aimed: &mut [Option<Aimed<'_>>],
+        done: &mut [bool],
+    ) -> Result<(), WireError> {
+        let in_the_way = self.run(&mut up.connection, &up.statements.check, places)?;
+        for &at in places {
+            let Some(aimed) = aimed[at].as_mut().filter(|_| in_the_way.contains(&self.targets[at].process)) else {
+                continue;
+            };
+            let Some(key) = aimed.card().key.get().cloned() else { continue };
+            let url = super::control::impatient(&settings.server);
+            aimed.sending();
+            let fate = match Cancel::by_key(&url, key.process, &key.secret).deliver() {
+                Ok(true) => Fate::Arrived,
+                Ok(false) => Fate::Unknown,
+                Err(error) => {
+                    super::levers::keys_do_not_work(self.governor, &error);
+                    Fate::NotSent
+                }
+            };
+            done[at] = fate != Fate::NotSent;
+            aimed.settle(fate);
+        }
+        Ok(())
+    }
+
+    /// Runs one of the statements for the targets at these places; returns the processes to which it was done.
+    fn run(&self, connection: &mut Connection, prepared: &Prepared, places: &[usize]) -> Result<Vec<i32>, WireError> {
+        let targets = || places.iter().map(|at| &self.targets[*at]);
+        let links: Vec<(i32, i32, i32)> =
+            targets().flat_map(|target| target.chain.iter().map(|link| (target.process, link.0, link.1))).collect();
+        let column = |of: fn(&(i32, i32, i32)) -> i32| array(&links.iter().map(of).collect::<Vec<i32>>());
+        let parameters = [
+            array(&targets().map(|target| target.process).collect::<Vec<_>>()),
+            array(&targets().map(|target| target.if_waiting).collect::<Vec<_>>()),
+            column(|link| link.0),
+            column(|link| link.1),
+            column(|link| link.2),
+            format!("{:.6}", self.looked_at.server + LEASE.as_secs_f64()),
+        ];
+        let mut done = Vec::new();
+        connection.prepared_text_rows(prepared, &parameters.each_ref().map(String::as_str), &mut |row| {
+            if let [Some(pid), Some("t")] = row {
+                done.extend(pid.parse::<i32>());
+            }
+        })?;
+        Ok(done)
+    }
+}

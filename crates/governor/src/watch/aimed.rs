@@ -1,0 +1,64 @@
+//! A session at which a cancel is aimed: it sends nothing until it is told that the cancel has arrived, and it is always told.
+
+use std::sync::Arc;
+
+use crate::governor::{Governor, SessionCommand};
+use crate::registry::SessionCard;
+
+/// What has become of a cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing was sent to its process, nor will be.
+    NotSent,
+    /// Whatever was sent has been delivered, and no more will come. Where nobody can tell whether it was, it counts as sent:
+    /// an error that follows may be of our making.
+    Arrived,
+    /// It may still come, nobody can tell when. The session must never send anything again, and so is ended.
+    Unknown,
+}
+
+/// A session at which a cancel is aimed. When this is dropped the session goes on, or is ended.
+#[derive(Debug)]
+pub(super) struct Aimed<'a> {
+    governor: &'a Governor,
+    card: Arc<SessionCard>,
+    fate: Fate,
+}
+
+impl<'a> Aimed<'a> {
+    /// Aims at a unit, if it is still the one in flight and may be preempted.
+    pub(super) fn aim(governor: &'a Governor, card: Arc<SessionCard>, transaction: u64, unit: u64) -> Option<Self> {
+        card.aim_preemption(transaction, unit).then_some(Aimed { governor, card, fate: Fate::NotSent })
+    }
+
+    /// Something is about to be sent: until more is known, its fate is unknown.
+    pub(super) fn sending(&mut self) {
+        self.fate = Fate::Unknown;
+    }
+
+    /// What has become of it, as far as is known now.
+    pub(super) fn settle(&mut self, fate: Fate) {
+        self.fate = fate;
+    }
+
+    /// The session.
+    pub(super) fn card(&self) -> &Arc<SessionCard> {
+        &self.card
+    }
+}
+
+impl Drop for Aimed<'_> {
+    fn drop(&mut self) {
+        let command = match self.fate {
+            Fate::NotSent | Fate::Arrived => {
+                self.card.cancel_arrived(self.fate == Fate::Arrived, true);
+                SessionCommand::CancelArrived
+            }
+            // The card stays aimed at, so that nothing is sent before the session has ended.
+            Fate::Unknown => SessionCommand::End {
+                why: "a cancel of this transaction was sent to the server, and nobody can say whether it still comes".to_owned(),
+            },
+        };
+        self.governor.tell(self.card.worker, self.card.id, command);
+    }
+}

@@ -1,0 +1,210 @@
+//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health says so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+use plimsoll_postgres::url::ServerUrl;
+
+use super::act::Statements;
+use super::{levers, look};
+use crate::agent::ServerHere;
+use crate::governor::Governor;
+use crate::settings::Settings;
+
+/// How long the server may take to let us in or to answer. A look that takes longer is of no use.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What every session of ours begins with. A look must be quick or not be; nothing that it asks needs a plan made to measure.
+const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; set plan_cache_mode = force_generic_plan; \
+    set jit = off; set max_parallel_workers_per_gather = 0; set idle_session_timeout = 0";
+
+/// Before PostgreSQL 14 there is no time-out for idle sessions.
+const OPENING_BEFORE_14: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
+    set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0";
+
+/// Between two tries to connect: at first, and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// How often a connection that nobody uses is tried out.
+const TRY_OUT_EVERY: Duration = Duration::from_secs(2);
+
+/// How those are cancelled who are in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signals {
+    /// By `pg_cancel_backend`.
+    ByRight,
+    /// By the key of each session, since the role may not signal.
+    ByKey,
+}
+
+/// A connection that works.
+#[derive(Debug)]
+pub(super) struct Up {
+    pub connection: Connection,
+    pub look: Prepared,
+    pub statements: Statements,
+    pub signals: Signals,
+    /// Users whose processes the role may not signal although it may signal others: superusers.
+    pub unsignallable: BTreeSet<String>,
+    /// As whom.
+    role: String,
+    used: Instant,
+}
+
+/// The connection, up or down.
+#[derive(Debug)]
+pub(super) struct Control {
+    governor: Arc<Governor>,
+    up: Option<Up>,
+    /// The server as where processes can be given shares, or why it cannot be.
+    here: Result<ServerHere, String>,
+    next_try: Instant,
+    retry: Duration,
+    /// The URL that was tried last; another one is tried at once.
+    tried: Option<ServerUrl>,
+    /// The settings that the levers' state was told for.
+    told_for: Option<Arc<Settings>>,
+}
+
+impl Control {
+    /// None yet.
+    pub(super) fn new(governor: Arc<Governor>) -> Self {
+        let here = Err("the control connection has not been made yet".to_owned());
+        Control { governor, up: None, here, next_try: Instant::now(), retry: RETRY.0, tried: None, told_for: None }
+    }
+
+    /// The connection, if it is up.
+    pub(super) fn connection(&mut self) -> Option<&mut Up> {
+        let up = self.up.as_mut()?;
+        up.used = Instant::now();
+        Some(up)
+    }
+
+    /// The server as where processes can be given shares, or why it cannot be.
+    pub(super) fn server_of_this_machine(&self) -> Result<ServerHere, String> {
+        self.here.clone()
+    }
+
+    /// Connects where that is due, and tries out a connection that has not been used. Whether anything has changed.
+    pub(super) fn tend(&mut self, settings: &Arc<Settings>, now: Instant) -> bool {
+        let is_new = !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings));
+        if is_new {
+            self.told_for = Some(settings.clone());
+            if self.tried != settings.control {
+                (self.up, self.next_try, self.retry) = (None, now, RETRY.0);
+                self.tried = settings.control.clone();
+            }
+            if let Some(up) = &self.up {
+                levers::preemption(&self.governor, up.signals, &up.role);
+            }
+        }
+        let Some(url) = &settings.control else { return is_new && self.tell_none() };
+        match &mut self.up {
+            Some(up) if now.saturating_duration_since(up.used) > TRY_OUT_EVERY => {
+                up.used = now;
+                match up.connection.run("select 1") {
+                    Ok(()) => false,
+                    Err(error) => self.lost_or_refused(&error),
+                }
+            }
+            Some(_) => false,
+            None if now >= self.next_try => self.connect(url, now),
+            None => false,
+        }
+    }
+
+    fn tell_none(&mut self) -> bool {
+        let why = "no control connection is set (control = \"postgres://…\")";
+        self.here = Err(why.to_owned());
+        let mut health = self.governor.health.lock();
+        (health.control_up, health.control_error) = (None, Some(why.to_owned()));
+        drop(health);
+        levers::all_off(&self.governor, why);
+        true
+    }
+
+    fn connect(&mut self, url: &ServerUrl, now: Instant) -> bool {
+        match open(url, now) {
+            Ok(mut up) => {
+                tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
+                levers::preemption(&self.governor, up.signals, &up.role);
+                let mut health = self.governor.health.lock();
+                (health.control_up, health.control_error) = (Some(SystemTime::now()), None);
+                drop(health);
+                self.here = here(&mut up.connection);
+                (self.up, self.retry) = (Some(up), RETRY.0);
+                true
+            }
+            Err(error) => self.note_down(&error.to_string()),
+        }
+    }
+
+    /// A statement has failed: that alone, or with the connection. Whether the connection is down now.
+    pub(super) fn lost_or_refused(&mut self, error: &WireError) -> bool {
+        let is_lost = self.up.as_ref().is_none_or(|up| up.connection.lost().is_some());
+        if is_lost {
+            return self.note_down(&error.to_string());
+        }
+        tracing::warn!(%error, "the server refuses what the governor asks");
+        self.governor.health.lock().control_error = Some(error.to_string());
+        false
+    }
+
+    fn note_down(&mut self, why: &str) -> bool {
+        let was_up = self.up.take().is_some();
+        self.next_try = Instant::now() + self.retry;
+        self.retry = (self.retry * 2).min(RETRY.1);
+        self.here = Err(format!("the control connection is down: {why}"));
+        let mut health = self.governor.health.lock();
+        let is_new = health.control_up.is_some() || health.control_error.as_deref() != Some(why);
+        (health.control_up, health.control_error) = (None, Some(why.to_owned()));
+        drop(health);
+        if is_new {
+            tracing::warn!(why, "control connection is down; traffic flows, and nobody is preempted");
+            levers::all_off(&self.governor, &format!("the control connection is down: {why}"));
+        }
+        is_new || was_up
+    }
+}
+
+/// A URL for those who cannot wait as long as clients do.
+pub(super) fn impatient(url: &ServerUrl) -> ServerUrl {
+    ServerUrl { connect_timeout: url.connect_timeout.min(PATIENCE), ..url.clone() }
+}
+
+/// Connects.
+fn open(url: &ServerUrl, now: Instant) -> Result<Up, WireError> {
+    let mut connection =
+        Connection::open(&ServerUrl { application_name: "plimsoll governor".to_owned(), ..impatient(url) })?;
+    connection.set_timeout(Some(PATIENCE))?;
+    connection.run(if connection.server_version_num() < 140_000 { OPENING_BEFORE_14 } else { OPENING })?;
+    let rights = "select current_user, \
+        (select rolsuper from pg_catalog.pg_roles where rolname = current_user) \
+        or pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'usage')";
+    let (mut role, mut may_signal) = (String::new(), false);
+    connection.text_rows(rights, &mut |row| {
+        if let [Some(name), may] = row {
+            (role, may_signal) = ((*name).to_owned(), *may == Some("t"));
+        }
+    })?;
+    let signals = if may_signal { Signals::ByRight } else { Signals::ByKey };
+    let look = look::prepare(&mut connection)?;
+    let statements = Statements::prepare(&mut connection)?;
+    let unsignallable = BTreeSet::new();
+    Ok(Up { connection, look, statements, signals, role, unsignallable, used: now })
+}
+
+/// Where the server's processes are, if that is here.
+fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+    if !connection.is_local() {
+        return Err("the server is on another machine".to_owned());
+    }
+    let asked = "select extract(epoch from backend_start)::int8 \
+        from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())";
+    let began = connection.text(asked).map_err(|error| format!("the server does not tell when a process began: {error}"))?;
+    let backend_began = began.and_then(|began| began.parse().ok());
+    let backend_began = backend_began.ok_or("the server does not tell when a process began")?;
+    Ok(ServerHere { backend: connection.process_id(), backend_began })
+}

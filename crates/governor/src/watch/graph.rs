@@ -1,0 +1,107 @@
+//! What a look has shown, put together with what the sessions' cards say, as policies want it.
+//!
+//! A card may be ahead of the look or behind it. That does no harm: a session is aimed at only if its card still says what it
+//! said here, and then the server is asked again whether it is still in the way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
+
+use super::late::{class_priority, in_flight};
+use super::look::Looked;
+use crate::registry::{CardState, Phase, SessionCard};
+use crate::settings::Settings;
+
+/// A transaction of the graph.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// The server's process; 0 for a prepared transaction.
+    pub process: i32,
+    /// Its session, if it is one of ours, as its card was.
+    pub session: Option<(Arc<SessionCard>, CardState)>,
+}
+
+/// The graph, and what its places stand for.
+#[derive(Debug)]
+pub(super) struct Scene {
+    /// What the policy sees.
+    pub graph: WaitGraph,
+    /// What each of its transactions is.
+    pub nodes: Vec<Node>,
+}
+
+/// One end of a link: a process, and the number of its transaction if it is one of ours. So what one transaction has waited
+/// is never put down to the next one of the same process.
+type End = (i32, u64);
+
+/// Since when each link of the last look has been seen, on the governor's clock.
+#[derive(Debug, Default)]
+pub(super) struct Links(BTreeMap<(End, End), Duration>);
+
+impl Links {
+    /// Makes the graph of a look, and keeps its links for the next one.
+    pub(super) fn scene(
+        &mut self,
+        looked: &Looked,
+        cards: Vec<(i32, Arc<SessionCard>)>,
+        settings: &Settings,
+        now: Instant,
+        clock: Duration,
+    ) -> Scene {
+        let mut sessions: BTreeMap<i32, (Arc<SessionCard>, CardState)> = BTreeMap::new();
+        for (process, card) in cards {
+            let state = card.state().clone();
+            sessions.insert(process, (card, state));
+        }
+        let processes = looked.processes();
+        let node = |process: &i32| Node { process: *process, session: sessions.remove(process) };
+        let nodes: Vec<Node> = processes.iter().map(node).collect();
+        let transactions = nodes.iter().map(|node| standing(node, looked, settings, now)).collect();
+        let place = |process: i32| processes.binary_search(&process).expect("it is one of the look's processes");
+        let mut edges = Vec::new();
+        let mut links = BTreeMap::new();
+        for (&waiter, blockers) in &looked.waits {
+            for &blocker in blockers {
+                let (waiter, blocker) = (place(waiter), place(blocker));
+                let link = (nodes[waiter].end(), nodes[blocker].end());
+                let since = self.0.get(&link).copied();
+                links.insert(link, since.unwrap_or(clock));
+                edges.push(Edge { waiter, blocker, since });
+            }
+        }
+        self.0 = links;
+        Scene { graph: WaitGraph { now: clock, transactions, edges }, nodes }
+    }
+}
+
+impl Node {
+    fn end(&self) -> End {
+        (self.process, self.session.as_ref().map_or(0, |(_, state)| state.transaction))
+    }
+}
+
+fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> Standing {
+    let id = u64::from(node.process.unsigned_abs());
+    let waits = looked.waits.contains_key(&node.process);
+    let Some((_, state)) = &node.session else {
+        let activity = if node.process == 0 { Activity::Prepared } else { Activity::Foreign };
+        let priority = Priority::LOW;
+        return Standing { id, priority, rollbacks: 0, activity, preemptible: false, waited: Duration::ZERO };
+    };
+    let activity = match state.phase {
+        _ if waits => Activity::WaitsForLock,
+        Phase::Active | Phase::Preempted | Phase::Starting => Activity::Runs,
+        Phase::IdleInTransaction | Phase::Idle | Phase::Queued => Activity::WaitsForClient,
+    };
+    Standing {
+        id,
+        priority: class_priority(settings, state.class),
+        rollbacks: state.rollbacks,
+        activity,
+        // Outside of a transaction a session is in the way by locks of its own, which no rollback would free.
+        preemptible: state.preemptible && matches!(state.phase, Phase::Active | Phase::IdleInTransaction),
+        waited: if waits { in_flight(state, now) } else { Duration::ZERO },
+    }
+}

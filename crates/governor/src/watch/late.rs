@@ -1,0 +1,53 @@
+//! Who is late: for whom it is worth asking the server what they wait for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, Priority};
+
+use crate::governor::Governor;
+use crate::registry::{CardState, Phase, SessionCard};
+use crate::settings::Settings;
+
+/// The processes of sessions whose unit has been in flight for longer than the threshold and that somebody with a lower
+/// priority might block; none if there is nobody like that.
+pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> Vec<i32> {
+    let mut late = Vec::new();
+    let mut lowest_inside: Option<Priority> = None;
+    for card in governor.registry.all() {
+        let (phase, priority, since) = {
+            let state = card.state();
+            (state.phase, present_priority(settings, &state), state.since)
+        };
+        if matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted) {
+            lowest_inside = Some(lowest_inside.map_or(priority, |lowest| lowest.min(priority)));
+        }
+        let is_late = phase == Phase::Active && now.saturating_duration_since(since) >= settings.preemption.threshold;
+        if let Some(process) = card.process().filter(|_| is_late && priority > Priority::LOW) {
+            late.push((process, priority));
+        }
+    }
+    late.retain(|(_, priority)| lowest_inside.is_some_and(|lowest| lowest < *priority));
+    late.into_iter().map(|(process, _)| process).collect()
+}
+
+/// The priority of a session's transaction: that of its class, or above all if it has lost often enough.
+pub(super) fn present_priority(settings: &Settings, state: &CardState) -> Priority {
+    settings.preemption.bound.present(class_priority(settings, state.class), state.rollbacks)
+}
+
+/// The priority of a class.
+pub(super) fn class_priority(settings: &Settings, class: ClassIndex) -> Priority {
+    settings.class(class).limits.priority
+}
+
+/// For how long the unit in flight has been so; zero if none is.
+pub(super) fn in_flight(state: &CardState, now: Instant) -> Duration {
+    if state.phase == Phase::Active { now.saturating_duration_since(state.since) } else { Duration::ZERO }
+}
+
+/// The sessions with these server processes, which are in order.
+pub(super) fn cards_of(governor: &Governor, processes: &[i32]) -> Vec<(i32, Arc<SessionCard>)> {
+    let is_wanted = |card: &SessionCard| card.process().filter(|process| processes.binary_search(process).is_ok());
+    governor.registry.all().into_iter().filter_map(|card| Some((is_wanted(&card)?, card))).collect()
+}

@@ -1,0 +1,118 @@
+//! A look: one statement that asks the server who waits for whom.
+//!
+//! It begins with those who are late and follows whoever stands in their way: `pg_blocking_pids` knows the queues of locks,
+//! which no join of `pg_locks` can see, and costs little for a process that waits for nothing. Going by processes first and
+//! asking for pairs afterwards asks twice for each process, but never once for each pair. The README has what other ways
+//! cost.
+
+use std::collections::BTreeMap;
+
+use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+
+/// The statement. Its parameter is an array of processes. A process that waits for nobody has no row; one that waits for a
+/// prepared transaction has 0 among its blockers, and parallel workers show as their leader, several times.
+const LOOK: &str = "with recursive seen(pid) as (\
+    select unnest($1::int4[]) union select unnest(pg_catalog.pg_blocking_pids(pid)) from seen) \
+    select pid, blockers, extract(epoch from clock_timestamp())::text from (\
+    select pid, pg_catalog.pg_blocking_pids(pid) as blockers from seen offset 0) of_each \
+    where blockers <> '{}'";
+
+/// Who waits for whom.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Looked {
+    /// Processes that wait, each with those that it waits for, in order and each once; 0 stands for a prepared transaction.
+    pub waits: BTreeMap<i32, Vec<i32>>,
+    /// The server's clock, seconds since 1970; 0 if nobody waits.
+    pub at: f64,
+}
+
+impl Looked {
+    /// Every process that waits or is waited for, in order.
+    pub(super) fn processes(&self) -> Vec<i32> {
+        let mut all: Vec<i32> = self.waits.iter().flat_map(|(pid, blockers)| blockers.iter().chain([pid])).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The links of a shortest chain from one who waits to one who is waited for, as (waiter, blocker); `None` if there is
+    /// none.
+    pub(super) fn chain(&self, waiter: i32, blocker: i32) -> Option<Vec<(i32, i32)>> {
+        let mut reached_from: BTreeMap<i32, i32> = BTreeMap::new();
+        let mut todo = std::collections::VecDeque::from([waiter]);
+        while let Some(at) = todo.pop_front() {
+            for &next in self.waits.get(&at).into_iter().flatten() {
+                if next != waiter && !reached_from.contains_key(&next) {
+                    reached_from.insert(next, at);
+                    todo.push_back(next);
+                }
+            }
+        }
+        let mut links = Vec::new();
+        let mut at = blocker;
+        while at != waiter {
+            let from = *reached_from.get(&at)?;
+            links.push((from, at));
+            at = from;
+        }
+        links.reverse();
+        Some(links)
+    }
+}
+
+/// Has the statement parsed.
+pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, WireError> {
+    connection.prepare_text("look", LOOK)
+}
+
+/// Looks, beginning with these processes.
+pub(super) fn look(connection: &mut Connection, look: &Prepared, late: &[i32]) -> Result<Looked, WireError> {
+    let mut looked = Looked::default();
+    connection.prepared_text_rows(look, &[&array(late)], &mut |row| {
+        let [Some(pid), Some(blockers), Some(at)] = row else { return };
+        let mut blockers = read_array(blockers);
+        blockers.sort_unstable();
+        blockers.dedup();
+        if let Ok(pid) = pid.parse() {
+            // A process may be reached in two ways while what blocks it changes.
+            looked.waits.insert(pid, blockers);
+        }
+        looked.at = at.parse().unwrap_or(0.0);
+    })?;
+    Ok(looked)
+}
+
+/// An array as PostgreSQL reads it.
+pub(super) fn array<T: std::fmt::Display>(values: &[T]) -> String {
+    let values: Vec<String> = values.iter().map(T::to_string).collect();
+    format!("{{{}}}", values.join(","))
+}
+
+/// An array of numbers as PostgreSQL writes it.
+fn read_array(text: &str) -> Vec<i32> {
+    text.trim_matches(['{', '}']).split(',').filter_map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_written_and_read() {
+        assert_eq!((array(&[1, 20]), array::<i32>(&[])), ("{1,20}".to_owned(), "{}".to_owned()));
+        assert_eq!((read_array("{1,0,20}"), read_array("{}")), (vec![1, 0, 20], vec![]));
+        assert_eq!(array(&[true, false]), "{true,false}");
+    }
+
+    #[test]
+    fn the_shortest_chain_is_found_also_among_circles() {
+        let waits = [(1, vec![2, 3]), (2, vec![3]), (3, vec![4, 1]), (5, vec![0])];
+        let looked = Looked { waits: waits.into_iter().collect(), at: 0.0 };
+        assert_eq!(looked.chain(1, 4), Some(vec![(1, 3), (3, 4)]));
+        assert_eq!(looked.chain(2, 2), Some(vec![]));
+        assert_eq!(looked.chain(3, 2), Some(vec![(3, 1), (1, 2)]));
+        assert_eq!(looked.chain(4, 1), None);
+        assert_eq!(looked.chain(5, 4), None);
+        assert_eq!(looked.processes(), [0, 1, 2, 3, 4, 5]);
+    }
+}

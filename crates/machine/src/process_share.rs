@@ -1,0 +1,299 @@
+//! What one process gets of the cores: its nice value, its scheduling policy, and the nice value of its autogroup.
+//!
+//! On a kernel with autogroups (`sched_autogroup_enabled`, on where desktops are expected) every session of processes, as
+//! `setsid` makes them, is a group that gets as much as any other; the nice value of a process counts within its session
+//! only. A server that makes each of its processes a session leader, as PostgreSQL does, has processes that do not compete
+//! by their own nice values at all, but by those of their groups (`/proc/PID/autogroup`, sched(7)). So both are set.
+
+use std::io;
+
+use procfs::process::Stat;
+
+use crate::host::Host;
+use crate::process_identity::ProcessIdentity;
+
+/// Scheduling policies as `/proc/PID/stat` numbers them, of those without real-time guarantees.
+const OTHER: u32 = 0;
+const BATCH: u32 = 3;
+const IDLE: u32 = 5;
+
+/// The nice value that comes nearest to `SCHED_IDLE` for a group, which has no policy.
+const NICEST: i32 = 19;
+
+/// What a process gets of the cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessShare {
+    /// The nice value of its first thread: -20 to 19, higher is less.
+    pub nice: i32,
+    /// The scheduling policy of its first thread, as the kernel numbers them: 5 is `SCHED_IDLE`.
+    pub policy: u32,
+    /// The nice value of its autogroup; `None` where there are no autogroups, or where it shares one with other processes.
+    pub autogroup: Option<i32>,
+}
+
+/// A process, and what `/proc` tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Which process.
+    pub identity: ProcessIdentity,
+    /// The process that began it.
+    pub parent: i32,
+    /// The name of its program, at most 15 bytes.
+    pub program: String,
+    /// What it gets.
+    pub share: ProcessShare,
+}
+
+/// Why a process does not have the share that it was to have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// It has ended. The number may be another's now, which was not touched.
+    #[error("process {0} has ended")]
+    Ended(i32),
+    /// The kernel says no.
+    #[error("process {process} cannot be given {what}: {source}")]
+    Refused {
+        /// Its number.
+        process: i32,
+        /// What it was to be given, in words.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// All was set, and `/proc` shows something else.
+    #[error("process {process} was given {wanted:?} and has {has:?}")]
+    NotHeld {
+        /// Its number.
+        process: i32,
+        /// What it was given.
+        wanted: ProcessShare,
+        /// What it has.
+        has: ProcessShare,
+    },
+    /// It has real-time guarantees, which are not ours to take.
+    #[error("process {process} has the real-time policy {policy}")]
+    RealTime {
+        /// Its number.
+        process: i32,
+        /// Its policy.
+        policy: u32,
+    },
+}
+
+impl ShareError {
+    /// Whether another try a moment later may go well: the kernel limits how often those without rights change autogroups.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, ShareError::Refused { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl ProcessFacts {
+    /// What is known of the process with this number; `None` if there is none, or if it has ended.
+    pub fn of(host: &Host, process: i32) -> Option<ProcessFacts> {
+        let stat: Stat = host.parsed(format!("/proc/{process}/stat"))?;
+        if matches!(stat.state, 'Z' | 'X' | 'x') {
+            return None;
+        }
+        let autogroup = (stat.session == process).then(|| autogroup(host, process)).flatten();
+        let share = ProcessShare { nice: stat.nice as i32, policy: stat.policy.unwrap_or(OTHER), autogroup };
+        let identity = ProcessIdentity { id: process, began: stat.starttime };
+        Some(ProcessFacts { identity, parent: stat.ppid, program: stat.comm, share })
+    }
+}
+
+impl ProcessShare {
+    /// With that nice value, among processes that run as usual.
+    #[must_use]
+    pub fn with_nice(self, nice: i32) -> Self {
+        let policy = if self.policy == IDLE { OTHER } else { self.policy };
+        ProcessShare { nice, policy, autogroup: self.autogroup.map(|_| nice) }
+    }
+
+    /// Only what nobody else wants; of an autogroup, as little as one can have.
+    #[must_use]
+    pub fn idle(self) -> Self {
+        ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), ..self }
+    }
+
+    /// Gives a process this share, and looks whether it has it. Never touches another that has got its number.
+    pub fn give(self, host: &Host, process: ProcessIdentity) -> Result<(), ShareError> {
+        let has = share_of(host, process)?;
+        for policy in [has.policy, self.policy] {
+            if ![OTHER, BATCH, IDLE].contains(&policy) {
+                return Err(ShareError::RealTime { process: process.id, policy });
+            }
+        }
+        let refused = |what: String| {
+            move |source: io::Error| match source.raw_os_error() {
+                Some(code) if code == libc::ESRCH => ShareError::Ended(process.id),
+                _ => ShareError::Refused { process: process.id, what, source },
+            }
+        };
+        if has.nice != self.nice {
+            host.set_nice(process.id, self.nice).map_err(refused(format!("nice {}", self.nice)))?;
+        }
+        if has.policy != self.policy {
+            let set = host.set_scheduling_policy(process.id, self.policy as i32);
+            set.map_err(refused(format!("the scheduling policy {}", self.policy)))?;
+        }
+        // The kernel takes no nice value that the group has already for an error, but counts it against its limit.
+        if let (Some(wanted), Some(now)) = (self.autogroup, has.autogroup)
+            && wanted != now
+        {
+            let written = host.write(format!("/proc/{}/autogroup", process.id), &wanted.to_string());
+            written.map_err(refused(format!("an autogroup of nice {wanted}")))?;
+        }
+        let has = share_of(host, process)?;
+        let is_as_wanted = has == self || self.autogroup.is_none() && has.without_autogroup() == self;
+        if is_as_wanted { Ok(()) } else { Err(ShareError::NotHeld { process: process.id, wanted: self, has }) }
+    }
+
+    fn without_autogroup(self) -> Self {
+        ProcessShare { autogroup: None, ..self }
+    }
+}
+
+fn share_of(host: &Host, process: ProcessIdentity) -> Result<ProcessShare, ShareError> {
+    let facts = ProcessFacts::of(host, process.id).filter(|facts| facts.identity == process);
+    facts.map(|facts| facts.share).ok_or(ShareError::Ended(process.id))
+}
+
+/// The nice value of a process's autogroup: `/autogroup-123 nice 0`.
+fn autogroup(host: &Host, process: i32) -> Option<i32> {
+    if host.value::<u8>("/proc/sys/kernel/sched_autogroup_enabled")? == 0 {
+        return None;
+    }
+    host.text(format!("/proc/{process}/autogroup"))?.rsplit_once(" nice ")?.1.parse().ok()
+}
+
+/// The processes that a process has begun and that have not ended; `None` where the kernel does not list them.
+pub fn children(host: &Host, process: i32) -> Option<Vec<i32>> {
+    let text = host.text(format!("/proc/{process}/task/{process}/children"))?;
+    text.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+/// What a process calls itself (`/proc/PID/cmdline`, arguments with spaces between); `None` if it has ended.
+pub fn title(host: &Host, process: i32) -> Option<String> {
+    let text = host.text(format!("/proc/{process}/cmdline"))?;
+    Some(text.replace('\0', " ").trim_end().to_owned())
+}
+
+/// When a process began, in seconds since 1970, to the second; `None` if it has ended.
+pub fn began_at(host: &Host, process: ProcessIdentity) -> Option<u64> {
+    Some(host.line_value("/proc/stat", "btime")? + process.began / procfs::ticks_per_second())
+}
+
+/// In which namespaces a process is counted: one number for each from ours inwards, all of it ours if there is one. `None`
+/// if it has ended or the kernel does not tell.
+pub fn namespaced_numbers(host: &Host, process: i32) -> Option<Vec<i32>> {
+    let status = host.text(format!("/proc/{process}/status"))?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::host::fake::FakeHost;
+
+    /// A process that sleeps and is killed when dropped.
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn new() -> Sleeper {
+            let mut command = Command::new("sleep");
+            Sleeper(command.arg("1000").process_group(0).spawn().unwrap())
+        }
+
+        fn facts(&self) -> ProcessFacts {
+            ProcessFacts::of(&Host::real(), self.0.id().cast_signed()).unwrap()
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_process_gets_its_share_and_gets_back_what_it_had() {
+        let (sleeper, host) = (Sleeper::new(), Host::real());
+        let before = sleeper.facts();
+        assert_eq!((before.parent, before.share.autogroup), (std::process::id().cast_signed(), None), "no session leader");
+        let nicer = before.share.with_nice((before.share.nice + 3).min(19));
+        nicer.give(&host, before.identity).unwrap();
+        assert_eq!(sleeper.facts().share, nicer);
+        nicer.idle().give(&host, before.identity).unwrap();
+        assert_eq!(sleeper.facts().share.policy, 5);
+        // Only those who may can take it back, and whoever may not is told.
+        match before.share.give(&host, before.identity) {
+            Ok(()) => assert_eq!(sleeper.facts(), before),
+            Err(error) => assert!(matches!(error, ShareError::Refused { .. }), "{error}"),
+        }
+    }
+
+    #[test]
+    fn who_has_got_the_number_since_is_not_touched() {
+        let (sleeper, host) = (Sleeper::new(), Host::real());
+        let before = sleeper.facts();
+        let stranger = ProcessIdentity { began: before.identity.began + 1, ..before.identity };
+        let error = before.share.with_nice(19).give(&host, stranger).unwrap_err();
+        assert!(matches!(error, ShareError::Ended(_)), "{error}");
+        assert_eq!(sleeper.facts(), before);
+    }
+
+    #[test]
+    fn session_leaders_have_a_group_of_their_own() {
+        let zeros = |count: usize| " 0".repeat(count);
+        let stat = |session: i32| {
+            format!("7 (postgres) S 3 7 {session}{} 20 5 1 0 99{} 17 1{}\n", zeros(11), zeros(15), zeros(13))
+        };
+        let check = |session: i32, enabled: &str, autogroup: &str, expect: Option<i32>| {
+            let fake = FakeHost::new(&[
+                ("/proc/7/stat", &stat(session)),
+                ("/proc/7/autogroup", autogroup),
+                ("/proc/sys/kernel/sched_autogroup_enabled", enabled),
+            ]);
+            let facts = ProcessFacts::of(&fake.host(), 7);
+            assert_eq!(facts.map(|facts| facts.share.autogroup), Some(expect), "{session} {enabled} {autogroup}");
+        };
+        check(7, "1\n", "/autogroup-12 nice 4\n", Some(4));
+        check(7, "1\n", "/autogroup-12 nice -20\n", Some(-20));
+        check(7, "0\n", "/autogroup-12 nice 4\n", None);
+        check(6, "1\n", "/autogroup-12 nice 4\n", None);
+        check(7, "1\n", "", None);
+    }
+
+    #[test]
+    fn shares_are_given_to_groups_too() {
+        let share = ProcessShare { nice: 0, policy: OTHER, autogroup: Some(0) };
+        assert_eq!(share.with_nice(5), ProcessShare { nice: 5, policy: OTHER, autogroup: Some(5) });
+        assert_eq!(share.idle(), ProcessShare { nice: 0, policy: IDLE, autogroup: Some(19) });
+        assert_eq!(share.idle().with_nice(5), share.with_nice(5));
+        let batch = ProcessShare { policy: BATCH, autogroup: None, ..share };
+        assert_eq!(batch.with_nice(5), ProcessShare { nice: 5, policy: BATCH, autogroup: None });
+    }
+
+    #[test]
+    fn what_proc_tells() {
+        let fake = FakeHost::new(&[
+            ("/proc/7/task/7/children", "12 15 \n"),
+            ("/proc/7/cmdline", "postgres: parallel worker for PID 12 \0\0\0"),
+            ("/proc/7/status", "Name:\tpostgres\nNSpid:\t7\t2\n"),
+            ("/proc/stat", "cpu 1 2\nbtime 1000\n"),
+        ]);
+        let host = fake.host();
+        assert_eq!((children(&host, 7), children(&host, 8)), (Some(vec![12, 15]), None));
+        assert_eq!(title(&host, 7).as_deref(), Some("postgres: parallel worker for PID 12"));
+        assert_eq!(namespaced_numbers(&host, 7), Some(vec![7, 2]));
+        let second = procfs::ticks_per_second();
+        assert_eq!(began_at(&host, ProcessIdentity { id: 7, began: 3 * second }), Some(1003));
+        assert_eq!(ProcessFacts::of(&host, 7), None);
+    }
+}
