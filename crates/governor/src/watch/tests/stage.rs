@@ -103,7 +103,7 @@ impl Stage {
         assert!(round::rules(&settings, &self.agent).is_some());
         let late = late::late(&self.governor, &settings, Instant::now());
         let up = self.control.connection().expect("it is up");
-        self.round.go(up, &settings, &late, &mut self.agent)
+        self.round.go(up, &settings, &late.processes, &mut self.agent)
     }
 
     /// What sessions have been told since the last time.
