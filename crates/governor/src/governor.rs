@@ -1,7 +1,8 @@
 //! What all threads of a governor share.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex, RwLock};
 use plimsoll_policy::{Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
 
+use crate::history::History;
 use crate::registry::{Registry, SessionId};
 use crate::settings::Settings;
 use crate::statistics::Statistics;
@@ -19,9 +21,9 @@ const EVENTS_KEPT: usize = 200;
 /// What all threads share.
 #[derive(Debug)]
 pub struct Governor {
-    settings: RwLock<Arc<Settings>>,
+    pub(crate) settings: RwLock<Arc<Settings>>,
     /// Changes with the settings.
-    generation: AtomicU64,
+    pub(crate) generation: AtomicU64,
     /// The sessions.
     pub registry: Registry,
     /// Counts and times.
@@ -30,7 +32,15 @@ pub struct Governor {
     pub bell: Bell,
     /// What works and what does not, for people.
     pub health: Mutex<Health>,
-    admission: Mutex<Admission>,
+    /// What was counted second by second.
+    pub history: Mutex<History>,
+    /// The file of the settings, which `RELOAD` reads anew.
+    pub config_file: OnceLock<PathBuf>,
+    /// How the main thread is told to end.
+    pub main: OnceLock<Sender<MainCommand>>,
+    /// Whether it is waiting for sessions to end, and takes no new ones.
+    pub is_draining: AtomicBool,
+    pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<VecDeque<PreemptionEvent>>,
     /// When the governor started: the origin of the times that policies see.
@@ -68,6 +78,15 @@ pub enum WorkerCommand {
     /// Something for one of its sessions; nothing if it has gone.
     Session(SessionId, SessionCommand),
     /// Take no new clients; end each session when it is idle.
+    Drain,
+    /// End at once.
+    Stop,
+}
+
+/// What other threads may ask of the main thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MainCommand {
+    /// Take no new clients, wait until each session is idle, and end.
     Drain,
     /// End at once.
     Stop,
@@ -149,6 +168,10 @@ impl Governor {
             registry: Registry::default(),
             bell: Bell::default(),
             health: Mutex::default(),
+            history: Mutex::default(),
+            config_file: OnceLock::new(),
+            main: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),
             events: Mutex::default(),
             started: now,
@@ -225,7 +248,7 @@ impl Governor {
         self.admission.lock().inside(class)
     }
 
-    fn tell_admitted(&self, admitted: impl IntoIterator<Item = Ticket>) {
+    pub(crate) fn tell_admitted(&self, admitted: impl IntoIterator<Item = Ticket>) {
         for ticket in admitted {
             self.tell_ticket(ticket, SessionCommand::Admitted);
         }
@@ -235,6 +258,14 @@ impl Governor {
         if let Some(card) = self.registry.get(SessionId(session)) {
             self.tell(card.worker, card.id, command);
         }
+    }
+
+    /// Everything that the governor can do, and whether it works now.
+    pub fn levers(&self) -> Vec<Lever> {
+        let settings = self.settings();
+        let mut levers = settings.own_levers();
+        levers.extend(self.health.lock().levers.iter().cloned());
+        levers
     }
 
     /// Notes a preemption for people to look at.

@@ -9,9 +9,18 @@
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
 //! what is decided. [`statement`] reads SQL as far as is needed; `admin` is what operators look at.
 
+pub mod admin;
 pub mod agent;
+pub mod config;
 pub mod governor;
+pub mod history;
+pub mod metrics;
+pub mod own_process;
+pub mod page;
 pub mod registry;
+pub mod relay;
+pub mod reload;
+pub mod run;
 pub mod session;
 pub mod settings;
 pub mod statement;

@@ -33,7 +33,7 @@ pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use crate::governor::{Governor, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
-use crate::statistics::{ClassStatistics, count, micros};
+use crate::statistics::{ClassStatistics, count};
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;
@@ -189,9 +189,7 @@ impl Session {
     /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
     /// with any call of any other method.
     pub fn takes_client_bytes(&self) -> bool {
-        !self.has_ended
-            && !self.is_held
-            && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
+        !self.has_ended && !self.is_held && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
     }
 
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.
@@ -235,7 +233,8 @@ impl Session {
     /// The time has come.
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
-        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold {
+        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold
+        {
             self.has_rung = true;
             self.governor.bell.ring();
         }
@@ -322,11 +321,9 @@ impl Session {
         let statistics = self.statistics(inside.class);
         count(&statistics.transactions);
         statistics.inside.fetch_sub(1, Ordering::Relaxed);
-        let mut times = statistics.times.lock();
-        let since = inside.since;
-        times.transaction.saturating_record(micros(now.saturating_duration_since(since)));
+        statistics.times.transaction.record(now.saturating_duration_since(inside.since));
         if let Some(waited) = inside.waited {
-            times.queue.saturating_record(micros(waited));
+            statistics.times.queue.record(waited);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an operator has asked for, checked and complete. The file that it comes from is read by `config`.
 
+mod described;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +9,9 @@ use std::time::Duration;
 
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, Priority, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
+
+use crate::governor::Lever;
+pub use described::needs_restart;
 
 /// Everything that can be set. A reload replaces it as a whole.
 #[derive(Debug, Clone)]
@@ -29,10 +34,30 @@ pub struct Settings {
     pub cpu: Cpu,
     /// The console.
     pub admin: Admin,
-    /// Where metrics and the live page are; `None` for nowhere.
-    pub http: Option<SocketAddr>,
+    /// Metrics and the live page; `None` for none.
+    pub http: Option<Http>,
     /// Users (exact names) who are let through ungoverned, whatever else is set.
     pub break_glass: Vec<String>,
+    /// What is written to standard error.
+    pub log: Log,
+}
+
+/// Metrics and the live page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where they are.
+    pub address: SocketAddr,
+    /// Names under which they may be asked for, beside the address and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// What is written to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// Whether each line is a JSON object.
+    pub is_json: bool,
+    /// What is not written because it matters less.
+    pub level: tracing::Level,
 }
 
 /// Where clients come in, and how many.
@@ -71,6 +96,8 @@ pub struct ClassSettings {
     pub preemptible: bool,
     /// Whether what was rolled back is replayed if that can be done without anybody noticing.
     pub replay: bool,
+    /// Whether an operator holds its transactions up for now.
+    pub is_paused: bool,
 }
 
 /// What a server process gets of the cores.
@@ -138,12 +165,36 @@ impl Settings {
 
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
-        self.total_mpl.is_some() || self.class(class).limits.mpl.is_some()
+        let class = self.class(class);
+        self.total_mpl.is_some() || class.limits.mpl.is_some() || class.is_paused
     }
 
     /// The priority that no class is below.
     pub fn lowest_priority(&self) -> Priority {
         self.classes.iter().map(|class| class.limits.priority).min().unwrap_or_default()
+    }
+
+    /// The levers that work or not by what is set alone.
+    pub fn own_levers(&self) -> Vec<Lever> {
+        let limited: Vec<&str> =
+            self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
+        let admission = match (limited.is_empty(), self.total_mpl) {
+            (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
+            (false, None) => format!("limits {}", limited.join(", ")),
+            (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
+            (false, Some(mpl)) => format!("limits {}, and all classes together to {mpl}", limited.join(", ")),
+        };
+        let replayed = self.classes.iter().filter(|class| class.preemptible && class.replay);
+        let replayed: Vec<&str> = replayed.map(|class| class.name.as_str()).collect();
+        let replay = match replayed.is_empty() {
+            true => "no class is preemptible and has replay".to_owned(),
+            false => format!("runs again what was rolled back of {}", replayed.join(", ")),
+        };
+        let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
+        vec![
+            Lever { name: "admission", is_on: is_limiting, why: admission },
+            Lever { name: "replay", is_on: !replayed.is_empty(), why: replay },
+        ]
     }
 
     /// The class of that name.
@@ -165,9 +216,12 @@ pub(crate) fn for_tests() -> Settings {
         cpu: CpuShare::Untouched,
         preemptible: priority == Priority::LOW,
         replay: true,
+        is_paused: false,
     };
-    let classes =
-        vec![class("high", Priority::HIGH, None, None), class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60)))];
+    let classes = vec![
+        class("high", Priority::HIGH, None, None),
+        class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60))),
+    ];
     let terms = classes.iter().map(|class| ClassTerms {
         name: class.name.clone(),
         priority: class.limits.priority,
@@ -202,5 +256,6 @@ pub(crate) fn for_tests() -> Settings {
         admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
         http: None,
         break_glass: Vec::new(),
+        log: Log { is_json: false, level: tracing::Level::INFO },
     }
 }

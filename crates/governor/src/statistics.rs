@@ -1,19 +1,22 @@
 //! Counts and times by class.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+mod histogram;
 
-use hdrhistogram::Histogram;
-use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use plimsoll_policy::ClassIndex;
 
-/// The longest time that a histogram tells apart, microseconds: an hour.
-const MICROS_MAX: u64 = 3_600_000_000;
+pub use histogram::{Counts, Histogram};
+
+/// How many classes there can be.
+pub const CLASSES_MAX: usize = 64;
 
 /// Counts and times of all classes.
 #[derive(Debug)]
 pub struct Statistics {
-    classes: Vec<ClassStatistics>,
+    // Classes are appended by a reload while others count: a place is written once, and read without a lock.
+    classes: Box<[OnceLock<ClassStatistics>; CLASSES_MAX]>,
     /// Clients that came, those refused included.
     pub clients: AtomicU64,
     /// Clients that were refused or sent nonsense before they were let in.
@@ -24,6 +27,12 @@ pub struct Statistics {
     pub look_nanos: AtomicU64,
     /// Clients' own cancels passed on.
     pub client_cancels: AtomicU64,
+    /// Users of the console that gave a wrong password, or none.
+    pub console_refused: AtomicU64,
+    /// Reloads of the settings that succeeded.
+    pub reloads: AtomicU64,
+    /// Reloads that were refused; what was set before goes on to hold.
+    pub reloads_failed: AtomicU64,
     /// Sessions that are let through ungoverned since the server answered what it had not been asked.
     pub desyncs: AtomicU64,
 }
@@ -66,51 +75,61 @@ pub struct ClassStatistics {
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: AtomicU64,
     /// Times.
-    pub times: Mutex<Times>,
+    pub times: Times,
 }
 
-/// Times of one class, microseconds.
-#[derive(Debug, Clone)]
+/// Times of one class.
+#[derive(Debug, Default)]
 pub struct Times {
     /// From a transaction's first byte until the server was idle again, waiting for admission included.
-    pub transaction: Histogram<u64>,
+    pub transaction: Histogram,
     /// From a unit's first byte until its answer was complete.
-    pub unit: Histogram<u64>,
+    pub unit: Histogram,
     /// Waiting for admission, of those that had to.
-    pub queue: Histogram<u64>,
+    pub queue: Histogram,
 }
 
 impl Statistics {
     /// Nothing counted yet, for classes of these names.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let zero = AtomicU64::default;
-        Statistics {
-            classes: names.into_iter().map(ClassStatistics::new).collect(),
+        let statistics = Statistics {
+            classes: Box::new([const { OnceLock::new() }; CLASSES_MAX]),
             clients: zero(),
             clients_refused: zero(),
             looks: zero(),
             look_nanos: zero(),
             client_cancels: zero(),
+            console_refused: zero(),
+            reloads: zero(),
+            reloads_failed: zero(),
             desyncs: zero(),
+        };
+        statistics.extend(names);
+        statistics
+    }
+
+    /// Makes room for classes of these names, those that there are already first.
+    pub fn extend(&self, names: impl IntoIterator<Item = String>) {
+        for (place, name) in self.classes.iter().zip(names) {
+            place.get_or_init(|| ClassStatistics::new(name));
         }
     }
 
     /// Those of a class.
     pub fn class(&self, class: ClassIndex) -> &ClassStatistics {
-        &self.classes[usize::from(class.0)]
+        self.classes[usize::from(class.0)].get().expect("a class has statistics before anybody can be in it")
     }
 
     /// Those of every class, in the order of the settings.
-    pub fn classes(&self) -> &[ClassStatistics] {
-        &self.classes
+    pub fn classes(&self) -> impl Iterator<Item = &ClassStatistics> {
+        self.classes.iter().map_while(OnceLock::get)
     }
 }
 
 impl ClassStatistics {
     fn new(name: String) -> Self {
         let zero = AtomicU64::default;
-        let histogram = || Histogram::new_with_max(MICROS_MAX, 2).expect("an hour fits two digits");
-        let times = Times { transaction: histogram(), unit: histogram(), queue: histogram() };
         ClassStatistics {
             name,
             transactions: zero(),
@@ -129,7 +148,7 @@ impl ClassStatistics {
             replays_differed: zero(),
             replays_unsafe: zero(),
             idle_ended: zero(),
-            times: Mutex::new(times),
+            times: Times::default(),
         }
     }
 }
@@ -138,9 +157,4 @@ impl ClassStatistics {
 pub fn count(counter: &AtomicU64) {
     // Relaxed: counters are read for people, and order nothing.
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// A time as histograms keep it.
-pub fn micros(time: Duration) -> u64 {
-    (time.as_micros() as u64).clamp(1, MICROS_MAX)
 }

@@ -32,6 +32,7 @@ pub use error::{ServerError, WireError};
 use input::{HEAD_BYTES, Input};
 pub use prepared::{Column, Prepared};
 use stream::Stream;
+pub use tls::client_tls;
 
 use crate::url::ServerUrl;
 use crate::values::fields::Fields;

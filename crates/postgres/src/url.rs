@@ -315,7 +315,7 @@ impl Said {
 }
 
 /// The name of the user that this process runs as, as libpq takes it where nothing else is said.
-fn account_name() -> Option<String> {
+pub fn account_name() -> Option<String> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
     let line = accounts.lines().find(|line| line.split(':').nth(2) == Some(user.as_str()))?;

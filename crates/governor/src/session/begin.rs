@@ -13,7 +13,7 @@ use super::refuse::Refusal;
 use super::{Inside, Mode, Notice, Outbox, QUEUE_NOTICE_AFTER, Session, notice_response};
 use crate::governor::refusal_message;
 use crate::registry::{ChosenBy, Phase};
-use crate::statement::{self, SetClass, Statement};
+use crate::statement::{self, Scope, Statement};
 use crate::statistics::count;
 
 impl Session {
@@ -64,7 +64,7 @@ impl Session {
         match tag {
             b'Q' => {
                 let sql = sql_of(body);
-                let is_read = self.settings.rules.needs_fingerprints() || statement::may_name_class(sql);
+                let is_read = self.settings.rules.needs_fingerprints() || may_have_tag(sql);
                 is_read.then(|| self.note_of(sql))
             }
             // What was prepared is remembered in any case.
@@ -169,13 +169,8 @@ impl Session {
         let class = self.card.state().class;
         let message = format!("waiting to be admitted: class \"{}\" is full", self.settings.class(class).name);
         let hint = format!("SHOW QUEUE in the database \"{}\" has the reason.", self.settings.admin.database);
-        let notice = Notice {
-            severity: "NOTICE",
-            sqlstate: "00000",
-            message: &message,
-            detail: None,
-            hint: Some(&hint),
-        };
+        let notice =
+            Notice { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: Some(&hint) };
         out.to_client(&notice_response(&notice));
     }
 
@@ -204,16 +199,16 @@ impl Session {
             _ => return None,
         };
         // An error of ours would come before the answers to what was sent earlier.
-        if !statement::may_set_class(sql) || self.unit_open || !self.outstanding.is_empty() {
+        if !may_set_class(sql) || self.unit_open || !self.outstanding.is_empty() {
             return None;
         }
-        let set = statement::read(sql).set_class?;
-        self.on_set_class(&set).err()
+        let set = statement::read(sql).set_class.filter(|set| set.scope == Scope::Session)?;
+        self.on_set_class(set.class.as_deref()).err()
     }
 
-    fn on_set_class(&mut self, set: &SetClass<'_>) -> Result<(), Refusal> {
-        match set {
-            SetClass::To(name) => {
+    fn on_set_class(&mut self, name: Option<&str>) -> Result<(), Refusal> {
+        match name {
+            Some(name) => {
                 let Some(class) = self.settings.class_named(name) else {
                     let names: Vec<&str> = self.settings.classes.iter().map(|class| class.name.as_str()).collect();
                     let why = format!("there is no class \"{name}\"; there are {}", names.join(", "));
@@ -225,11 +220,25 @@ impl Session {
                 }
                 self.set_session_class(class, ChosenBy::Setting);
             }
-            SetClass::Reset => {
+            None => {
                 let matched = self.settings.rules.of_login(&self.login);
                 self.set_session_class(matched.class, ChosenBy::Rule(matched.rule));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a text may have a tag: a comment.
+fn may_have_tag(sql: &[u8]) -> bool {
+    memchr::memmem::find(sql, b"/*").is_some()
+}
+
+/// Whether a text may choose a class: it has the setting's name, or forgets all settings.
+fn may_set_class(sql: &[u8]) -> bool {
+    let first = sql.iter().position(|byte| byte.is_ascii_alphabetic());
+    let word = first.and_then(|at| sql[at..].first_chunk::<3>());
+    // `SET`, `RESET`, `DISCARD`; most texts are ruled out here.
+    word.is_some_and(|word| [b"set", b"res", b"dis"].iter().any(|known| word.eq_ignore_ascii_case(*known)))
+        || memchr::memmem::find(sql, b"plimsoll").is_some()
 }

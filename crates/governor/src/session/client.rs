@@ -58,7 +58,9 @@ impl Session {
         if bytes.is_empty() {
             return;
         }
-        if self.is_recording && let Some(recording) = &mut self.recording {
+        if self.is_recording
+            && let Some(recording) = &mut self.recording
+        {
             recording.sent(bytes, self.settings.preemption.replay_bytes_max);
         }
         out.to_server(bytes);
@@ -146,9 +148,7 @@ impl Session {
 
     /// Whether the transaction may be rolled back for others, so that its statements are read.
     pub(super) fn is_watched(&self) -> bool {
-        self.inside.is_some()
-            && self.inside_class().preemptible
-            && self.settings.preemption.policy.watches()
+        self.inside.is_some() && self.inside_class().preemptible && self.settings.preemption.policy.watches()
     }
 
     /// Remembers what the message means for whether the transaction may be rolled back and run again.

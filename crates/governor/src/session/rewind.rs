@@ -195,7 +195,8 @@ impl Session {
     /// A message of the server has passed: is the beginning of the answer complete that the client has got?
     pub(super) fn compare_beginning(&mut self, _now: Instant, _out: &mut impl Outbox) {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
-        let (Step::Beginning, Some(in_flight), Some(recording)) = (rewind.step, &rewind.in_flight, &self.recording) else {
+        let (Step::Beginning, Some(in_flight), Some(recording)) = (rewind.step, &rewind.in_flight, &self.recording)
+        else {
             return;
         };
         let (answered, answer) = recording.answer_so_far();

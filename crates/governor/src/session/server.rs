@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::frames::{HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::{Mode, Outbox, Passing, ProtocolError, Session, answers};
-use crate::statistics::{count, micros};
+use crate::statistics::count;
 use plimsoll_policy::Unsafe;
 
 /// SQLSTATE of a statement that was cancelled.
@@ -45,7 +45,8 @@ impl Session {
                 passed = at;
             }
             let is_passed = self.read_answer(head, body, now, out)?;
-            let is_answer = self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S') && self.is_kept(head.tag);
+            let is_answer =
+                self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S') && self.is_kept(head.tag);
             if !is_passed {
                 send(&bytes[passed..at], out);
                 passed = at;
@@ -101,13 +102,15 @@ impl Session {
             self.rewind_step_done(status, now, out);
             return false;
         }
-        if self.is_recording && let Some(recording) = &mut self.recording {
+        if self.is_recording
+            && let Some(recording) = &mut self.recording
+        {
             recording.unit_answered(status);
         }
         let statistics = self.statistics(self.inside_index());
         count(&statistics.units);
         let took = now.saturating_duration_since(self.unit_since);
-        statistics.times.lock().unit.saturating_record(micros(took));
+        statistics.times.unit.record(took);
         if self.outstanding.is_empty() && !self.unit_open {
             if status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
         } else {

@@ -21,11 +21,7 @@ fn governor() -> Arc<Governor> {
 }
 
 fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
-    let login = Login {
-        user: user.to_owned(),
-        database: "shop".to_owned(),
-        application_name: "test".to_owned(),
-    };
+    let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: "test".to_owned() };
     let class = governor.settings().rules.of_login(&login).class;
     let id = governor.registry.next_id();
     let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, now));

@@ -49,7 +49,7 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     let name = ServerName::try_from(host.clone()).map_err(|_| {
         io::Error::new(ErrorKind::InvalidInput, format!("`{host}` cannot be the name in a certificate"))
     })?;
-    let connection = ClientConnection::new(Arc::new(configuration(url)?), name).map_err(io::Error::other)?;
+    let connection = ClientConnection::new(Arc::new(client_tls(url)?), name).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, stream);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
@@ -57,7 +57,8 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     Ok(Asked::Encrypted(Box::new(stream)))
 }
 
-fn configuration(url: &ServerUrl) -> io::Result<ClientConfig> {
+/// How TLS is spoken with a server, and what of it is verified; reads the file of root certificates.
+pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier::new(url, Arc::clone(&provider))?;
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

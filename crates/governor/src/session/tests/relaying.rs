@@ -91,7 +91,7 @@ fn the_class_is_chosen_by_setting_and_tag_and_only_where_that_is_allowed() {
     let mut story = Story::new("high_user");
     let class = |story: &Story| story.governor.settings().class(story.session.card.state().class).name.clone();
     assert_eq!(class(&story), "high");
-    story.play("> Q:select_/*class='low'*/_1 => S[Q:select_/*class='low'*/_1]");
+    story.play("> Q:select_1_/*class='low'*/ => S[Q:select_1_/*class='low'*/]");
     assert_eq!(class(&story), "low");
     story.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
     assert_eq!(class(&story), "high");
@@ -102,7 +102,7 @@ fn the_class_is_chosen_by_setting_and_tag_and_only_where_that_is_allowed() {
     story.play("> Q:set_plimsoll.class='highest' => C[E:22023 Z:I]");
     let mut low = Story::new("low_user");
     low.play("> P::set_plimsoll.class='high' B:: E S => C[E:42501 Z:I]");
-    low.play("> Q:select_/*class='high'*/_1 => S[Q:select_/*class='high'*/_1]");
+    low.play("> Q:select_1_/*class='high'*/ => S[Q:select_1_/*class='high'*/]");
     assert_eq!(class(&low), "low");
 }
 

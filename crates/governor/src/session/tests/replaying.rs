@@ -53,8 +53,8 @@ fn what_the_client_sends_meanwhile_waits() {
              ! arrived => S[Q:ROLLBACK]
              < C:ROLLBACK Z:I => S[Q:begin]
              < C:BEGIN Z:T => S[Q:select_a]
-             < N:00000 D:1 C:SELECT Z:T => S[Q:update]
-             < C:UPDATE Z:T => S[Q:commit] C[C:UPDATE Z:T]",
+             < N:00000 D:1 C:SELECT Z:T => S[Q:update Q:commit]
+             < C:UPDATE Z:T C:COMMIT Z:I => C[C:UPDATE Z:T C:COMMIT Z:I]",
         ),
     );
 }
@@ -111,7 +111,7 @@ fn the_clients_own_cancel_is_its_own() {
              < C:BEGIN Z:T => S[Q:select_a]
              ! cancel =>
              < D:1 C:SELECT Z:T =>
-             ! client_arrived => S[Q:ROLLBACK_TO_SAVEPOINT_preempted_by_plimsoll]
+             ! client_arrived => S[Q:ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
              < E:3B001 Z:E => C[E:57014 Z:E]",
             rolled_back()
         ),
@@ -125,7 +125,7 @@ fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
         &format!(
             "{}
              < C:BEGIN Z:T => S[Q:select_a]
-             < D:2 C:SELECT Z:T => S[Q:ROLLBACK_TO_SAVEPOINT_preempted_by_plimsoll]
+             < D:2 C:SELECT Z:T => S[Q:ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
              < E:3B001 Z:E => C[E:40001 Z:E]
              > Q:rollback => S[Q:rollback]
              < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]",
@@ -177,7 +177,7 @@ fn statements_prepared_on_the_way_are_closed_before() {
 
 #[test]
 fn what_is_not_safe_to_run_again_is_told() {
-    for statement in ["listen_x", "create_temp_table_t_(a_int)", "select_pg_advisory_lock(1)", "deallocate_s"] {
+    for statement in ["listen_x", "create_temp_table_t_(a_int)", "select_pg%advisory%lock(1)", "deallocate_s"] {
         check(
             "low_user",
             &format!(
@@ -238,7 +238,7 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
              > Q:commit =>
              < C:ROLLBACK Z:I => S[Q:begin]
              < C:BEGIN Z:T => S[Q:update]
-             < C:UPDATE_2 Z:T => S[Q:ROLLBACK_TO_SAVEPOINT_preempted_by_plimsoll]
+             < C:UPDATE_2 Z:T => S[Q:ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
              < E:3B001 Z:E => C[E:40001 Z:E]
              > Q:rollback => S[Q:rollback]",
         ),
@@ -252,7 +252,7 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
          < C:LISTEN Z:T => C[C:LISTEN Z:T]
          ! idle => S[Q:ROLLBACK]
          < C:ROLLBACK Z:I =>
-         > P::select B:: => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted_by_plimsoll]
+         > P::select B:: => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
          < C:BEGIN E:3B001 Z:E => C[E:40001]
          > E S => C[Z:E]
          > Q:rollback => S[Q:rollback]",

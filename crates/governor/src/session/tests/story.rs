@@ -7,7 +7,7 @@
 //!
 //! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
 //! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
-//! Underscores stand for spaces.
+//! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
 
@@ -151,7 +151,7 @@ impl Story {
 pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
     let mut parts = message.split(':');
     let tag = parts.next().expect("a tag").as_bytes()[0];
-    let rest: Vec<String> = parts.map(|part| part.replace('_', " ")).collect();
+    let rest: Vec<String> = parts.map(|part| part.replace('_', " ").replace('%', "_")).collect();
     let part = |at: usize| rest.get(at).map_or("", String::as_str);
     let body: Vec<u8> = match (tag, from_client) {
         (b'Q', true) => format!("{}\0", part(0)).into_bytes(),
@@ -181,11 +181,11 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
         let body = &bytes[5..head.bytes];
         let fields: Vec<String> = body
             .split(|byte| *byte == 0)
-            .map(|field| String::from_utf8_lossy(field).replace(' ', "_"))
+            .map(|field| String::from_utf8_lossy(field).replace('_', "%").replace(' ', "_"))
             .collect();
         let tag = char::from(head.tag);
         messages.push(match (head.tag, from_client) {
-            (b'Q' , true) => format!("Q:{}", fields[0]),
+            (b'Q', true) => format!("Q:{}", fields[0]),
             (b'P', true) => format!("P:{}:{}", fields[0], fields[1]),
             (b'B', true) => format!("B:{}:{}", fields[0], fields[1]),
             (b'C', true) => format!("C:{}", &fields[0][1..]),

@@ -1,0 +1,323 @@
+//! The console: a database that is not there, in which operators look at the governor and change it, with psql or any driver.
+//!
+//! [`Console`] is one client of it: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] is what it can; each
+//! command has a file in `show` or `change`. Users have a password of their own here ([`scram`]), none of the server's;
+//! those who may only look are refused everything that changes something, in one place ([`query::Statement::run`]).
+
+pub mod answer;
+pub mod change;
+pub mod command;
+pub mod compatible;
+pub mod login;
+pub mod query;
+pub mod scram;
+pub mod show;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+pub mod words;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use answer::{Refusal, describe, put_row};
+use command::Call;
+use compatible::PARAMETERS;
+use login::{Login, Progress};
+use query::{Portal, Prepared, Statement};
+use wire::{Answers, Fields, MESSAGE_BYTES, MESSAGE_BYTES_BEFORE_LOGIN, Message, first_message};
+
+use crate::governor::Governor;
+use crate::statistics::count;
+
+/// A client of the console.
+#[derive(Debug)]
+pub struct Console {
+    governor: Arc<Governor>,
+    user: String,
+    peer: String,
+    phase: Phase,
+    prepared: Prepared,
+    /// `I` between transactions, `T` within one, `E` within one that has failed: drivers look at it.
+    status: u8,
+    /// Whether all up to the next Sync is passed over, because something before it went wrong.
+    skips: bool,
+    answers: Answers,
+}
+
+#[derive(Debug)]
+enum Phase {
+    New,
+    Login(Box<Login>),
+    In,
+    Ended,
+}
+
+/// What ends a client: it does not speak the protocol.
+#[derive(Debug)]
+struct Nonsense(String);
+
+impl From<&str> for Nonsense {
+    fn from(what: &str) -> Self {
+        Nonsense(what.to_owned())
+    }
+}
+
+/// Where fields of a message are missing.
+const TOO_SHORT: &str = "a message is shorter than its fields";
+
+impl Console {
+    /// A client whose start-up message asked for the console. `peer` is from where, for the log.
+    pub fn new(governor: Arc<Governor>, user: &str, peer: &str) -> Self {
+        Console {
+            governor,
+            user: user.to_owned(),
+            peer: peer.to_owned(),
+            phase: Phase::New,
+            prepared: Prepared::default(),
+            status: b'I',
+            skips: false,
+            answers: Answers::default(),
+        }
+    }
+
+    /// Takes what the client has sent, none at first, and answers. How many bytes are taken; the rest is an incomplete message,
+    /// to be offered again with more. A client that does not speak the protocol is told so, and ended.
+    pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut dyn FnMut(&[u8])) -> usize {
+        if matches!(self.phase, Phase::New) {
+            let login = Login::begin(&self.user, &self.governor.settings().admin, &mut self.answers);
+            self.phase = Phase::Login(Box::new(login));
+        }
+        let mut taken = 0;
+        while !self.has_ended() {
+            let most = if self.is_let_in() { MESSAGE_BYTES } else { MESSAGE_BYTES_BEFORE_LOGIN };
+            match first_message(&bytes[taken..], most) {
+                Ok(None) => break,
+                Ok(Some((message, length))) => {
+                    taken += length;
+                    if let Err(Nonsense(what)) = self.take(message, now) {
+                        self.end("08P01", &what, None);
+                    }
+                }
+                Err(what) => self.end("08P01", &what, None),
+            }
+        }
+        let answers = self.answers.take();
+        if !answers.is_empty() {
+            out(&answers);
+        }
+        if self.has_ended() { bytes.len() } else { taken }
+    }
+
+    /// Whether it is over: what was put out is to be sent, then the connection is closed.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// Whether the client has shown that it knows the password.
+    pub fn is_let_in(&self) -> bool {
+        matches!(self.phase, Phase::In)
+    }
+
+    fn end(&mut self, code: &str, message: &str, hint: Option<&str>) {
+        self.answers.report(b'E', "FATAL", code, message, hint);
+        self.phase = Phase::Ended;
+    }
+
+    fn take(&mut self, message: Message<'_>, now: Instant) -> Result<(), Nonsense> {
+        match &mut self.phase {
+            Phase::Login(login) => match login.take(message, &mut self.answers) {
+                Progress::Goes => Ok(()),
+                Progress::In => {
+                    self.welcome();
+                    Ok(())
+                }
+                Progress::Refused(why) => {
+                    count(&self.governor.statistics.console_refused);
+                    tracing::warn!(user = self.user, peer = self.peer, why, "console: a login was refused");
+                    let message = format!("password authentication failed for user \"{}\"", self.user);
+                    self.end("28P01", &message, None);
+                    Ok(())
+                }
+                Progress::Nonsense(what) => Err(what.into()),
+            },
+            Phase::In => self.take_statement(message, now),
+            Phase::New | Phase::Ended => Ok(()),
+        }
+    }
+
+    fn welcome(&mut self) {
+        self.phase = Phase::In;
+        tracing::info!(user = self.user, peer = self.peer, "console: a user has come");
+        for (name, value) in PARAMETERS {
+            self.answers.parameter(name, value);
+        }
+        // Clients expect a key to cancel by; nothing here takes long enough for that, and no session has this one.
+        self.answers.message(b'K', |body| body.extend([0; 8]));
+        self.answers.ready(self.status);
+    }
+
+    fn take_statement(&mut self, message: Message<'_>, now: Instant) -> Result<(), Nonsense> {
+        let mut fields = Fields(message.body);
+        if self.skips && !matches!(message.tag, b'S' | b'X') {
+            return Ok(());
+        }
+        let outcome = match message.tag {
+            b'Q' => {
+                let text = fields.text().ok_or(TOO_SHORT)?;
+                let outcome = self.simple(text, now);
+                self.report(outcome);
+                self.sync();
+                return Ok(());
+            }
+            b'P' => self.parse(fields)?,
+            b'B' => self.bind(fields)?,
+            b'D' => self.describe(fields)?,
+            b'E' => self.execute(fields, now)?,
+            b'C' => {
+                let kind = fields.byte().ok_or(TOO_SHORT)?;
+                self.prepared.forget(kind, fields.text().ok_or(TOO_SHORT)?);
+                self.answers.bare(b'3');
+                Ok(())
+            }
+            b'S' => {
+                self.sync();
+                return Ok(());
+            }
+            // Everything is sent at once anyway. Data of a COPY that never began are passed over, as a server does.
+            b'H' | b'd' | b'c' | b'f' => return Ok(()),
+            b'F' => {
+                self.report(Err(Refusal::new("0A000", "this console has no functions")));
+                self.sync();
+                return Ok(());
+            }
+            b'X' => {
+                self.phase = Phase::Ended;
+                return Ok(());
+            }
+            tag => return Err(Nonsense(format!("invalid frontend message type {tag}"))),
+        };
+        self.skips = outcome.is_err();
+        self.report(outcome);
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        self.skips = false;
+        if self.status == b'I' {
+            self.prepared.forget_portals();
+        }
+        self.answers.ready(self.status);
+    }
+
+    fn report(&mut self, outcome: Result<(), Refusal>) {
+        if let Err(Refusal { code, message, hint }) = outcome {
+            self.answers.report(b'E', "ERROR", code, &message, hint.as_deref());
+            if self.status == b'T' {
+                self.status = b'E';
+            }
+        }
+    }
+
+    /// Every statement of a text, until one is refused.
+    fn simple(&mut self, text: &str, now: Instant) -> Result<(), Refusal> {
+        let statements = Statement::all(text)?;
+        if statements.is_empty() {
+            self.answers.bare(b'I');
+        }
+        for statement in statements {
+            let (answer, tag) = self.run(&statement, now)?;
+            if statement.has_rows() {
+                describe(statement.columns(), &[], &mut self.answers);
+            }
+            answer.rows.iter().for_each(|row| put_row(row, &[], &mut self.answers));
+            self.answers.complete(&tag);
+        }
+        Ok(())
+    }
+
+    /// Carries a statement out; its notices are sent.
+    fn run(&mut self, statement: &Statement, now: Instant) -> Result<(answer::Answer, String), Refusal> {
+        let settings = self.governor.settings();
+        // Looked up each time: a reload may have taken the right away, or the user.
+        let user = settings.admin.users.iter().find(|user| user.name == self.user);
+        let user = user.ok_or_else(|| Refusal::new("28000", "this user of the console is no longer there"))?;
+        let call = Call { governor: &self.governor, user: &self.user, now, arguments: &[] };
+        let (answer, tag, status) = statement.run(&call, user.may_change)?;
+        for notice in &answer.notices {
+            self.answers.report(b'N', "NOTICE", "00000", notice, None);
+        }
+        self.status = status.unwrap_or(self.status);
+        Ok((answer, tag))
+    }
+
+    fn parse(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+        let (name, text) = (fields.text().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
+        let kept = Statement::one(text).and_then(|statement| self.prepared.keep_statement(name, statement));
+        Ok(kept.map(|()| self.answers.bare(b'1')))
+    }
+
+    fn bind(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+        let (portal, statement) = (fields.text().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
+        let formats = fields.count().ok_or(TOO_SHORT)?;
+        fields.bytes(2 * formats).ok_or(TOO_SHORT)?;
+        if fields.count().ok_or(TOO_SHORT)? > 0 {
+            return Ok(Err(Refusal::new("08P01", "statements of this console take no parameters")));
+        }
+        let count = fields.count().ok_or(TOO_SHORT)?;
+        let formats: Option<Vec<bool>> = (0..count).map(|_| Some(fields.count()? == 1)).collect();
+        let formats = formats.ok_or(TOO_SHORT)?;
+        let bound = self.prepared.statement(statement).cloned();
+        let kept = bound.and_then(|statement| {
+            self.prepared.keep_portal(portal, Portal { statement, formats, rest: None })
+        });
+        Ok(kept.map(|()| self.answers.bare(b'2')))
+    }
+
+    fn describe(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+        let (kind, name) = (fields.byte().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
+        let found = match kind {
+            b'S' => self.prepared.statement(name).map(|statement| (statement.clone(), Vec::new())),
+            _ => self.prepared.portal(name).map(|portal| (portal.statement.clone(), portal.formats.clone())),
+        };
+        Ok(found.map(|(statement, formats)| {
+            if kind == b'S' {
+                // No parameters.
+                self.answers.message(b't', |body| body.extend([0; 2]));
+            }
+            if statement.has_rows() {
+                describe(statement.columns(), &formats, &mut self.answers);
+            } else {
+                self.answers.bare(b'n');
+            }
+        }))
+    }
+
+    fn execute(&mut self, mut fields: Fields<'_>, now: Instant) -> Result<Result<(), Refusal>, Nonsense> {
+        let name = fields.text().ok_or(TOO_SHORT)?;
+        let most = usize::try_from(fields.int().ok_or(TOO_SHORT)?).unwrap_or(0);
+        Ok(self.fetch(name, most, now))
+    }
+
+    /// Carries a portal's statement out, unless that has been done, and sends the next rows; 0 is all of them.
+    fn fetch(&mut self, name: &str, most: usize, now: Instant) -> Result<(), Refusal> {
+        let portal = self.prepared.portal(name)?;
+        let (statement, formats, rest) = (portal.statement.clone(), portal.formats.clone(), portal.rest.take());
+        if matches!(statement, Statement::Empty) {
+            self.answers.bare(b'I');
+            return Ok(());
+        }
+        let (mut answer, tag) = match rest {
+            Some(rest) => rest,
+            None => self.run(&statement, now)?,
+        };
+        let sent = if most == 0 { answer.rows.len() } else { most.min(answer.rows.len()) };
+        let has_more = sent < answer.rows.len();
+        for row in answer.rows.drain(..sent) {
+            put_row(&row, &formats, &mut self.answers);
+        }
+        if has_more { self.answers.bare(b's') } else { self.answers.complete(&tag) }
+        self.prepared.portal(name)?.rest = Some((answer, tag));
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! `KILL session`.
+
+use crate::admin::answer::{Answer, Refusal};
+use crate::admin::command::Call;
+use crate::governor::SessionCommand;
+use crate::registry::SessionId;
+
+/// Ends a session; its client is told that an administrator did.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let [number] = call.arguments else {
+        let refusal = Refusal::new("42601", "KILL takes the number of one session");
+        return Err(refusal.hint("SHOW CLIENTS has it in the column id."));
+    };
+    let id = number.parse().ok().map(SessionId);
+    let card = id.and_then(|id| call.governor.registry.get(id)).ok_or_else(|| {
+        Refusal::new("42704", format!("there is no session {number}"))
+            .hint("SHOW CLIENTS has their numbers in the column id.")
+    })?;
+    tracing::warn!(user = call.user, session = card.id.0, victim = %card.login.user, "console: KILL");
+    let why = "terminating connection due to administrator command".to_owned();
+    call.governor.tell(card.worker, card.id, SessionCommand::End { why });
+    Ok(Answer::default())
+}

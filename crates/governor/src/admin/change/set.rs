@@ -1,0 +1,124 @@
+//! `SET key = value`: some settings until the next reload.
+
+use std::time::Duration;
+
+use crate::admin::answer::{Answer, Refusal};
+use crate::admin::command::Call;
+use crate::config::problem::{listed, suggestion};
+use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
+use crate::settings::{ClassSettings, Settings};
+
+/// What can be set of everything.
+const KEYS: [&str; 7] = [
+    "admission.mpl",
+    "preemption.policy",
+    "preemption.threshold",
+    "preemption.look_interval",
+    "preemption.idle_counts_as_waiting",
+    "cpu.shares",
+    "cpu.inheritance",
+];
+
+/// What can be set of a class, as `class.NAME.KEY`.
+const CLASS_KEYS: [&str; 5] = ["mpl", "queue_max", "preemptible", "replay", "cpu"];
+
+/// Whether that key of `SHOW CONFIG` can be set.
+pub fn can_be_set(key: &str) -> bool {
+    KEYS.contains(&key) || class_key(key).is_some_and(|(_, key)| CLASS_KEYS.contains(&key))
+}
+
+fn class_key(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix("class.")?.rsplit_once('.')
+}
+
+/// Changes one setting.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let (key, value) = match call.arguments {
+        [key, sign, value @ ..] if (sign == "=" || sign.eq_ignore_ascii_case("to")) && !value.is_empty() => {
+            (key.as_str(), joined(value))
+        }
+        _ => return Err(Refusal::new("42601", "write SET key = value").hint("SHOW CONFIG has the keys.")),
+    };
+    let mut wanted = (*call.governor.settings()).clone();
+    apply(&mut wanted, key, &value)?;
+    tracing::warn!(user = call.user, key, value, "console: SET");
+    let changed = call.governor.change(|settings| {
+        // It was possible a moment ago; a reload that came between has the same keys and classes.
+        let _ = apply(settings, key, &value);
+    });
+    let changed = changed.map_err(|error| Refusal::new("F0000", error.to_string()))?.changed;
+    let notices = if changed.is_empty() { vec![format!("{key} was {value} already")] } else { changed };
+    Ok(Answer { rows: Vec::new(), notices })
+}
+
+/// Words of a value, as `nice 10` or `after(50ms)`, as one text.
+fn joined(words: &[String]) -> String {
+    words.join(" ").replace(" ( ", "(").replace(" )", ")")
+}
+
+fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal> {
+    let wrong = |why: String| Refusal::new("22023", format!("{key}: {why}"));
+    if let Some((class, class_key)) = class_key(key) {
+        let Some(place) = settings.class_named(class) else {
+            let known = settings.classes.iter().map(|class| class.name.as_str());
+            let message = format!("there is no class \"{class}\"{}", suggestion(class, known));
+            return Err(Refusal::new("42704", message));
+        };
+        let class = &mut settings.classes[usize::from(place.0)];
+        return apply_to_class(class, class_key, value).unwrap_or_else(|| Err(unknown(key))).map_err(|mut refusal| {
+            refusal.message = format!("{key}: {}", refusal.message);
+            refusal
+        });
+    }
+    let preemption = &mut settings.preemption;
+    match key {
+        "admission.mpl" => settings.total_mpl = bound(value).map_err(wrong)?,
+        "preemption.policy" => preemption.policy = preemption_policy(value).map_err(wrong)?,
+        "preemption.threshold" => preemption.threshold = length(value).map_err(wrong)?,
+        "preemption.look_interval" => preemption.look_interval = length(value).map_err(wrong)?,
+        "preemption.idle_counts_as_waiting" => preemption.idle_counts_as_waiting = truth(value).map_err(wrong)?,
+        "cpu.shares" => settings.cpu.shares = truth(value).map_err(wrong)?,
+        "cpu.inheritance" => settings.cpu.inheritance = truth(value).map_err(wrong)?,
+        _ => return Err(unknown(key)),
+    }
+    Ok(())
+}
+
+fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<Result<(), Refusal>> {
+    let outcome = match key {
+        "mpl" => bound(value).map(|mpl| class.limits.mpl = mpl),
+        "queue_max" => bound(value).map(|queue_max| class.limits.queue_max = queue_max),
+        "preemptible" => truth(value).map(|preemptible| class.preemptible = preemptible),
+        "replay" => truth(value).map(|replay| class.replay = replay),
+        "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
+        _ => return None,
+    };
+    Some(outcome.map_err(|why| Refusal::new("22023", why)))
+}
+
+fn unknown(key: &str) -> Refusal {
+    let message = format!("there is no setting \"{key}\" that can be set{}", suggestion(key, KEYS));
+    let hint = format!("There are {} and, as class.NAME.KEY, {}.", listed(KEYS), listed(CLASS_KEYS));
+    Refusal::new("42704", message).hint(hint)
+}
+
+fn bound(value: &str) -> Result<Option<u32>, String> {
+    match value {
+        "any" => Ok(None),
+        _ => value.parse().map(Some).map_err(|_| format!("`{value}` is no number; write one, or any")),
+    }
+}
+
+/// A length of time between looks, or before one: no shorter than files may say.
+fn length(value: &str) -> Result<Duration, String> {
+    let length = quantity::duration(value)?;
+    if length >= LOOK_LEAST { Ok(length) } else { Err(format!("`{value}` is shorter than 100us, the shortest")) }
+}
+
+fn truth(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(format!("`{value}` is neither true nor false")),
+    }
+}

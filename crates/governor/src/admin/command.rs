@@ -1,0 +1,111 @@
+//! The console's commands, one line each; `SHOW HELP` and the table in `docs/governor.md` come from here.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::answer::{Answer, Column, Refusal};
+use super::{change, show};
+use crate::governor::Governor;
+
+/// A command of the console.
+#[derive(Debug)]
+pub struct Command {
+    /// The words that it begins with, in capitals.
+    pub words: &'static str,
+    /// What may follow, for people.
+    pub arguments: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// The columns of its answer; none if it answers with nothing but notices.
+    pub columns: &'static [Column],
+    /// Whether it changes anything, which not everybody may.
+    pub changes: bool,
+    /// Carries it out.
+    pub run: fn(&Call<'_>) -> Result<Answer, Refusal>,
+}
+
+/// What a command is given.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// What it is about.
+    pub governor: &'a Arc<Governor>,
+    /// Who asks.
+    pub user: &'a str,
+    /// The moment.
+    pub now: Instant,
+    /// What followed its words.
+    pub arguments: &'a [String],
+}
+
+/// Every command.
+pub const COMMANDS: &[Command] = &[
+    look("HELP", "", "this list", show::help::COLUMNS, show::help::run),
+    look("CLASSES", "", "classes, who is in them and the rules that say so", show::classes::COLUMNS, show::classes::run),
+    look("QUEUE", "", "transactions that wait to be let in, and for what", show::queue::COLUMNS, show::queue::run),
+    look("PREEMPTIONS", "", "who was rolled back for whom, latest first", show::preemptions::COLUMNS, show::preemptions::run),
+    look("POOLS", "", "sessions by database, user and class", show::pools::COLUMNS, show::pools::run),
+    look("STATS", "", "totals, and averages of the last minute, by class", show::stats::COLUMNS, show::stats::run),
+    look("STATS_TOTALS", "", "totals by class", show::stats::TOTALS, show::stats::totals),
+    look("STATS_AVERAGES", "", "averages of the last minute by class", show::stats::AVERAGES, show::stats::averages),
+    look("CLIENTS", "", "sessions, the rule that matched each, what they do", show::clients::COLUMNS, show::clients::run),
+    look("SERVERS", "", "server processes of the sessions", show::servers::COLUMNS, show::servers::run),
+    look("DATABASES", "", "databases that sessions use", show::databases::COLUMNS, show::databases::run),
+    look("USERS", "", "users that have sessions", show::users::COLUMNS, show::users::run),
+    look("LISTS", "", "how many there are of everything", show::lists::COLUMNS, show::lists::run),
+    look("LEVERS", "", "what of the governor works, and why not", show::levers::COLUMNS, show::levers::run),
+    look("CONFIG", "", "the settings in force", show::config::COLUMNS, show::config::run),
+    look("FINGERPRINT", "'statement'", "a statement's fingerprint, for rules", show::fingerprint::COLUMNS, show::fingerprint::run),
+    look("STATE", "", "since when it runs, and how it is", show::state::COLUMNS, show::state::run),
+    look("MEM", "", "memory of this process", show::mem::COLUMNS, show::mem::run),
+    look("VERSION", "", "the version", show::version::COLUMNS, show::version::run),
+    change("RELOAD", "", "read the settings anew; no connection is touched", change::reload::run),
+    change("PAUSE", "[class]", "let no transaction of a class, or of any, begin", change::pause::pause),
+    change("RESUME", "[class]", "let them begin again", change::pause::resume),
+    change("KILL", "session", "end a session by its number in SHOW CLIENTS", change::kill::run),
+    change("SHUTDOWN", "[WAIT_FOR_CLIENTS]", "end at once, or when each session is between transactions", change::shutdown::run),
+    change("SET", "key = value", "change a setting of SHOW CONFIG until the next RELOAD", change::set::run),
+];
+
+const fn look(
+    what: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    columns: &'static [Column],
+    run: fn(&Call<'_>) -> Result<Answer, Refusal>,
+) -> Command {
+    Command { words: what, arguments, about, columns, changes: false, run }
+}
+
+const fn change(
+    words: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&Call<'_>) -> Result<Answer, Refusal>,
+) -> Command {
+    Command { words, arguments, about, columns: &[], changes: true, run }
+}
+
+impl Command {
+    /// The first word: `SHOW` for what is looked at.
+    pub fn verb(&self) -> &'static str {
+        if self.changes { self.words } else { "SHOW" }
+    }
+
+    /// How it is typed: `SHOW POOLS`, `KILL session`.
+    pub fn syntax(&self) -> String {
+        let words = if self.changes { self.words.to_owned() } else { format!("SHOW {}", self.words) };
+        format!("{words} {}", self.arguments).trim_end().to_owned()
+    }
+
+    /// The command that these words begin with, and how many of them are its own.
+    pub fn find(words: &[String]) -> Option<(&'static Command, usize)> {
+        let first = words.first()?;
+        if first.eq_ignore_ascii_case("show") {
+            let what = words.get(1)?;
+            let command = COMMANDS.iter().find(|command| !command.changes && command.words.eq_ignore_ascii_case(what));
+            return command.map(|command| (command, 2));
+        }
+        let command = COMMANDS.iter().find(|command| command.changes && command.words.eq_ignore_ascii_case(first));
+        command.map(|command| (command, 1))
+    }
+}

@@ -1,0 +1,87 @@
+//! Letting a user of the console in: SCRAM-SHA-256 and nothing else.
+
+use super::scram::{Exchange, MECHANISM, Verifier};
+use super::wire::{Answers, Fields, Message};
+use crate::settings::Admin;
+
+/// Kinds of authentication messages.
+const OK: i32 = 0;
+const SASL: i32 = 10;
+const SASL_CONTINUE: i32 = 11;
+const SASL_FINAL: i32 = 12;
+
+/// A client that is being let in.
+#[derive(Debug)]
+pub struct Login {
+    step: Step,
+    exchange: Exchange,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Asked,
+    Challenged,
+}
+
+/// What came of a client's message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// It was answered; another one is to come.
+    Goes,
+    /// The client is let in.
+    In,
+    /// It is not. Why, for our log; a client is told nothing that helps it to guess.
+    Refused(String),
+    /// It does not speak the protocol.
+    Nonsense(&'static str),
+}
+
+impl Login {
+    /// Asks the client for a proof. Who there is not is asked, too.
+    pub fn begin(user: &str, admin: &Admin, answers: &mut Answers) -> Self {
+        let verifier = |of: &crate::settings::AdminUser| Verifier::parse(&of.verifier).ok();
+        let known = admin.users.iter().find(|known| known.name == user).and_then(verifier);
+        let like = || Verifier::of_nobody(user, admin.users.iter().find_map(verifier).as_ref());
+        let exchange = Exchange::new(known.unwrap_or_else(like));
+        let mut mechanisms = MECHANISM.as_bytes().to_vec();
+        // The name ends with a zero byte, and so does the list.
+        mechanisms.extend([0, 0]);
+        answers.authentication(SASL, &mechanisms);
+        Login { step: Step::Asked, exchange }
+    }
+
+    /// Takes the client's next message.
+    pub fn take(&mut self, message: Message<'_>, answers: &mut Answers) -> Progress {
+        if message.tag != b'p' {
+            return Progress::Nonsense("expected a message of the SCRAM-SHA-256 exchange");
+        }
+        match self.step {
+            Step::Asked => {
+                let mut fields = Fields(message.body);
+                if fields.text() != Some(MECHANISM) {
+                    return Progress::Refused("the client chose a mechanism that was not offered".to_owned());
+                }
+                let first = fields.int().and_then(|length| fields.bytes(usize::try_from(length).ok()?));
+                let Some(first) = first.filter(|_| fields.0.is_empty()) else {
+                    return Progress::Nonsense("the first SCRAM message has another length than it says");
+                };
+                match self.exchange.challenge(first) {
+                    Ok(challenge) => {
+                        answers.authentication(SASL_CONTINUE, challenge.as_bytes());
+                        self.step = Step::Challenged;
+                        Progress::Goes
+                    }
+                    Err(error) => Progress::Refused(error.to_string()),
+                }
+            }
+            Step::Challenged => match self.exchange.prove(message.body) {
+                Ok(proof) => {
+                    answers.authentication(SASL_FINAL, proof.as_bytes());
+                    answers.authentication(OK, &[]);
+                    Progress::In
+                }
+                Err(error) => Progress::Refused(error.to_string()),
+            },
+        }
+    }
+}

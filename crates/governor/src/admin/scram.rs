@@ -1,0 +1,236 @@
+//! The server's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//!
+//! A client that names a user that there is not goes through the same motions with a verifier that nothing fits, whose salt
+//! is always the same for the same name: nobody can find out by asking which users there are.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use rand::Rng;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// The name of the mechanism.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// What PostgreSQL uses where nothing else is set.
+const ITERATIONS: u32 = 4096;
+/// More would be a mistake: clients refuse it.
+const ITERATIONS_MAX: u32 = 100_000;
+/// Bytes of a salt, of PostgreSQL's own, too.
+const SALT_BYTES: usize = 16;
+/// Bytes of our part of the nonce.
+const NONCE_BYTES: usize = 18;
+/// A client's nonce is no longer than this, however long it may make it.
+const CLIENT_NONCE_MAX: usize = 256;
+
+/// What is kept instead of a password: `SCRAM-SHA-256$iterations:salt$stored-key:server-key`, as PostgreSQL does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Verifier {
+    iterations: u32,
+    salt: Vec<u8>,
+    stored_key: [u8; 32],
+    server_key: [u8; 32],
+}
+
+impl fmt::Debug for Verifier {
+    /// Without the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier(…)")
+    }
+}
+
+impl Verifier {
+    /// Reads one. The error says what is wrong with it, without showing it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix("SCRAM-SHA-256$").ok_or("it does not begin with SCRAM-SHA-256$")?;
+        let parts = rest.split_once('$').and_then(|(first, keys)| Some((first.split_once(':')?, keys.split_once(':')?)));
+        let ((iterations, salt), (stored_key, server_key)) =
+            parts.ok_or("it is not of the form iterations:salt$stored-key:server-key")?;
+        let iterations = iterations.parse().ok().filter(|count| (1..=ITERATIONS_MAX).contains(count));
+        let iterations = iterations.ok_or_else(|| format!("its iterations are not 1 to {ITERATIONS_MAX}"))?;
+        let salt = STANDARD.decode(salt).ok().filter(|salt| (1..=64).contains(&salt.len()));
+        let key = |text| STANDARD.decode(text).ok().and_then(|key| <[u8; 32]>::try_from(key).ok());
+        Ok(Verifier {
+            iterations,
+            salt: salt.ok_or("its salt is not 1 to 64 bytes in base64")?,
+            stored_key: key(stored_key).ok_or("its stored key is not 32 bytes in base64")?,
+            server_key: key(server_key).ok_or("its server key is not 32 bytes in base64")?,
+        })
+    }
+
+    /// One that no password fits, for a user that there is not. It looks like that of a true user, whose key, which nobody
+    /// knows, makes its salt; so it is the same after a restart, too.
+    pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
+        let secret = like.map_or([0; 32], |like| like.server_key);
+        let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);
+        let mut salt = made(b"salt").to_vec();
+        salt.truncate(like.map_or(SALT_BYTES, |like| like.salt.len()));
+        let iterations = like.map_or(ITERATIONS, |like| like.iterations);
+        Verifier { iterations, salt, stored_key: made(b"stored"), server_key: made(b"server") }
+    }
+}
+
+/// A login that is under way.
+#[derive(Debug)]
+pub struct Exchange {
+    verifier: Verifier,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Begun,
+    Challenged { nonce: String, client_header: String, first_messages: String },
+    Over,
+}
+
+/// The client said something that is no SCRAM, or not now. What, for our log; clients are told that their password is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ScramError(&'static str);
+
+impl Exchange {
+    /// Begins a login of whom that verifier belongs to.
+    pub fn new(verifier: Verifier) -> Self {
+        Exchange { verifier, state: State::Begun }
+    }
+
+    /// The answer to the client's first message: a challenge.
+    pub fn challenge(&mut self, message: &[u8]) -> Result<String, ScramError> {
+        let State::Begun = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(ScramError("a first message came twice"));
+        };
+        let message = std::str::from_utf8(message).map_err(|_| ScramError("the first message is not UTF-8"))?;
+        // `n,,` or `y,,`: no channel binding; an authorization identity is not supported, as in PostgreSQL.
+        let bare = message.strip_prefix("n,,").or_else(|| message.strip_prefix("y,,"));
+        let bare = bare.ok_or(ScramError("the first message asks for channel binding or another identity"))?;
+        let nonce = bare.split(',').find_map(|field| field.strip_prefix("r="));
+        let nonce = nonce.filter(|nonce| !nonce.is_empty() && nonce.len() <= CLIENT_NONCE_MAX);
+        let nonce = nonce.filter(|nonce| nonce.bytes().all(|byte| byte.is_ascii_graphic()));
+        let nonce = nonce.ok_or(ScramError("the first message has no nonce of 1 to 256 printable characters"))?;
+        let mut ours = [0; NONCE_BYTES];
+        rand::rng().fill_bytes(&mut ours);
+        let nonce = format!("{nonce}{}", STANDARD.encode(ours));
+        let salt = STANDARD.encode(&self.verifier.salt);
+        let challenge = format!("r={nonce},s={salt},i={}", self.verifier.iterations);
+        let client_header = STANDARD.encode(&message[..3]);
+        let first_messages = format!("{bare},{challenge}");
+        self.state = State::Challenged { nonce, client_header, first_messages };
+        Ok(challenge)
+    }
+
+    /// The answer to the client's last message: the proof that we know the verifier, if the client knows the password.
+    pub fn prove(&mut self, message: &[u8]) -> Result<String, ScramError> {
+        let State::Challenged { nonce, client_header, first_messages } =
+            std::mem::replace(&mut self.state, State::Over)
+        else {
+            return Err(ScramError("a last message came before the first"));
+        };
+        let message = std::str::from_utf8(message).map_err(|_| ScramError("the last message is not UTF-8"))?;
+        let (without_proof, proof) = message.rsplit_once(",p=").ok_or(ScramError("the last message has no proof"))?;
+        let mut fields = without_proof.split(',');
+        let binding = fields.next().and_then(|field| field.strip_prefix("c="));
+        if binding != Some(client_header.as_str()) {
+            return Err(ScramError("the last message is of another binding than the first"));
+        }
+        if fields.next().and_then(|field| field.strip_prefix("r=")) != Some(nonce.as_str()) {
+            return Err(ScramError("the last message has another nonce than the challenge"));
+        }
+        let proof = STANDARD.decode(proof).ok().and_then(|proof| <[u8; 32]>::try_from(proof).ok());
+        let proof = proof.ok_or(ScramError("the proof is not 32 bytes in base64"))?;
+        let exchanged = [first_messages.as_bytes(), b",", without_proof.as_bytes()];
+        let signature = keyed(&self.verifier.stored_key, &exchanged);
+        let client_key: [u8; 32] = std::array::from_fn(|place| proof[place] ^ signature[place]);
+        let stored_key: [u8; 32] = Sha256::digest(client_key).into();
+        if !bool::from(stored_key.ct_eq(&self.verifier.stored_key)) {
+            return Err(ScramError("the password is wrong, or there is no such user"));
+        }
+        Ok(format!("v={}", STANDARD.encode(keyed(&self.verifier.server_key, &exchanged))))
+    }
+}
+
+/// HMAC-SHA-256 of the parts, one after the other.
+fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+    use postgres_protocol::password::scram_sha_256;
+
+    use super::*;
+
+    fn log_in(verifier: Verifier, password: &str) -> Result<(), String> {
+        let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        let mut server = Exchange::new(verifier);
+        let challenge = server.challenge(client.message()).map_err(|error| error.to_string())?;
+        client.update(challenge.as_bytes()).map_err(|error| error.to_string())?;
+        let proof = server.prove(client.message()).map_err(|error| error.to_string())?;
+        client.finish(proof.as_bytes()).map_err(|error| format!("the client does not believe it: {error}"))
+    }
+
+    #[test]
+    fn the_right_password_is_let_in_and_others_are_not() {
+        let verifier = Verifier::parse(&scram_sha_256(b"secret")).expect("a verifier");
+        assert_eq!(log_in(verifier.clone(), "secret"), Ok(()));
+        let refused = log_in(verifier, "Secret").expect_err("a wrong password");
+        assert_eq!(refused, "the password is wrong, or there is no such user");
+    }
+
+    #[test]
+    fn nobody_is_told_which_users_there_are() {
+        let real = Verifier::parse(&scram_sha_256(b"a")).expect("a verifier");
+        for like in [None, Some(&real)] {
+            let nobody = |user| Verifier::of_nobody(user, like);
+            assert!(log_in(nobody("x"), "a").is_err());
+            assert_eq!(nobody("x"), nobody("x"), "the salt of a name is always the same");
+            assert_ne!(nobody("x").salt, nobody("y").salt);
+            assert_eq!((real.iterations, real.salt.len()), (nobody("x").iterations, nobody("x").salt.len()));
+        }
+    }
+
+    #[test]
+    fn verifiers_are_checked() {
+        let good = scram_sha_256(b"a");
+        assert!(Verifier::parse(&good).is_ok());
+        for (text, why) in [
+            ("md5abc", "SCRAM-SHA-256$"),
+            ("SCRAM-SHA-256$4096:c2FsdA==", "form"),
+            ("SCRAM-SHA-256$0:c2FsdA==$a:b", "iterations"),
+            ("SCRAM-SHA-256$999999999:c2FsdA==$a:b", "iterations"),
+            ("SCRAM-SHA-256$4096:?$a:b", "salt"),
+            ("SCRAM-SHA-256$4096:c2FsdA==$YQ==:b", "stored key"),
+        ] {
+            assert!(Verifier::parse(text).expect_err(text).contains(why), "{text}");
+        }
+        assert!(!format!("{:?}", Verifier::parse(&good)).contains(&good[30..]));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let verifier = Verifier::parse(&scram_sha_256(b"a")).expect("a verifier");
+        let long = format!("n,,n=,r={}", "x".repeat(1000));
+        for first in ["", "n,,", "n,,n=x", "p=tls-unique,,n=,r=abc", "n,a=other,n=,r=abc", "n,,n=,r=", long.as_str(), "n,,r=a\u{7f}"] {
+            assert!(Exchange::new(verifier.clone()).challenge(first.as_bytes()).is_err(), "{first}");
+        }
+        let last_is_refused = |make: &dyn Fn(&str) -> String| {
+            let mut exchange = Exchange::new(verifier.clone());
+            let challenge = exchange.challenge(b"n,,n=,r=abc").expect("a challenge");
+            let nonce = challenge.split(',').next().expect("a nonce");
+            assert!(exchange.prove(make(nonce).as_bytes()).is_err(), "{}", make(nonce));
+            assert!(exchange.prove(make(nonce).as_bytes()).is_err(), "once only");
+        };
+        last_is_refused(&|_| String::new());
+        last_is_refused(&|nonce| format!("c=biws,{nonce}"));
+        last_is_refused(&|nonce| format!("c=biws,{nonce},p=YQ=="));
+        last_is_refused(&|nonce| format!("c=eSws,{nonce},p={}", STANDARD.encode([0; 32])));
+        last_is_refused(&|_| format!("c=biws,r=abc,p={}", STANDARD.encode([0; 32])));
+        assert!(Exchange::new(verifier.clone()).prove(b"c=biws,r=abc,p=YQ==").is_err(), "before the first");
+    }
+}

@@ -1,0 +1,19 @@
+//! What can be looked at, a file each: the columns and how the rows come about.
+
+pub mod classes;
+pub mod clients;
+pub mod config;
+pub mod databases;
+pub mod fingerprint;
+pub mod help;
+pub mod levers;
+pub mod lists;
+pub mod mem;
+pub mod pools;
+pub mod preemptions;
+pub mod queue;
+pub mod servers;
+pub mod state;
+pub mod stats;
+pub mod users;
+pub mod version;

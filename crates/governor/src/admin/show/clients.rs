@@ -1,0 +1,61 @@
+//! `SHOW CLIENTS`.
+
+use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
+use crate::admin::command::Call;
+use crate::registry::{ChosenBy, Phase};
+use crate::settings::Settings;
+
+/// The columns.
+pub const COLUMNS: &[Column] = &[
+    int("id"),
+    text("user"),
+    text("database"),
+    text("application_name"),
+    text("addr"),
+    text("class"),
+    text("chosen_by"),
+    text("state"),
+    float("state_s"),
+    float("transaction_s"),
+    int("transactions"),
+    int("rollbacks"),
+    int("server_pid"),
+    float("connected_s"),
+];
+
+/// The rows.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let settings = call.governor.settings();
+    let rows = call.governor.registry.all().into_iter().map(|card| {
+        let state = card.state().clone();
+        let since = |moment| Cell::seconds(call.now.saturating_duration_since(moment));
+        let is_between = matches!(state.phase, Phase::Starting | Phase::Idle);
+        vec![
+            Cell::from(card.id.0),
+            card.login.user.as_str().into(),
+            card.login.database.as_str().into(),
+            card.login.application_name.as_str().into(),
+            card.peer.as_str().into(),
+            settings.class(state.class).name.as_str().into(),
+            chosen_by(&settings, state.chosen_by).into(),
+            state.phase.name().into(),
+            since(state.since),
+            if is_between { Cell::Null } else { since(state.transaction_since) },
+            state.transaction.into(),
+            state.rollbacks.into(),
+            card.process().map(i64::from).into(),
+            since(card.opened),
+        ]
+    });
+    Ok(Answer::of(rows.collect()))
+}
+
+/// Why a session or its transaction has its class, in words.
+pub fn chosen_by(settings: &Settings, chosen_by: ChosenBy) -> String {
+    match chosen_by {
+        ChosenBy::Rule(None) => "default".to_owned(),
+        ChosenBy::Rule(rule) => settings.rules.describe(rule),
+        ChosenBy::Setting => "SET plimsoll.class".to_owned(),
+        ChosenBy::Tag => "tag".to_owned(),
+    }
+}

@@ -1,0 +1,40 @@
+//! `SHOW STATE`.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use jiff::Timestamp;
+
+use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
+use crate::admin::command::Call;
+
+/// The columns.
+pub const COLUMNS: &[Column] = &[text("key"), text("value")];
+
+/// The rows.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let governor = call.governor;
+    let settings = governor.settings();
+    let health = governor.health.lock().clone();
+    let paused = settings.classes.iter().filter(|class| class.is_paused);
+    let paused: Vec<&str> = paused.map(|class| class.name.as_str()).collect();
+    let control = match (health.control_up, health.control_error) {
+        (Some(since), _) => Timestamp::try_from(since).map_or("up".to_owned(), |since| format!("up since {since:.0}")),
+        (None, Some(why)) => format!("down: {why}"),
+        (None, None) if settings.control.is_none() => "none is set".to_owned(),
+        (None, None) => "not tried yet".to_owned(),
+    };
+    let lines = [
+        ("state", if governor.is_draining.load(Relaxed) { "draining" } else { "active" }.to_owned()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("process", std::process::id().to_string()),
+        ("uptime_s", governor.clock(call.now).as_secs().to_string()),
+        ("server", settings.server.address()),
+        ("control", control),
+        ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),
+        ("clients", governor.registry.len().to_string()),
+        ("config_file", governor.config_file.get().map_or("none".to_owned(), |file| file.display().to_string())),
+        ("reloads", governor.statistics.reloads.load(Relaxed).to_string()),
+        ("reloads_failed", governor.statistics.reloads_failed.load(Relaxed).to_string()),
+    ];
+    Ok(Answer::of(lines.into_iter().map(|(key, value)| vec![Cell::from(key), value.into()]).collect()))
+}

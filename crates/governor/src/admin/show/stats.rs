@@ -1,0 +1,102 @@
+//! `SHOW STATS`, `SHOW STATS_TOTALS`, `SHOW STATS_AVERAGES`: pgbouncer's columns, by class. Times are in microseconds.
+
+use std::time::Duration;
+
+use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
+use crate::admin::command::Call;
+use crate::history::ClassCounts;
+use crate::statistics::ClassStatistics;
+
+/// What averages are over.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// The columns.
+pub const COLUMNS: &[Column] = &[
+    text("class"),
+    int("total_xact_count"),
+    int("total_query_count"),
+    int("total_xact_time"),
+    int("total_query_time"),
+    int("total_wait_time"),
+    int("total_errors"),
+    int("total_preempted"),
+    int("avg_xact_count"),
+    int("avg_query_count"),
+    int("avg_xact_time"),
+    int("avg_query_time"),
+    int("avg_wait_time"),
+];
+
+/// The columns of totals alone.
+pub const TOTALS: &[Column] = &[
+    text("class"),
+    int("xact_count"),
+    int("query_count"),
+    int("xact_time"),
+    int("query_time"),
+    int("wait_time"),
+    int("errors"),
+    int("preempted"),
+];
+
+/// The columns of averages alone.
+pub const AVERAGES: &[Column] = &[
+    text("class"),
+    int("xact_count"),
+    int("query_count"),
+    int("xact_time"),
+    int("query_time"),
+    int("wait_time"),
+];
+
+/// The rows.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    rows(call, |place, class| [total_cells(class), average_cells(call, place)].concat())
+}
+
+/// Totals alone.
+pub fn totals(call: &Call<'_>) -> Result<Answer, Refusal> {
+    rows(call, |_, class| total_cells(class))
+}
+
+/// Averages alone.
+pub fn averages(call: &Call<'_>) -> Result<Answer, Refusal> {
+    rows(call, |place, _| average_cells(call, place))
+}
+
+fn rows(call: &Call<'_>, cells: impl Fn(usize, &ClassStatistics) -> Vec<Cell>) -> Result<Answer, Refusal> {
+    let row = |(place, class): (usize, &ClassStatistics)| {
+        let mut row = vec![Cell::from(class.name.as_str())];
+        row.extend(cells(place, class));
+        row
+    };
+    Ok(Answer::of(call.governor.statistics.classes().enumerate().map(row).collect()))
+}
+
+fn total_cells(class: &ClassStatistics) -> Vec<Cell> {
+    let counts = ClassCounts::of(class);
+    vec![
+        counts.transactions.into(),
+        counts.units.into(),
+        Cell::micros(counts.transaction_times.sum()),
+        Cell::micros(counts.unit_times.sum()),
+        Cell::micros(counts.queue_times.sum()),
+        counts.errors.into(),
+        counts.preempted.into(),
+    ]
+}
+
+/// Null until there are two seconds to compare; times are null where nothing ended.
+fn average_cells(call: &Call<'_>, place: usize) -> Vec<Cell> {
+    let Some(window) = call.governor.history.lock().window(place, PERIOD) else { return vec![Cell::Null; 5] };
+    let counts = &window.counts;
+    let micros = |time: Option<Duration>| time.map_or(Cell::Null, Cell::micros);
+    vec![
+        (window.rate(counts.transactions).round() as i64).into(),
+        (window.rate(counts.units).round() as i64).into(),
+        micros(counts.transaction_times.mean()),
+        micros(counts.unit_times.mean()),
+        // Of those that waited, not of all: an average over all hides that some wait.
+        micros(counts.queue_times.mean()),
+    ]
+}

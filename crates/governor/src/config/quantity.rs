@@ -1,0 +1,92 @@
+//! Lengths of time and sizes in settings files: `2ms`, `120s`, `5min`, `1MiB`.
+
+use std::time::Duration;
+
+/// Units and how many microseconds each has.
+const TIME_UNITS: [(&str, u64); 6] =
+    [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("min", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
+
+/// Longer is a slip of the pen.
+const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// Units and how many bytes each has.
+const SIZE_UNITS: [(&str, u64); 7] =
+    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+
+/// Reads a length of time.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no length of time; write a number and us, ms, s, min, h or d, as in \"5s\"");
+    let micros = scaled(text, &TIME_UNITS).ok_or_else(wrong)?;
+    let length = Duration::from_micros(micros);
+    if length <= TIME_MAX { Ok(length) } else { Err(format!("`{text}` is longer than 30 days; write a shorter one")) }
+}
+
+/// Reads a size in bytes.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    let bytes = scaled(text, &SIZE_UNITS).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("`{text}` is no size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
+}
+
+/// A number, possibly with a fraction, and a unit.
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let trimmed = text.trim();
+    let end = trimmed.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+    let (_, factor) = units.iter().find(|(name, _)| *name == trimmed[end..].trim())?;
+    let number: f64 = trimmed[..end].parse().ok()?;
+    let scaled = (number * *factor as f64).round();
+    // Beyond 2^53 a float is no count any more.
+    (scaled <= (1u64 << 53) as f64).then_some(scaled as u64)
+}
+
+/// Writes a length of time in the largest unit that needs no fraction.
+pub fn write_duration(length: Duration) -> String {
+    let micros = length.as_micros() as u64;
+    // Days and hours only read well as small numbers: 36 h, but 120 s.
+    let fits = |(_, factor): &&(&str, u64)| micros > 0 && micros.is_multiple_of(*factor);
+    let (name, factor) = TIME_UNITS.iter().rev().find(fits).unwrap_or(&TIME_UNITS[2]);
+    format!("{}{name}", micros / factor)
+}
+
+/// Writes a size in the largest unit that needs no fraction.
+pub fn write_size(bytes: usize) -> String {
+    let (name, factor) = SIZE_UNITS[..4].iter().rev().find(|(_, unit)| bytes > 0 && (bytes as u64).is_multiple_of(*unit)).unwrap_or(&SIZE_UNITS[0]);
+    format!("{}{name}", bytes as u64 / factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_and_written() {
+        let check = |text: &str, micros: u64, written: &str| {
+            let length = duration(text).unwrap_or_else(|why| panic!("{why}"));
+            assert_eq!((length, write_duration(length).as_str()), (Duration::from_micros(micros), written), "{text}");
+        };
+        check("2ms", 2_000, "2ms");
+        check("120s", 120_000_000, "2min");
+        check(" 5 min ", 300_000_000, "5min");
+        check("0.5s", 500_000, "500ms");
+        check("0s", 0, "0s");
+        check("30d", 30 * 86_400_000_000, "30d");
+        for text in ["", "5", "s", "-1s", "5 sec", "1.2.3s", "1m", "5s5s", "99999999999999999999s"] {
+            let error = duration(text).expect_err(text);
+            assert!(error.contains("is no length of time; write a number"), "{error}");
+        }
+        assert!(duration("31d").is_err());
+    }
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        let check = |text: &str, bytes: usize, written: &str| {
+            assert_eq!((size(text), write_size(bytes).as_str()), (Ok(bytes), written), "{text}");
+        };
+        check("1MiB", 1 << 20, "1MiB");
+        check("64 KiB", 64 << 10, "64KiB");
+        check("1.5KiB", 1536, "1536B");
+        check("0B", 0, "0B");
+        for text in ["", "5", "1M", "MiB", "-1B"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! From what was typed to [`Settings`]: every value checked, every default filled in.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_policy::{PREEMPTION_POLICIES, PreemptionPolicy, StarvationBound};
+use plimsoll_postgres::url::ServerUrl;
+
+use super::problem::{Problem, Problems, listed, suggestion};
+use super::typed::{At, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
+use super::{Surroundings, admin, classes, quantity, tls};
+use crate::settings::{Cpu, Http, Listen, Log, Preemption, Settings};
+
+/// The port of clients where nothing is said.
+const PORT: u16 = 6432;
+/// The port of metrics and the live page where nothing is said.
+const HTTP_PORT: u16 = 6433;
+
+/// Who looks more often than that does nothing else.
+pub(crate) const LOOK_LEAST: Duration = Duration::from_micros(100);
+
+/// The settings, and what is worth a warning though it can be done.
+pub(super) fn resolve(
+    typed: &TypedSettings,
+    surroundings: &Surroundings<'_>,
+) -> Result<(Settings, Vec<String>), Vec<Problem>> {
+    let mut read = Reader { surroundings, problems: Problems::default(), warnings: Vec::new() };
+    let server = read.url(&typed.server);
+    let control = typed.control.as_ref().map(|url| read.url(url));
+    let listen = read.listen(&typed.listen);
+    let classes = classes::resolve(typed, &mut read);
+    let total_mpl = typed.admission.mpl.as_ref().and_then(|mpl| read.number(mpl, 1..=1_000_000));
+    let preemption = read.preemption(&typed.preemption);
+    let admin = admin::resolve(&typed.admin, &mut read);
+    let http = read.http(&typed.http);
+    let log = read.log(&typed.log);
+    let cpu = Cpu { shares: typed.cpu.shares.unwrap_or(true), inheritance: typed.cpu.inheritance.unwrap_or(true) };
+    let break_glass = typed.break_glass.iter().map(|user| user.value().clone()).collect();
+    // What could not be resolved has been noted as a problem; then there are no settings.
+    let all = || {
+        let (classes, rules) = classes?;
+        Some(Settings {
+            listen: listen?,
+            server: server?,
+            control: match control {
+                Some(url) => Some(url?),
+                None => None,
+            },
+            classes,
+            rules,
+            total_mpl: total_mpl.map(|mpl| mpl as u32),
+            preemption: preemption?,
+            cpu,
+            admin: admin?,
+            http: http?,
+            break_glass,
+            log: log?,
+        })
+    };
+    let settings = all();
+    let settings = read.problems.unless_any(settings)?;
+    Ok((settings.expect("nothing was wrong, so everything was resolved"), read.warnings))
+}
+
+/// What reading needs, and what it finds.
+pub(super) struct Reader<'a> {
+    pub(super) surroundings: &'a Surroundings<'a>,
+    pub(super) problems: Problems,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// A whole number within bounds.
+    pub(super) fn number(&mut self, typed: &At<i64>, bounds: RangeInclusive<i64>) -> Option<i64> {
+        if bounds.contains(typed.value()) {
+            return Some(*typed.value());
+        }
+        let (least, most) = bounds.into_inner();
+        self.problems.add(typed.span(), format!("{} is not between {least} and {most}", typed.value()));
+        None
+    }
+
+    /// A whole number within bounds, or what holds where nothing is said.
+    pub(super) fn number_or(&mut self, typed: Option<&At<i64>>, bounds: RangeInclusive<i64>, default: i64) -> i64 {
+        typed.and_then(|typed| self.number(typed, bounds)).unwrap_or(default)
+    }
+
+    /// A length of time of at least that.
+    pub(super) fn length(&mut self, typed: &At<String>, least: Duration) -> Option<Duration> {
+        let length = self.problems.note(typed.span(), quantity::duration(typed.value()))?;
+        if length < least {
+            let least = quantity::write_duration(least);
+            self.problems.add(typed.span(), format!("`{}` is shorter than {least}, the shortest", typed.value()));
+            return None;
+        }
+        Some(length)
+    }
+
+    /// A length of time, or what holds where nothing is said.
+    pub(super) fn length_or(&mut self, typed: Option<&At<String>>, least: Duration, default: Duration) -> Duration {
+        typed.and_then(|typed| self.length(typed, least)).unwrap_or(default)
+    }
+
+    /// A pattern of names.
+    pub(super) fn pattern(&mut self, typed: &At<String>) -> Option<glob::Pattern> {
+        let wrong = |error: glob::PatternError| {
+            format!("`{}` is no pattern: {}; write * for any letters, ? for one", typed.value(), error.msg)
+        };
+        self.problems.note(typed.span(), glob::Pattern::new(typed.value()).map_err(wrong))
+    }
+
+    /// One of some words.
+    pub(super) fn word<T: Copy>(&mut self, typed: &At<String>, what: &str, words: &[(&str, T)]) -> Option<T> {
+        let word = typed.value().as_str();
+        if let Some((_, value)) = words.iter().find(|(name, _)| *name == word) {
+            return Some(*value);
+        }
+        let names = || words.iter().map(|(name, _)| *name);
+        let meant = suggestion(word, names());
+        self.problems.add(typed.span(), format!("`{word}` is no {what}{meant}; there are {}", listed(names())));
+        None
+    }
+
+    /// A file, by its path as seen from the folder of the settings.
+    pub(super) fn path(&self, typed: &At<String>) -> PathBuf {
+        self.surroundings.folder.join(typed.value())
+    }
+
+    fn url(&mut self, typed: &At<String>) -> Option<ServerUrl> {
+        let url = ServerUrl::parse_in(typed.value(), self.surroundings.environment);
+        self.problems.note(typed.span(), url.map_err(|error| error.to_string()))
+    }
+
+    fn address(&mut self, typed: &At<String>) -> Option<SocketAddr> {
+        let text = typed.value().as_str();
+        let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+        let address = local.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).or_else(|| text.parse().ok());
+        let wrong = || {
+            format!(
+                "`{text}` is no address; write an IP address and a port, as \"127.0.0.1:{PORT}\", \"[::1]:{PORT}\", or \
+                 \"0.0.0.0:{PORT}\" for every network of this machine"
+            )
+        };
+        self.problems.note(typed.span(), address.ok_or_else(wrong))
+    }
+
+    fn listen(&mut self, typed: &TypedListen) -> Option<Listen> {
+        let usual = || if typed.socket_folders.is_empty() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };
+        let addresses = match &typed.addresses {
+            Some(addresses) => addresses.iter().filter_map(|address| self.address(address)).collect(),
+            None => usual(),
+        };
+        if let Some(none) = typed.addresses.as_ref().filter(|all| all.is_empty() && typed.socket_folders.is_empty()) {
+            let place = none.first().map_or(0..0, At::span);
+            self.problems.add(place, "clients cannot come in: give [listen] addresses or socket_folders");
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.number_or(typed.workers.as_ref(), 1..=256, (processors / 2).max(1) as i64);
+        let clients_max = self.number_or(typed.clients_max.as_ref(), 1..=1_000_000, 2000);
+        let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
+        let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
+        let tls = match &typed.tls {
+            Some(tls) => Some(tls::resolve(tls, self)?),
+            None => None,
+        };
+        Some(Listen {
+            addresses,
+            socket_folders: typed.socket_folders.iter().map(|folder| self.path(folder)).collect(),
+            clients_max: clients_max as u32,
+            login_timeout,
+            workers: workers as usize,
+            tls,
+            tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
+        })
+    }
+
+    fn preemption(&mut self, typed: &TypedPreemption) -> Option<Preemption> {
+        let policy = match &typed.policy {
+            Some(policy) => self.problems.note(policy.span(), preemption_policy(policy.value())),
+            None => PreemptionPolicy::parse("track"),
+        };
+        let least = LOOK_LEAST;
+        let usual = Duration::from_millis(2);
+        let rollbacks = self.number_or(typed.rollbacks_max.as_ref(), 0..=1_000_000, 5);
+        let replay = typed.replay_bytes_max.as_ref();
+        let replay = replay.and_then(|size| self.problems.note(size.span(), quantity::size(size.value())));
+        Some(Preemption {
+            threshold: self.length_or(typed.threshold.as_ref(), least, usual),
+            look_interval: self.length_or(typed.look_interval.as_ref(), least, usual),
+            idle_counts_as_waiting: typed.idle_counts_as_waiting.unwrap_or(true),
+            bound: NonZeroU32::new(rollbacks as u32).map_or_else(StarvationBound::none, StarvationBound::after),
+            replay_bytes_max: replay.unwrap_or(1 << 20),
+            policy: policy?,
+        })
+    }
+
+    /// Nothing for what could not be read, nothing within something for `off`.
+    fn http(&mut self, typed: &TypedHttp) -> Option<Option<Http>> {
+        let hosts = typed.hosts.iter().map(|host| host.value().to_ascii_lowercase()).collect();
+        let address = match &typed.address {
+            Some(off) if off.value() == "off" => return Some(None),
+            Some(address) => self.address(address)?,
+            None => SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT)),
+        };
+        Some(Some(Http { address, hosts }))
+    }
+
+    fn log(&mut self, typed: &TypedLog) -> Option<Log> {
+        let formats = [("text", false), ("json", true)];
+        let is_json = typed.format.as_ref().map_or(Some(false), |format| self.word(format, "format", &formats));
+        let levels = [
+            ("error", tracing::Level::ERROR),
+            ("warn", tracing::Level::WARN),
+            ("info", tracing::Level::INFO),
+            ("debug", tracing::Level::DEBUG),
+            ("trace", tracing::Level::TRACE),
+        ];
+        let usual = Some(tracing::Level::INFO);
+        let level = typed.level.as_ref().map_or(usual, |level| self.word(level, "level", &levels));
+        Some(Log { is_json: is_json?, level: level? })
+    }
+}
+
+/// The policy of that name.
+pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {
+    let wrong = || {
+        let known = || PREEMPTION_POLICIES.iter().map(|kind| kind.example);
+        format!("there is no policy `{name}`{}; there are {}", suggestion(name, known()), listed(known()))
+    };
+    PreemptionPolicy::parse(name).ok_or_else(wrong)
+}
+
+/// The place of a list: its first item's.
+pub(super) fn place_of<T>(items: &[At<T>]) -> Range<usize> {
+    items.first().map_or(0..0, At::span)
+}

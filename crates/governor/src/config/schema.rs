@@ -1,0 +1,99 @@
+//! The grammar of settings files as a JSON schema, which editors complete and check by.
+
+use serde_json::Value;
+
+use super::typed::TypedSettings;
+
+/// The schema. `docs/governor.schema.json` is a copy for editors.
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(TypedSettings).to_value();
+    drop_null(&mut schema);
+    schema
+}
+
+/// Takes null out of what is allowed: TOML has none, what is not wanted is left out.
+fn drop_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(drop_null),
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = &types[..] {
+                    let only = only.clone();
+                    fields.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+                choices.retain(|choice| choice["type"] != "null");
+                if let [Value::Object(only)] = &choices[..] {
+                    let only = only.clone();
+                    fields.remove("anyOf");
+                    fields.extend(only);
+                }
+            }
+            fields.values_mut().for_each(drop_null);
+        }
+        _ => {}
+    }
+}
+
+/// Every key with its description, in the order of the file, a table after what stands at the top: `listen.tls.key`,
+/// `[class] name`.
+pub fn keys() -> Vec<(String, String)> {
+    let root = schema();
+    let mut keys = Vec::new();
+    collect(&root, &root, "", &mut keys);
+    keys
+}
+
+fn collect(root: &Value, table: &Value, path: &str, keys: &mut Vec<(String, String)>) {
+    for (name, property) in table["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let inner = resolved(root, property.get("items").unwrap_or(property));
+        if inner.get("properties").is_some() {
+            collect(root, inner, &path, keys);
+        } else {
+            let description = property["description"].as_str().unwrap_or_default();
+            keys.push((path, description.split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
+    }
+}
+
+/// A schema with its reference followed.
+pub(super) fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.trim_start_matches('#'))).unwrap_or(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::{env, fs};
+
+    use super::*;
+
+    #[test]
+    fn the_copy_in_the_documentation_is_up_to_date() {
+        let path = Path::new("../../docs/governor.schema.json");
+        let text = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
+        if env::var_os("PLIMSOLL_BLESS").is_some() {
+            fs::write(path, &text).expect("docs can be written");
+        }
+        assert!(
+            fs::read_to_string(path).unwrap_or_default() == text,
+            "docs/governor.schema.json is not the schema of the types; write it anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor schema"
+        );
+    }
+
+    #[test]
+    fn every_key_is_described() {
+        let keys = keys();
+        assert!(keys.len() > 40 && keys.iter().any(|(key, _)| key == "listen.tls.certificate"), "{keys:?}");
+        for (key, description) in keys {
+            assert!(!description.is_empty(), "{key} has no description");
+        }
+        let schema = schema();
+        assert_eq!(schema["additionalProperties"], false);
+        assert!(!schema.to_string().contains("null"), "TOML has no null");
+    }
+}

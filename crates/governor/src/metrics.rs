@@ -1,0 +1,315 @@
+//! `/metrics`: counters, gauges and histograms in the text form that Prometheus reads. Times are in seconds.
+
+use std::fmt::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use plimsoll_policy::ClassIndex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::governor::Governor;
+use crate::own_process::OwnProcess;
+use crate::registry::Phase;
+use crate::statistics::{ClassStatistics, Counts, Histogram, Statistics};
+
+/// What the text is, for HTTP.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of histograms: powers of two of microseconds, from 64 us to 67 s. They lie on bounds of our buckets, so the counts
+/// are exact.
+const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
+
+/// What a metric is: name without `plimsoll_` and `_total`, what it means, where it comes from.
+type Of<From> = (&'static str, &'static str, From);
+
+/// Counters of each class.
+const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 15] = [
+    ("transactions", "Transactions that ended, whichever way.", |class| &class.transactions),
+    ("units", "Queries, or all up to a Sync, that ended.", |class| &class.units),
+    ("errors", "Errors that clients were sent.", |class| &class.errors),
+    ("queued", "Transactions that had to wait to be let in.", |class| &class.queued),
+    ("refused_queue_full", "Transactions refused because the queue was full.", |class| &class.refused_full),
+    ("refused_timeout", "Transactions refused because they had waited too long.", |class| &class.refused_timeout),
+    ("preempted_waiting", "Transactions rolled back for others while they waited for a lock.", |class| {
+        &class.preempted_waiting
+    }),
+    ("preempted_running", "Transactions rolled back for others while they ran.", |class| &class.preempted_running),
+    ("preempted_idle", "Transactions rolled back for others while they waited for their client.", |class| {
+        &class.preempted_idle
+    }),
+    ("preemptions_too_late", "Preemptions that met nobody: the victim had moved on.", |class| {
+        &class.preempted_too_late
+    }),
+    ("preemptions_tracked", "Preemptions that were decided and, by `track`, not done.", |class| {
+        &class.preemptions_tracked
+    }),
+    ("replays_verified", "Replays that came out the same.", |class| &class.replays_verified),
+    ("replays_differed", "Replays in which an answer differed; the client got 40001.", |class| &class.replays_differed),
+    ("replays_unsafe", "Rolled back and not replayed, for that was not safe; the client got 40001.", |class| {
+        &class.replays_unsafe
+    }),
+    ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| &class.idle_ended),
+];
+
+/// Histograms of each class.
+const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
+    ("transaction_seconds", "Times of transactions, waiting to be let in included.", |class| &class.times.transaction),
+    ("unit_seconds", "Times of queries, or all up to a Sync.", |class| &class.times.unit),
+    ("queue_seconds", "Times of waiting to be let in, of transactions that had to.", |class| &class.times.queue),
+];
+
+/// Gauges of each class.
+const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
+    ("class_sessions", "Sessions.", |facts, class| facts.count(class, |_| true)),
+    ("class_inside", "Transactions that are inside.", |facts, class| {
+        facts.count(class, |phase| matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted))
+    }),
+    ("class_queued", "Transactions that wait to be let in.", |facts, class| {
+        facts.count(class, |phase| phase == Phase::Queued)
+    }),
+    ("class_idle_in_transaction", "Transactions that wait for their client.", |facts, class| {
+        facts.count(class, |phase| phase == Phase::IdleInTransaction)
+    }),
+    ("class_paused", "1 while an operator holds its transactions up.", |facts, class| {
+        facts.paused.contains(&class).into()
+    }),
+];
+
+/// Counters of the governor as a whole.
+const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
+    ("clients", "Clients that came, those refused included.", |all| &all.clients),
+    ("clients_refused", "Clients that were not let in.", |all| &all.clients_refused),
+    ("client_cancels", "Cancels of clients that were passed on.", |all| &all.client_cancels),
+    ("looks", "Looks at who waits for whom.", |all| &all.looks),
+    ("desyncs", "Sessions let through ungoverned since the server answered what was not asked.", |all| &all.desyncs),
+    ("console_refused", "Logins to the console that were refused.", |all| &all.console_refused),
+    ("config_reload", "Reloads of the settings that succeeded.", |all| &all.reloads),
+    ("config_reload_failed", "Reloads of the settings that were refused.", |all| &all.reloads_failed),
+];
+
+/// Counters of the governor as a whole, in seconds.
+const SECONDS: [Of<fn(&Facts) -> f64>; 2] = [
+    ("look_seconds", "Time that looks at who waits for whom took.", |facts| facts.look_seconds),
+    ("process_cpu_seconds", "Time on processors of the governor.", |facts| facts.own.cpu.as_secs_f64()),
+];
+
+/// Gauges of the governor as a whole; none is told of what is not known.
+const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
+    ("uptime_seconds", "For how long the governor has been running.", |facts| Some(facts.uptime_seconds)),
+    ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
+    ("sessions_max", "How many there may be.", |facts| Some(facts.sessions_max)),
+    ("draining", "1 while the governor waits for its sessions to end.", |facts| Some(facts.is_draining.into())),
+    ("control_up", "1 while the governor's own connection to the server is up.", |facts| Some(facts.is_control_up.into())),
+    ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
+        facts.own.resident_bytes.map(|bytes| bytes as f64)
+    }),
+    ("process_open_fds", "Files and sockets that the governor has open.", |facts| {
+        facts.own.files_open.map(|files| files as f64)
+    }),
+    ("process_max_fds", "How many it may have.", |facts| facts.own.files_max.map(|files| files as f64)),
+    ("process_threads", "Threads of the governor.", |facts| facts.own.threads.map(|threads| threads as f64)),
+];
+
+/// What is looked up once for a text.
+#[derive(Debug)]
+struct Facts {
+    sessions: Vec<(ClassIndex, Phase)>,
+    paused: Vec<ClassIndex>,
+    own: OwnProcess,
+    look_seconds: f64,
+    uptime_seconds: f64,
+    sessions_max: f64,
+    is_draining: bool,
+    is_control_up: bool,
+    levers: Vec<(&'static str, bool)>,
+    untouchable: usize,
+}
+
+impl Facts {
+    fn of(governor: &Governor) -> Self {
+        let settings = governor.settings();
+        let (is_control_up, untouchable) = {
+            let health = governor.health.lock();
+            (health.control_up.is_some(), health.untouchable.len())
+        };
+        let of_card = |card: Arc<crate::registry::SessionCard>| {
+            let state = card.state();
+            (state.class, state.phase)
+        };
+        let classes = (0..).map(ClassIndex).zip(&settings.classes);
+        Facts {
+            sessions: governor.registry.all().into_iter().map(of_card).collect(),
+            paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
+            own: OwnProcess::read(),
+            look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
+            uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
+            sessions_max: settings.listen.clients_max.into(),
+            is_draining: governor.is_draining.load(Relaxed),
+            is_control_up,
+            levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
+            untouchable,
+        }
+    }
+
+    fn count(&self, class: ClassIndex, is_it: impl Fn(Phase) -> bool) -> f64 {
+        self.sessions.iter().filter(|(of, phase)| *of == class && is_it(*phase)).count() as f64
+    }
+}
+
+/// The text.
+pub fn text(governor: &Arc<Governor>) -> String {
+    let mut registry = Registry::with_prefix("plimsoll");
+    registry.register_collector(Box::new(Metrics(Arc::clone(governor))));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("writing to memory does not fail");
+    text
+}
+
+/// Every metric as Prometheus names it, with its meaning.
+pub fn names() -> Vec<(String, &'static str)> {
+    let counter = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}_total"), about);
+    let plain = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}"), about);
+    let class_counters = CLASS_COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
+    let class_gauges = CLASS_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
+    let class_histograms = CLASS_HISTOGRAMS.iter().map(|(name, about, _)| plain((name, about)));
+    let counters = COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
+    let seconds = SECONDS.iter().map(|(name, about, _)| counter((name, about)));
+    let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
+    let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
+    let all = class_counters.chain(class_gauges).chain(class_histograms);
+    all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
+}
+
+/// Whether each lever works.
+const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");
+/// Processes out of reach.
+const UNTOUCHABLE: (&str, &str) = ("untouchable_processes", "Server processes whose share of the cores cannot be changed.");
+
+/// Tells what has been counted, when it is asked for.
+#[derive(Debug)]
+struct Metrics(Arc<Governor>);
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let facts = Facts::of(&self.0);
+        let encoder = &mut encoder;
+        self.classes(&facts, encoder)?;
+        let statistics = &self.0.statistics;
+        for (name, about, of) in COUNTERS {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(&of(statistics).load(Relaxed), None)?;
+        }
+        for (name, about, of) in SECONDS {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(&of(&facts), None)?;
+        }
+        for (name, about, of) in GAUGES {
+            if let Some(value) = of(&facts) {
+                encoder.encode_descriptor(name, about, None, MetricType::Gauge)?.encode_gauge(&value)?;
+            }
+        }
+        let mut metric = encoder.encode_descriptor(LEVER.0, LEVER.1, None, MetricType::Gauge)?;
+        for (name, works) in &facts.levers {
+            metric.encode_family(&[("lever", *name)])?.encode_gauge(&f64::from(u8::from(*works)))?;
+        }
+        let mut metric = encoder.encode_descriptor(UNTOUCHABLE.0, UNTOUCHABLE.1, None, MetricType::Gauge)?;
+        metric.encode_gauge(&(facts.untouchable as f64))
+    }
+}
+
+impl Metrics {
+    fn classes(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let classes = || self.0.statistics.classes();
+        for (name, about, of) in CLASS_COUNTERS {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            for class in classes() {
+                let labels = [("class", class.name.as_str())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&of(class).load(Relaxed), None)?;
+            }
+        }
+        for (name, about, of) in CLASS_GAUGES {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+            for (index, class) in (0..).map(ClassIndex).zip(classes()) {
+                metric.encode_family(&[("class", class.name.as_str())])?.encode_gauge(&of(facts, index))?;
+            }
+        }
+        for (name, about, of) in CLASS_HISTOGRAMS {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
+            for class in classes() {
+                let counts = of(class).counts();
+                let labels = [("class", class.name.as_str())];
+                let mut family = metric.encode_family(&labels)?;
+                family.encode_histogram::<NoLabelSet>(counts.sum().as_secs_f64(), counts.count(), &buckets(&counts), None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Upper bounds in seconds, and how many lie below each and above the one before.
+fn buckets(counts: &Counts) -> Vec<(f64, u64)> {
+    let mut told = 0;
+    let mut bucket = |bound: f64, below: u64| {
+        let within = below - told;
+        told = below;
+        (bound, within)
+    };
+    let mut buckets: Vec<(f64, u64)> =
+        BOUND_LOGS.map(|log| bucket((1u64 << log) as f64 / 1e6, counts.below(log))).collect();
+    buckets.push(bucket(f64::INFINITY, counts.count()));
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::for_tests;
+    use crate::statistics::count;
+
+    fn governor() -> Arc<Governor> {
+        Arc::new(Governor::new(for_tests(), Instant::now()))
+    }
+
+    #[test]
+    fn what_was_counted_is_told_by_class() {
+        let governor = governor();
+        let low = governor.statistics.class(ClassIndex(1));
+        count(&low.transactions);
+        low.times.transaction.record(Duration::from_millis(3));
+        low.times.transaction.record(Duration::from_millis(300));
+        let text = text(&governor);
+        let has = |line: &str| assert!(text.lines().any(|other| other == line), "no line `{line}` in\n{text}");
+        has("plimsoll_transactions_total{class=\"low\"} 1");
+        has("plimsoll_transactions_total{class=\"high\"} 0");
+        has("# TYPE plimsoll_transaction_seconds histogram");
+        has("plimsoll_transaction_seconds_sum{class=\"low\"} 0.303");
+        has("plimsoll_transaction_seconds_count{class=\"low\"} 2");
+        has("plimsoll_transaction_seconds_bucket{le=\"0.004096\",class=\"low\"} 1");
+        has("plimsoll_transaction_seconds_bucket{le=\"+Inf\",class=\"low\"} 2");
+        has("plimsoll_control_up 0.0");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn every_metric_that_is_listed_is_told_and_none_else() {
+        let text = text(&governor());
+        let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let told: Vec<String> = told
+            .iter()
+            .map(|line| {
+                let (name, kind) = line.split_once(' ').expect("a name and a type");
+                if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+            })
+            .collect();
+        let listed: Vec<String> = names().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(told, listed);
+    }
+}

@@ -1,0 +1,68 @@
+//! What the governor's own process uses of the machine.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What it uses. Nothing for what cannot be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OwnProcess {
+    /// Memory that is in RAM.
+    pub resident_bytes: Option<u64>,
+    /// The most that ever was.
+    pub resident_peak_bytes: Option<u64>,
+    /// Addresses in use, most of them without memory.
+    pub virtual_bytes: Option<u64>,
+    /// Files and sockets that are open.
+    pub files_open: Option<u64>,
+    /// How many may be.
+    pub files_max: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Time on processors, of all threads, in user and kernel.
+    pub cpu: Duration,
+}
+
+impl OwnProcess {
+    /// Reads it from /proc.
+    pub fn read() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let number = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let kilobytes = |key| number(key).map(|number| number * 1024);
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        OwnProcess {
+            resident_bytes: kilobytes("VmRSS"),
+            resident_peak_bytes: kilobytes("VmHWM"),
+            virtual_bytes: kilobytes("VmSize"),
+            // One of them is the folder that is being read.
+            files_open: fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1)),
+            files_max: files_max(),
+            threads: number("Threads"),
+            cpu: Duration::new(u64::try_from(cpu.tv_sec).unwrap_or(0), u32::try_from(cpu.tv_nsec).unwrap_or(0)),
+        }
+    }
+}
+
+fn files_max() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_something() {
+        let own = OwnProcess::read();
+        assert!(own.resident_bytes.is_some_and(|bytes| bytes > 100_000), "{own:?}");
+        assert!(own.resident_peak_bytes >= own.resident_bytes && own.virtual_bytes >= own.resident_bytes, "{own:?}");
+        assert!(own.files_open.is_some_and(|files| files >= 3) && own.files_max > own.files_open, "{own:?}");
+        assert!(own.threads.is_some_and(|threads| threads > 0) && own.cpu > Duration::ZERO, "{own:?}");
+    }
+}

@@ -1,0 +1,195 @@
+//! Metrics, state and live page over HTTP; and the second hand that takes a snapshot for all of them.
+//!
+//! Only GET, and nobody is asked for a password: it is bound to this machine unless an operator says otherwise. A request
+//! must name a host that this is: a page of somebody else's, in a browser on this machine, could otherwise read what
+//! it finds here by a name of its own that leads to 127.0.0.1 (DNS rebinding).
+
+mod listener;
+pub mod state;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::oneshot;
+
+use crate::governor::Governor;
+use crate::metrics;
+use listener::Bounded;
+
+/// The live page: HTML with its styles and scripts, complete.
+const LIVE_PAGE: &str = include_str!("page/live.html");
+
+/// Clients at once; more wait until one goes.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The thread.
+#[derive(Debug)]
+pub struct Page {
+    address: Option<SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The address cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen for HTTP on {address}: {error}; give another [http] address, or \"off\"")]
+pub struct PageError {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+/// Starts to take snapshots and, if the settings say where, to serve.
+pub fn start(governor: &Arc<Governor>) -> Result<Page, PageError> {
+    let listener = match &governor.settings().http {
+        Some(http) => {
+            let wrong = |error| PageError { address: http.address, error };
+            let listener = TcpListener::bind(http.address).map_err(wrong)?;
+            listener.set_nonblocking(true).map_err(wrong)?;
+            Some(listener)
+        }
+        None => None,
+    };
+    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let (stop, stopped) = oneshot::channel();
+    let governor = Arc::clone(governor);
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(serve(governor, listener, stopped)),
+            Err(error) => tracing::error!("no metrics and no live page: {error}"),
+        }
+    };
+    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run);
+    let wrong = |error| PageError { address: address.unwrap_or_else(|| ([0; 4], 0).into()), error };
+    Ok(Page { address, stop: Some(stop), thread: Some(thread.map_err(wrong)?) })
+}
+
+impl Page {
+    /// Where it is; `None` if it is nowhere.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+}
+
+impl Drop for Page {
+    /// Ends it; requests that are under way are not waited for.
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // If it has ended by itself nobody hears this.
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(governor: Arc<Governor>, listener: Option<TcpListener>, stopped: oneshot::Receiver<()>) {
+    let second_hand = second_hand(Arc::clone(&governor));
+    let pages = async move {
+        let Some(listener) = listener else { return std::future::pending().await };
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => {
+                // It ends with the thread only.
+                let _ = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), router(governor)).await;
+            }
+            Err(error) => {
+                tracing::error!("no metrics and no live page: {error}");
+                std::future::pending().await
+            }
+        }
+    };
+    tokio::select! {
+        () = second_hand => {}
+        () = pages => {}
+        _ = stopped => {}
+    }
+}
+
+/// Takes a snapshot each second.
+async fn second_hand(governor: Arc<Governor>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        governor.history.lock().take(&governor.statistics, Instant::now());
+    }
+}
+
+/// Everything there is to ask for.
+pub fn router(governor: Arc<Governor>) -> Router {
+    Router::new()
+        .route("/", get(|| async { Html(LIVE_PAGE) }))
+        .route("/state.json", get(state_json))
+        .route("/metrics", get(metrics_text))
+        .route("/healthz", get(health))
+        .layer(middleware::from_fn_with_state(Arc::clone(&governor), check_host))
+        .layer(middleware::map_response(harden))
+        .with_state(governor)
+}
+
+async fn state_json(State(governor): State<Arc<Governor>>) -> Response {
+    let state = state::State::of(&governor, Instant::now());
+    let text = serde_json::to_string(&state).expect("a state has no maps with odd keys");
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+async fn metrics_text(State(governor): State<Arc<Governor>>) -> Response {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&governor)).into_response()
+}
+
+/// 200 while clients are taken, 503 while it waits for those there are to go. Whether the governor's own connection is up does
+/// not matter: traffic flows without it.
+async fn health(State(governor): State<Arc<Governor>>) -> Response {
+    if governor.is_draining.load(std::sync::atomic::Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
+    }
+    "ok\n".into_response()
+}
+
+async fn check_host(State(governor): State<Arc<Governor>>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let hosts = governor.settings().http.as_ref().map(|http| http.hosts.clone()).unwrap_or_default();
+    match host {
+        Some(host) if is_ours(host, &hosts) => next.run(request).await,
+        Some(_) => {
+            let message = "this host is not known here; add its name to `hosts` in [http]\n";
+            (StatusCode::FORBIDDEN, message).into_response()
+        }
+        None => (StatusCode::BAD_REQUEST, "a request names its host\n").into_response(),
+    }
+}
+
+/// Whether a page at that host can only be ours: an address cannot be made to lead somewhere else, a name can.
+fn is_ours(host: &str, hosts: &[String]) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.to_ascii_lowercase();
+    name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name)
+}
+
+/// Nothing from elsewhere is loaded, and nobody may frame or keep what is here.
+async fn harden(mut response: Response) -> Response {
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                  img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,381 @@
+//! `/state.json`: how the governor is, for the live page, for `plimsoll top` and for scripts.
+//!
+//! Times are in seconds, rates a second, moments in UTC (RFC 3339). What is not known, or has not happened, is null.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use plimsoll_policy::ClassIndex;
+use serde::{Deserialize, Serialize};
+
+use crate::governor::Governor;
+use crate::history;
+use crate::own_process::OwnProcess;
+use crate::registry::{Phase, SessionCard, SessionId};
+use crate::statistics::ClassStatistics;
+
+/// Preemptions that are shown, latest first.
+const PREEMPTIONS_MAX: usize = 20;
+/// Waiting transactions that are shown, next first.
+const QUEUE_MAX: usize = 50;
+/// The short window.
+const SHORT: Duration = Duration::from_secs(10);
+/// The long window.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The version of Plimsoll.
+    pub version: String,
+    /// When this was.
+    pub at: String,
+    /// For how long the governor has been running.
+    pub uptime_s: f64,
+    /// The server behind.
+    pub server: String,
+    /// Whether the governor waits for its sessions to end.
+    pub is_draining: bool,
+    /// The governor's own connection to the server.
+    pub control: Control,
+    /// Sessions, of all classes.
+    pub sessions: u64,
+    /// How many there may be.
+    pub sessions_max: u32,
+    /// How many transactions may be inside, of all classes together.
+    pub mpl: Option<u32>,
+    /// The preemption policy.
+    pub policy: String,
+    /// Memory of this process, bytes.
+    pub resident_bytes: Option<u64>,
+    /// Time on processors of this process since it began.
+    pub cpu_s: f64,
+    /// The classes, in the order of the settings.
+    pub classes: Vec<ClassState>,
+    /// Transactions that wait to be let in, next first, 50 at most.
+    pub queue: Vec<Queued>,
+    /// The last preemptions, latest first, 20 at most.
+    pub preemptions: Vec<Preempted>,
+    /// What works of the governor, and why not.
+    pub levers: Vec<Lever>,
+}
+
+/// The governor's own connection to the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Whether one is set.
+    pub is_set: bool,
+    /// Since when it is up; null while it is not.
+    pub up_since: Option<String>,
+    /// Why it is not.
+    pub error: Option<String>,
+}
+
+/// A class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassState {
+    /// Its name.
+    pub name: String,
+    /// `high`, `low`, `level2` to `level254`.
+    pub priority: String,
+    /// A number for that: the higher the more urgent.
+    pub priority_level: u8,
+    /// How many of its transactions may be inside at once; null for any number.
+    pub mpl: Option<u32>,
+    /// Whether an operator holds its transactions up.
+    pub is_paused: bool,
+    /// Transactions that are inside now.
+    pub inside: u64,
+    /// Transactions that wait to be let in.
+    pub queued: u64,
+    /// Its sessions.
+    pub sessions: u64,
+    /// Its sessions by what they do: `idle`, `active`, `idle in transaction`, `queued`, `preempted`, `starting`.
+    pub phases: std::collections::BTreeMap<String, u64>,
+    /// The last 10 seconds.
+    pub last_10_s: Option<WindowState>,
+    /// The last minute.
+    pub last_60_s: Option<WindowState>,
+    /// Since the governor began.
+    pub totals: Totals,
+    /// Transactions a second, second by second, oldest first, 120 at most.
+    pub chart_transactions_per_s: Vec<f64>,
+    /// The 95th percentile of their times, second by second; null for seconds without any.
+    pub chart_p95_s: Vec<Option<f64>>,
+}
+
+/// What happened within some seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WindowState {
+    /// How long that was really: less while the governor is young.
+    pub seconds: f64,
+    /// Transactions that ended, a second.
+    pub transactions_per_s: f64,
+    /// Units (queries, or all up to a Sync) that ended, a second.
+    pub units_per_s: f64,
+    /// Errors that clients were sent, a second.
+    pub errors_per_s: f64,
+    /// Transactions rolled back for others, a second.
+    pub preempted_per_s: f64,
+    /// Times of transactions, waiting to be let in included.
+    pub transaction: Times,
+    /// Times of units.
+    pub unit: Times,
+    /// Waiting to be let in, of those that had to.
+    pub queue: Times,
+}
+
+/// Times of whatever it is; null where there was nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    /// The mean.
+    pub mean_s: Option<f64>,
+    /// The median, to 3 %.
+    pub p50_s: Option<f64>,
+    /// The 95th percentile, to 3 %.
+    pub p95_s: Option<f64>,
+    /// The 99th percentile, to 3 %.
+    pub p99_s: Option<f64>,
+}
+
+/// What was counted since the governor began. `docs/governor.md` has the meaning of each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of statistics::ClassStatistics, where they are described")]
+pub struct Totals {
+    pub transactions: u64,
+    pub units: u64,
+    pub errors: u64,
+    pub queued: u64,
+    pub refused_full: u64,
+    pub refused_timeout: u64,
+    pub preempted_waiting: u64,
+    pub preempted_running: u64,
+    pub preempted_idle: u64,
+    pub preempted_too_late: u64,
+    pub preemptions_tracked: u64,
+    pub replays_verified: u64,
+    pub replays_differed: u64,
+    pub replays_unsafe: u64,
+    pub idle_ended: u64,
+}
+
+/// A transaction that waits to be let in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its session.
+    pub session: u64,
+    /// Its user; null if it has just gone.
+    pub user: Option<String>,
+    /// Its database.
+    pub database: Option<String>,
+    /// Its class.
+    pub class: String,
+    /// For how long it has waited.
+    pub waited_s: f64,
+    /// For what.
+    pub why: String,
+}
+
+/// A preemption.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preempted {
+    /// When.
+    pub at: String,
+    /// Who was rolled back: its session.
+    pub victim: u64,
+    /// Its class.
+    pub victim_class: String,
+    /// What it was doing.
+    pub victim_was: String,
+    /// For whom: its session.
+    pub waiter: u64,
+    /// Its class.
+    pub waiter_class: String,
+    /// For how long that one had waited.
+    pub waited_s: f64,
+    /// What was done.
+    pub done: String,
+}
+
+/// Something the governor can do, and whether it can.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lever {
+    /// Its name.
+    pub name: String,
+    /// Whether it works.
+    pub works: bool,
+    /// Why not and what to do, or how.
+    pub why: String,
+}
+
+impl From<crate::governor::Lever> for Lever {
+    fn from(lever: crate::governor::Lever) -> Self {
+        Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why }
+    }
+}
+
+impl State {
+    /// How the governor is now.
+    pub fn of(governor: &Governor, now: Instant) -> Self {
+        let settings = governor.settings();
+        let health = governor.health.lock().clone();
+        let own = OwnProcess::read();
+        let sessions = governor.registry.all();
+        State {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at: moment(SystemTime::now()),
+            uptime_s: seconds(governor.clock(now)),
+            server: settings.server.address(),
+            is_draining: governor.is_draining.load(Relaxed),
+            control: Control {
+                is_set: settings.control.is_some(),
+                up_since: health.control_up.map(moment),
+                error: health.control_error,
+            },
+            sessions: sessions.len() as u64,
+            sessions_max: settings.listen.clients_max,
+            mpl: settings.total_mpl,
+            policy: settings.preemption.policy.to_string(),
+            resident_bytes: own.resident_bytes,
+            cpu_s: seconds(own.cpu),
+            classes: classes(governor, &sessions),
+            queue: queue(governor, now),
+            preemptions: preemptions(governor),
+            levers: governor.levers().into_iter().map(Lever::from).collect(),
+        }
+    }
+}
+
+fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec<ClassState> {
+    let settings = governor.settings();
+    let states: Vec<(ClassIndex, Phase)> = sessions
+        .iter()
+        .map(|card| {
+            let state = card.state();
+            (state.class, state.phase)
+        })
+        .collect();
+    let waiting = governor.waiting();
+    let history = governor.history.lock();
+    let of_class = |(place, class): (usize, &crate::settings::ClassSettings)| {
+        let index = ClassIndex(u16::try_from(place).expect("there are 64 classes at most"));
+        let mut phases = std::collections::BTreeMap::new();
+        for (_, phase) in states.iter().filter(|(of, _)| *of == index) {
+            *phases.entry(phase.name().to_owned()).or_default() += 1;
+        }
+        let inside = [Phase::Active, Phase::IdleInTransaction, Phase::Preempted];
+        let is_inside = |(of, phase): &&(ClassIndex, Phase)| *of == index && inside.contains(phase);
+        let of_points = || history.points().map(|point| point.classes.get(place).copied().unwrap_or((0.0, None)));
+        ClassState {
+            name: class.name.clone(),
+            priority: class.limits.priority.to_string(),
+            priority_level: class.limits.priority.level(),
+            mpl: class.limits.mpl,
+            is_paused: class.is_paused,
+            inside: states.iter().filter(is_inside).count() as u64,
+            queued: waiting.iter().filter(|waiting| waiting.class == index).count() as u64,
+            sessions: phases.values().sum(),
+            phases,
+            last_10_s: history.window(place, SHORT).map(|window| WindowState::of(&window)),
+            last_60_s: history.window(place, LONG).map(|window| WindowState::of(&window)),
+            totals: Totals::of(governor.statistics.class(index)),
+            chart_transactions_per_s: of_points().map(|(rate, _)| rate).collect(),
+            chart_p95_s: of_points().map(|(_, p95)| p95).collect(),
+        }
+    };
+    settings.classes.iter().enumerate().map(of_class).collect()
+}
+
+fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {
+    let settings = governor.settings();
+    let now = governor.clock(now);
+    let row = |waiting: plimsoll_policy::Waiting| {
+        let card = governor.registry.get(SessionId(waiting.ticket.0));
+        let class = settings.class(waiting.class);
+        Queued {
+            session: waiting.ticket.0,
+            user: card.as_ref().map(|card| card.login.user.clone()),
+            database: card.as_ref().map(|card| card.login.database.clone()),
+            class: class.name.clone(),
+            waited_s: seconds(now.saturating_sub(waiting.since)),
+            why: if class.is_paused { "the class is paused".to_owned() } else { waiting.why.to_string() },
+        }
+    };
+    governor.waiting().into_iter().take(QUEUE_MAX).map(row).collect()
+}
+
+fn preemptions(governor: &Governor) -> Vec<Preempted> {
+    let row = |event: crate::governor::PreemptionEvent| Preempted {
+        at: moment(event.at),
+        victim: event.victim.0.0,
+        victim_class: event.victim_class,
+        victim_was: event.victim_was.to_owned(),
+        waiter: event.waiter.0.0,
+        waiter_class: event.waiter_class,
+        waited_s: seconds(event.waited),
+        done: event.done.to_owned(),
+    };
+    governor.events().into_iter().rev().take(PREEMPTIONS_MAX).map(row).collect()
+}
+
+impl WindowState {
+    fn of(window: &history::Window) -> Self {
+        let counts = &window.counts;
+        WindowState {
+            seconds: seconds(window.length),
+            transactions_per_s: window.rate(counts.transactions),
+            units_per_s: window.rate(counts.units),
+            errors_per_s: window.rate(counts.errors),
+            preempted_per_s: window.rate(counts.preempted),
+            transaction: Times::of(&counts.transaction_times),
+            unit: Times::of(&counts.unit_times),
+            queue: Times::of(&counts.queue_times),
+        }
+    }
+}
+
+impl Times {
+    fn of(counts: &crate::statistics::Counts) -> Self {
+        let percentile = |share| counts.percentile(share).map(seconds);
+        Times {
+            count: counts.count(),
+            mean_s: counts.mean().map(seconds),
+            p50_s: percentile(0.5),
+            p95_s: percentile(0.95),
+            p99_s: percentile(0.99),
+        }
+    }
+}
+
+impl Totals {
+    fn of(class: &ClassStatistics) -> Self {
+        Totals {
+            transactions: class.transactions.load(Relaxed),
+            units: class.units.load(Relaxed),
+            errors: class.errors.load(Relaxed),
+            queued: class.queued.load(Relaxed),
+            refused_full: class.refused_full.load(Relaxed),
+            refused_timeout: class.refused_timeout.load(Relaxed),
+            preempted_waiting: class.preempted_waiting.load(Relaxed),
+            preempted_running: class.preempted_running.load(Relaxed),
+            preempted_idle: class.preempted_idle.load(Relaxed),
+            preempted_too_late: class.preempted_too_late.load(Relaxed),
+            preemptions_tracked: class.preemptions_tracked.load(Relaxed),
+            replays_verified: class.replays_verified.load(Relaxed),
+            replays_differed: class.replays_differed.load(Relaxed),
+            replays_unsafe: class.replays_unsafe.load(Relaxed),
+            idle_ended: class.idle_ended.load(Relaxed),
+        }
+    }
+}
+
+fn seconds(length: Duration) -> f64 {
+    length.as_micros() as f64 / 1e6
+}
+
+fn moment(at: SystemTime) -> String {
+    Timestamp::try_from(at).map_or_else(|_| String::new(), |at| format!("{at:.3}"))
+}

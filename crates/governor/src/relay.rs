@@ -1,0 +1,182 @@
+//! Sockets: takes clients in, reaches the server for each, and moves bytes between the two through a session.
+//!
+//! In reading order: [`start`] opens what clients connect to and starts the workers, each a `worker` with a loop of its
+//! own. A `door` deals clients out to them. A `pair` is one client and its connection to the server; `startup` and `login` are
+//! what is said before there is a session, `wire` is a socket with or without TLS, `side` what waits to be sent to it.
+//!
+//! A worker reads into one buffer that all its sessions share, so a session that is idle has none. What a peer does not
+//! take is kept, up to a bound above which nothing more is read from the other.
+
+mod context;
+mod door;
+mod listener;
+mod login;
+mod pair;
+mod refusal;
+mod resolver;
+mod seat;
+mod side;
+mod startup;
+mod timers;
+mod wire;
+mod worker;
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, atomic::AtomicUsize};
+use std::thread::{self, JoinHandle};
+
+use mio::{Poll, Waker};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub use listener::Address;
+
+use context::{Context, Note};
+use door::Door;
+use resolver::Resolver;
+use worker::Worker;
+
+use crate::governor::{Governor, WorkerCommand, WorkerHandle};
+
+/// Why nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nobody could connect.
+    #[error("there is no address to listen at; give one with `addresses` or `socket_folders` in [listen]")]
+    NoAddress,
+    /// An address is taken, or cannot be had.
+    #[error("cannot listen at {0}: {1}")]
+    Listen(Address, #[source] io::Error),
+    /// The machine has no room.
+    #[error("the relay cannot be started: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What all workers share.
+#[derive(Debug)]
+struct Shared {
+    governor: Arc<Governor>,
+    resolver: Resolver,
+    /// Clients that were let in.
+    clients: Arc<AtomicUsize>,
+    /// Connections of clients, let in or not.
+    connections: Arc<AtomicUsize>,
+}
+
+/// How the relay's threads reach a worker.
+#[derive(Debug, Clone)]
+struct WorkerInbox {
+    notes: Sender<Note>,
+    waker: Arc<Waker>,
+}
+
+/// A relay that runs. Dropping it stops it.
+#[derive(Debug)]
+pub struct Running {
+    governor: Arc<Governor>,
+    addresses: Vec<Address>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Opens the addresses in the settings and starts the workers.
+pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
+    raise_descriptor_limit();
+    let settings = governor.settings();
+    let listeners = listener::open(&settings.listen)?;
+    let addresses = listeners.iter().map(listener::Listener::address).collect();
+    let shared = Arc::new(Shared {
+        governor: Arc::clone(&governor),
+        resolver: Resolver::start()?,
+        clients: Arc::default(),
+        connections: Arc::default(),
+    });
+    let desks = (0..settings.listen.workers.max(1)).map(|_| Desk::new()).collect::<io::Result<Vec<_>>>()?;
+    let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
+    governor.set_workers(desks.iter().map(Desk::handle).collect());
+    let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
+    let mut running = Running { governor, addresses, threads: Vec::new() };
+    for (place, desk) in desks.into_iter().enumerate() {
+        let poll = desk.poll.registry().try_clone()?;
+        let context = Context::new(Arc::clone(&shared), place, poll, desk.inbox);
+        let worker = Worker::new(desk.poll, context, door.take(), desk.commands, desk.notes);
+        let thread = thread::Builder::new().name(format!("relay-{place}"));
+        // If one cannot be started, dropping `running` ends those that were.
+        running.threads.push(thread.spawn(move || worker.run())?);
+    }
+    Ok(running)
+}
+
+/// What a worker is made of, before it is known to the others.
+struct Desk {
+    poll: Poll,
+    inbox: WorkerInbox,
+    notes: Receiver<Note>,
+    sender: Sender<WorkerCommand>,
+    commands: Receiver<WorkerCommand>,
+}
+
+impl Desk {
+    fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), worker::WAKER)?);
+        let (sender, commands) = mpsc::channel();
+        let (note_sender, notes) = mpsc::channel();
+        Ok(Desk { poll, inbox: WorkerInbox { notes: note_sender, waker }, notes, sender, commands })
+    }
+
+    fn handle(&self) -> WorkerHandle {
+        WorkerHandle { sender: self.sender.clone(), waker: Arc::clone(&self.inbox.waker) }
+    }
+}
+
+/// A session has two sockets; the usual limit of 1024 files is 500 clients.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+        tracing::warn!("the limit of open files stays at {:?}: {error}", limit.current);
+    }
+}
+
+impl Running {
+    /// Where clients come in.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Lets nobody in any more, and ends each session as soon as it is idle. Sessions that pass ungoverned are left until
+    /// they end, or until [`stop`](Self::stop).
+    pub fn drain(&self) {
+        self.governor.tell_all(|| WorkerCommand::Drain);
+    }
+
+    /// Ends everything now.
+    pub fn stop(&self) {
+        self.governor.tell_all(|| WorkerCommand::Stop);
+    }
+
+    /// Waits until all has ended, after [`drain`](Self::drain) or [`stop`](Self::stop).
+    pub fn join(mut self) {
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker of the relay has panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        self.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Where clients come in: TCP addresses and Unix sockets.
+//!
+//! One worker takes all of them and deals them out in turn. Sessions stay where they are dealt, so turns spread them
+//! evenly, whatever the kernel would have done; and accepting is too rare to be shared.
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream as BlockingUnixStream;
+use std::path::{Path, PathBuf};
+
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, Type};
+
+use super::StartError;
+use super::wire::Socket;
+use crate::settings::Listen;
+
+/// Connections that the kernel keeps while they wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// The port in the name of a socket where no address has one.
+const PORT_DEFAULT: u16 = 6432;
+
+/// Where clients come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// The file of a Unix socket.
+    Socket(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// One open door.
+#[derive(Debug)]
+pub(super) enum Listener {
+    /// TCP.
+    Tcp(TcpListener, SocketAddr),
+    /// A Unix socket; its file goes with it.
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a socket, removed with this if it is still the same.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and number.
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens everything that is asked for, or nothing.
+pub(super) fn open(listen: &Listen) -> Result<Vec<Listener>, StartError> {
+    let mut listeners = Vec::new();
+    for address in &listen.addresses {
+        let listener = bind_tcp(*address).map_err(|error| StartError::Listen(Address::Tcp(*address), error))?;
+        let bound = listener.local_addr().map_err(|error| StartError::Listen(Address::Tcp(*address), error))?;
+        listeners.push(Listener::Tcp(listener, bound));
+    }
+    let port = match listeners.first() {
+        Some(Listener::Tcp(_, address)) => address.port(),
+        _ => PORT_DEFAULT,
+    };
+    for folder in &listen.socket_folders {
+        let path = folder.join(format!(".s.PGSQL.{port}"));
+        let (listener, file) =
+            bind_socket(&path).map_err(|error| StartError::Listen(Address::Socket(path.clone()), error))?;
+        listeners.push(Listener::Unix(listener, file));
+    }
+    if listeners.is_empty() { Err(StartError::NoAddress) } else { Ok(listeners) }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // So that 0.0.0.0 and :: can both be asked for, as with PostgreSQL.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// Binds a Unix socket that everybody may connect to: its folder says who may (mode 0700, say). A file that is left from
+/// a governor that has gone is taken over; one at which somebody listens is not.
+fn bind_socket(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path)? => {
+            fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    let file = fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.to_owned(), identity: (file.dev(), file.ino()) };
+    fs::set_permissions(path, Permissions::from_mode(0o777))?;
+    Ok((listener, file))
+}
+
+fn is_abandoned(path: &Path) -> io::Result<bool> {
+    if !fs::symlink_metadata(path)?.file_type().is_socket() {
+        return Ok(false);
+    }
+    Ok(matches!(BlockingUnixStream::connect(path), Err(error) if error.kind() == ErrorKind::ConnectionRefused))
+}
+
+impl Listener {
+    /// Where it is.
+    pub(super) fn address(&self) -> Address {
+        match self {
+            Listener::Tcp(_, address) => Address::Tcp(*address),
+            Listener::Unix(_, file) => Address::Socket(file.path.clone()),
+        }
+    }
+
+    /// The next client, and where it comes from.
+    pub(super) fn accept(&self) -> io::Result<(Socket, Peer)> {
+        match self {
+            Listener::Tcp(listener, _) => listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Tcp(peer))),
+            Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), Peer::Local)),
+        }
+    }
+
+    /// Watches for clients.
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener, _) => listener.register(registry, token, Interest::READABLE),
+            Listener::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
+        }
+    }
+}
+
+/// Where a client comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// By TCP.
+    Tcp(SocketAddr),
+    /// By a Unix socket.
+    Local,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(address) => address.fmt(f),
+            Peer::Local => f.write_str("local"),
+        }
+    }
+}
+
+/// Whether an error of accepting means that there is no room, which waiting may cure.
+pub(super) fn is_out_of_room(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let room = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| room.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_left_behind_are_taken_over_and_live_ones_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".s.PGSQL.6432");
+        // The standard library leaves the file of a listener that has gone.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (live, file) = bind_socket(&path).unwrap();
+        assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o777);
+        assert_eq!(bind_socket(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        drop((live, file));
+        assert!(!path.exists());
+        fs::write(&path, "not a socket").unwrap();
+        assert_eq!(bind_socket(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn the_file_of_a_successor_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".s.PGSQL.6432");
+        let (_live, file) = bind_socket(&path).unwrap();
+        // Both exist at once, so that the successor's number is another.
+        let aside = folder.path().join("aside");
+        fs::rename(&path, &aside).unwrap();
+        let _successor = bind_socket(&path).unwrap();
+        drop(file);
+        assert!(path.exists());
+    }
+}

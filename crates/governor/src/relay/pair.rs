@@ -1,0 +1,397 @@
+//! One client and its connection to the server, from the first byte to the last.
+//!
+//! ```text
+//!                 ┌─> Console ──────────────────────────┐
+//! Greeting ───────┼─> Dialling ─> Login ─┬─> Session ───┼─> Closing ─> over
+//! (who is there?) │   (the server)       └─> Raw ───────┤
+//!                 └─> Dialling ─> Cancel ───────────────┘
+//! ```
+//! Sockets tell of changes once (edges), so what they have told is kept as flags in [`Side`], and [`Pair::advance`] does
+//! what can be done until nothing can. Whoever changes anything calls it afterwards.
+
+mod cancel;
+mod dial;
+mod greet;
+mod serve;
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mio::Token;
+use mio::event::Event;
+
+pub(super) use cancel::Aimed;
+use dial::Dial;
+use greet::Greeting;
+
+use super::context::Context;
+use super::listener::Peer;
+use super::login::Login;
+use super::refusal::Refusal;
+use super::seat::Seat;
+use super::side::{FAREWELL, Out, Side};
+use crate::admin::Console;
+use crate::governor::SessionCommand;
+use crate::registry::SessionCard;
+use crate::session::Session;
+
+/// What is read at once.
+pub(super) const READ_MAX: usize = 64 << 10;
+
+/// The longest part of a message that waits for its rest: 64 KiB and a head, with a little room.
+pub(super) const HELD_MAX: usize = 66 << 10;
+
+/// Reads before others get their turn: 1 MiB.
+const TURNS_MAX: usize = 16;
+
+/// The token of a connection's socket: its number, and which of the two it is.
+pub(super) fn token(pair: u64, end: End) -> Token {
+    Token((pair << 1 | end as u64) as usize)
+}
+
+/// What a token says.
+pub(super) fn whose(token: Token) -> (u64, End) {
+    (token.0 as u64 >> 1, if token.0 & 1 == 0 { End::Client } else { End::Server })
+}
+
+/// One end of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client.
+    Client = 0,
+    /// The server.
+    Server = 1,
+}
+
+/// What is to become of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It waits for something.
+    Waits,
+    /// It could go on, and it is the others' turn.
+    Again,
+    /// It has ended.
+    Over,
+}
+
+/// A client and its server.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) id: u64,
+    peer: Peer,
+    phase: Phase,
+    client: Option<Side>,
+    server: Option<Side>,
+    card: Option<Arc<SessionCard>>,
+    /// When the phase has taken too long.
+    deadline: Option<Instant>,
+    /// The moment for which it is in the heap of timers.
+    pub(super) timer: Option<Instant>,
+    /// It is one of the connections that there may be; and of the clients that may.
+    _connection: Option<Seat>,
+    client_seat: Option<Seat>,
+    /// The last that its client has sent was Terminate.
+    has_said_goodbye: bool,
+}
+
+/// How far a pair is.
+#[derive(Debug)]
+enum Phase {
+    /// The client has not said what it wants.
+    Greeting(Greeting),
+    /// The server is being reached.
+    Dialling(Box<Dial>),
+    /// The client proves who it is, to the server.
+    Login(Box<Login>, Conduct),
+    /// Governed.
+    Session(Box<Session>),
+    /// Ungoverned: everything is passed on as it comes.
+    Raw,
+    /// The client speaks to the governor itself.
+    Console(Box<Console>),
+    /// The server has been sent a cancel; it closes when that was carried out.
+    Cancel(Aimed),
+    /// What is left is sent.
+    Closing { is_finished: bool },
+    /// Nothing is left.
+    Over,
+}
+
+/// Whether a session is governed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conduct {
+    Governed,
+    Raw,
+}
+
+impl Pair {
+    /// A client that has just come.
+    pub(super) fn new(id: u64, peer: Peer, client: Side, seat: Seat, deadline: Instant) -> Self {
+        Pair { client: Some(client), deadline: Some(deadline), _connection: Some(seat), ..Pair::empty(id, peer) }
+    }
+
+    fn empty(id: u64, peer: Peer) -> Self {
+        Pair {
+            id,
+            peer,
+            phase: Phase::Greeting(Greeting::default()),
+            client: None,
+            server: None,
+            card: None,
+            deadline: None,
+            timer: None,
+            _connection: None,
+            client_seat: None,
+            has_said_goodbye: false,
+        }
+    }
+
+    /// Notes what a socket has told.
+    pub(super) fn on_event(&mut self, end: End, event: &Event, context: &mut Context, now: Instant) {
+        let Some(side) = self.side(end) else { return };
+        let is_over = event.is_read_closed() || event.is_write_closed() || event.is_error();
+        side.is_hung_up |= is_over;
+        side.is_readable |= is_over || event.is_readable();
+        if end == End::Server && matches!(self.phase, Phase::Dialling(_)) {
+            self.on_dial_event(context, now);
+        } else if event.is_writable()
+            && let Some(side) = self.side(end)
+        {
+            side.flush(&mut context.spare);
+        }
+    }
+
+    /// Does what can be done.
+    pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> Fate {
+        for _ in 0..TURNS_MAX {
+            let has_moved = self.step(End::Client, context, now) | self.step(End::Server, context, now);
+            self.look_for_the_end(context, now);
+            if matches!(self.phase, Phase::Over) {
+                return Fate::Over;
+            }
+            if !has_moved {
+                return self.watch(context);
+            }
+        }
+        match self.watch(context) {
+            Fate::Waits => Fate::Again,
+            fate => fate,
+        }
+    }
+
+    /// Takes bytes of one end once; whether there were any.
+    fn step(&mut self, end: End, context: &mut Context, now: Instant) -> bool {
+        if !self.takes(end) {
+            return false;
+        }
+        let (read_max, other_is_full) = (self.read_max(), self.side(end.other()).is_some_and(|other| other.is_full()));
+        let Some(side) = self.side(end) else { return false };
+        if side.is_blocked {
+            side.is_blocked = false;
+            let held = mem::take(&mut side.held);
+            self.offer(end, &held, context, now);
+            context.spare.put(held);
+            return true;
+        }
+        if !side.is_readable || other_is_full || side.held.len() > HELD_MAX {
+            return false;
+        }
+        let mut buffer = mem::take(&mut context.buffer);
+        let held = side.held.len();
+        buffer[..held].copy_from_slice(&side.held);
+        let read = side.read(&mut buffer[held..held + read_max]);
+        match read {
+            Ok(None) => {}
+            Ok(Some(0)) => self.on_end(end, None, context, now),
+            Ok(Some(bytes)) => {
+                side.held.clear();
+                self.offer(end, &buffer[..held + bytes], context, now);
+            }
+            Err(error) => self.on_end(end, Some(error), context, now),
+        }
+        context.buffer = buffer;
+        true
+    }
+
+    /// Offers bytes to the phase, and keeps what it does not take.
+    fn offer(&mut self, end: End, bytes: &[u8], context: &mut Context, now: Instant) {
+        let phase = mem::discriminant(&self.phase);
+        let taken = match end {
+            End::Client => self.on_client(bytes, context, now),
+            End::Server => self.on_server(bytes, context, now),
+        };
+        let is_blocked = phase != mem::discriminant(&self.phase) || !self.takes(end);
+        let Some(side) = self.side(end) else { return };
+        let rest = bytes.get(taken..).unwrap_or_default();
+        if rest.is_empty() {
+            return side.drop_held(&mut context.spare);
+        }
+        side.is_blocked = is_blocked;
+        side.hold(rest, &mut context.spare);
+        if side.held.len() > HELD_MAX && !is_blocked && !matches!(self.phase, Phase::Login(..)) {
+            let what = format!("a message of more than {HELD_MAX} bytes that must be read whole");
+            self.refuse(&Refusal::new("08P01", what), context, now);
+        }
+    }
+
+    /// Whether the phase takes bytes of that end now.
+    fn takes(&self, end: End) -> bool {
+        match (&self.phase, end) {
+            (Phase::Session(session), End::Client) => session.takes_client_bytes(),
+            (Phase::Dialling(dial), End::Server) => dial.is_asking(),
+            (Phase::Dialling(_) | Phase::Cancel(_) | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
+            _ => true,
+        }
+    }
+
+    /// How many bytes may be read at once.
+    fn read_max(&self) -> usize {
+        // What follows the answer to a request for TLS in plain text was not said by the server.
+        if matches!(self.phase, Phase::Dialling(_)) { 1 } else { READ_MAX }
+    }
+
+    fn side(&mut self, end: End) -> Option<&mut Side> {
+        match end {
+            End::Client => self.client.as_mut(),
+            End::Server => self.server.as_mut(),
+        }
+    }
+
+    /// What a phase puts out goes there.
+    fn out<'a>(client: &'a mut Option<Side>, server: &'a mut Option<Side>, context: &'a mut Context) -> Out<'a> {
+        let (joined, spare) = (&mut context.joined, &mut context.spare);
+        Out { client: client.as_mut(), server: server.as_mut(), joined, spare }
+    }
+
+    /// Something that another thread asks of the session.
+    pub(super) fn on_command(&mut self, command: SessionCommand, context: &mut Context, now: Instant) {
+        match &mut self.phase {
+            Phase::Session(session) => {
+                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                session.on_command(command, now, &mut out);
+                out.finish();
+            }
+            phase => {
+                if let SessionCommand::End { why } = command
+                    && !matches!(phase, Phase::Closing { .. } | Phase::Over)
+                {
+                    self.refuse(&Refusal::new("57P01", why), context, now);
+                }
+            }
+        }
+    }
+
+    /// The governor is being stopped: whoever waits is ended, whoever works when that is done.
+    pub(super) fn drain(&mut self, context: &mut Context, now: Instant) {
+        let what = "the governor is shutting down";
+        match &mut self.phase {
+            Phase::Session(session) if session.is_idle() && !session.has_ended() => {
+                self.on_command(SessionCommand::End { why: what.to_owned() }, context, now);
+            }
+            Phase::Greeting(_) => self.phase = Phase::Over,
+            Phase::Dialling(dial) if !dial.is_for_session() => {}
+            Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
+            Phase::Console(_) => self.close(now),
+            // Nobody knows where their transactions end.
+            Phase::Session(_) | Phase::Raw | Phase::Cancel(_) | Phase::Closing { .. } | Phase::Over => {}
+        }
+    }
+
+    /// A moment has come for which it waited, or has waited.
+    pub(super) fn on_time(&mut self, context: &mut Context, now: Instant) {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.on_deadline(context, now);
+        }
+        match &mut self.phase {
+            Phase::Session(session) if session.wakes_at().is_some_and(|at| at <= now) => {
+                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                session.on_time(now, &mut out);
+                out.finish();
+            }
+            Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
+            _ => {}
+        }
+    }
+
+    fn on_deadline(&mut self, context: &mut Context, now: Instant) {
+        match &self.phase {
+            Phase::Dialling(_) => self.on_dial_deadline(context, now),
+            Phase::Login(..) | Phase::Console(_) => {
+                let what = "canceling authentication due to timeout";
+                self.refuse(&Refusal::new("57014", what), context, now);
+            }
+            _ => self.phase = Phase::Over,
+        }
+    }
+
+    /// When it is to be looked at though nothing comes.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        let own = match &self.phase {
+            Phase::Session(session) => session.wakes_at(),
+            Phase::Dialling(dial) => Some(dial.next_attempt_at()),
+            _ => None,
+        };
+        own.into_iter().chain(self.deadline).min()
+    }
+
+    /// Ends it with an error that its client is told.
+    fn refuse(&mut self, refusal: &Refusal, context: &mut Context, now: Instant) {
+        tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
+        if !matches!(self.phase, Phase::Session(_) | Phase::Raw) {
+            crate::statistics::count(&context.governor.statistics.clients_refused);
+        }
+        if let Some(client) = &mut self.client {
+            client.send(&refusal.bytes(), &mut context.spare);
+        }
+        self.close(now);
+    }
+
+    /// Sends what is left, then ends.
+    fn close(&mut self, now: Instant) {
+        self.leave(now);
+        self.phase = Phase::Closing { is_finished: false };
+        self.deadline = Some(now + FAREWELL);
+        self.server = self.server.take().filter(|server| self.has_said_goodbye && !server.is_flushed());
+        if let Some(client) = &mut self.client {
+            (client.is_readable, client.is_blocked) = (true, false);
+        }
+    }
+
+    /// The session leaves queues and registry.
+    pub(super) fn leave(&mut self, now: Instant) {
+        if let Phase::Session(session) = &mut self.phase {
+            session.close(now);
+        }
+        self.phase = Phase::Over;
+    }
+
+    /// Has sockets watched for what is awaited of them.
+    fn watch(&mut self, context: &Context) -> Fate {
+        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
+            if let Err(error) = side.watch(&context.poll) {
+                tracing::warn!(peer = %self.peer, "connection cannot be watched: {error}");
+                return Fate::Over;
+            }
+        }
+        Fate::Waits
+    }
+
+    /// Forgets the connection's part in what all share.
+    pub(super) fn forget(&mut self, context: &mut Context, now: Instant) {
+        self.leave(now);
+        if let Some(card) = self.card.take() {
+            context.sessions.remove(&card.id);
+            context.governor.registry.remove(card.id);
+        }
+    }
+}
+
+impl End {
+    fn other(self) -> Self {
+        match self {
+            End::Client => End::Server,
+            End::Server => End::Client,
+        }
+    }
+}

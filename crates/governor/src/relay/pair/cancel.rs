@@ -1,0 +1,74 @@
+//! A client's cancel on its way to the server.
+//!
+//! PostgreSQL carries a cancel out before it closes the connection that brought it. Until then the session sends nothing,
+//! so that no later statement is hit, and the client's own connection stays open, for libpq waits for its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::dial::{Dial, Purpose};
+use super::{Pair, Phase};
+use crate::governor::{Governor, SessionCommand};
+use crate::registry::SessionCard;
+use crate::relay::context::Context;
+use crate::relay::listener::Peer;
+use crate::statistics::count;
+
+/// How long a cancel may take; a session does not wait longer for it.
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A session that waits for a cancel. It is told when this is dropped, whatever has happened.
+#[derive(Debug)]
+pub(in crate::relay) struct Aimed {
+    governor: Arc<Governor>,
+    card: Arc<SessionCard>,
+    was_sent: bool,
+}
+
+impl Aimed {
+    /// Aims at what the session is doing; `None` if it does nothing.
+    pub(in crate::relay) fn at(governor: &Arc<Governor>, card: Arc<SessionCard>) -> Option<Self> {
+        // Without a key the server would not know whom to end.
+        card.key.get()?;
+        card.aim_client_cancel()?;
+        count(&governor.statistics.client_cancels);
+        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false })
+    }
+
+    /// The request that the server is sent.
+    fn request(&self) -> Vec<u8> {
+        let key = self.card.key.get().expect("it was there when the cancel was aimed");
+        let mut request = (12 + key.secret.len() as u32).to_be_bytes().to_vec();
+        request.extend_from_slice(&[0x04, 0xd2, 0x16, 0x2e]);
+        request.extend_from_slice(&key.process.to_be_bytes());
+        request.extend_from_slice(&key.secret);
+        request
+    }
+}
+
+impl Drop for Aimed {
+    fn drop(&mut self) {
+        self.card.cancel_arrived(self.was_sent, false);
+        self.governor.tell(self.card.worker, self.card.id, SessionCommand::CancelArrived);
+    }
+}
+
+impl Pair {
+    /// A cancel for a session whose client has gone.
+    pub(in crate::relay) fn cancelling(id: u64, aimed: Aimed, context: &mut Context, now: Instant) -> Self {
+        let mut pair = Pair::empty(id, Peer::Local);
+        let settings = context.governor.settings();
+        pair.dial(Dial::new(settings, Purpose::Cancel(aimed), now), context, now);
+        pair
+    }
+
+    /// The server is there to be told.
+    pub(super) fn send_cancel(&mut self, mut aimed: Aimed, context: &mut Context, now: Instant) {
+        if let Some(server) = &mut self.server {
+            server.send(&aimed.request(), &mut context.spare);
+        }
+        aimed.was_sent = true;
+        self.deadline = Some(now + CANCEL_TIMEOUT);
+        self.phase = Phase::Cancel(aimed);
+    }
+}

@@ -1,0 +1,306 @@
+//! The way to the server: its addresses one after another, and encryption as its URL asks for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpStream, UnixStream};
+use plimsoll_postgres::url::{ServerHost, SslMode};
+use rustls::pki_types::ServerName;
+
+use super::{Aimed, Conduct, End, Pair, Phase, token};
+use crate::relay::context::Context;
+use crate::relay::login::Login;
+use crate::relay::refusal::Refusal;
+use crate::relay::side::Side;
+use crate::relay::wire::{Socket, Wire};
+use crate::settings::Settings;
+
+/// SSLRequest.
+const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// A Unix socket whose server has no room for more clients says so at once; it is asked again after that time.
+const ROOM_RETRY: Duration = Duration::from_millis(20);
+
+/// A server that is being reached.
+#[derive(Debug)]
+pub(super) struct Dial {
+    settings: Arc<Settings>,
+    purpose: Purpose,
+    targets: VecDeque<Target>,
+    step: Step,
+    /// When the address that is tried has had its time.
+    attempt_until: Instant,
+    /// Each address has that long.
+    each: Duration,
+    /// A Unix socket is tried again until then.
+    give_up: Instant,
+    failure: String,
+}
+
+/// What the server is wanted for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// A session, which begins with this packet.
+    Session {
+        /// The client's start-up message.
+        packet: Vec<u8>,
+        /// What follows the login.
+        conduct: Conduct,
+    },
+    /// A cancel.
+    Cancel(Aimed),
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Its name is being looked up.
+    Resolving,
+    /// A connection is being made.
+    Connecting,
+    /// It has no room; it is asked again.
+    Retrying,
+    /// It was asked for TLS.
+    Asking,
+}
+
+impl Dial {
+    /// Nothing done yet.
+    pub(super) fn new(settings: Arc<Settings>, purpose: Purpose, now: Instant) -> Self {
+        let timeout = settings.server.connect_timeout;
+        Dial {
+            settings,
+            purpose,
+            targets: VecDeque::new(),
+            step: Step::Resolving,
+            attempt_until: now + timeout,
+            each: timeout,
+            give_up: now + timeout,
+            failure: "its name has no address".to_owned(),
+        }
+    }
+
+    /// Whether the server's answer to a request for TLS is awaited.
+    pub(super) fn is_asking(&self) -> bool {
+        self.step == Step::Asking
+    }
+
+    /// Whether a session is to begin.
+    pub(super) fn is_for_session(&self) -> bool {
+        matches!(self.purpose, Purpose::Session { .. })
+    }
+
+    /// When something else is tried.
+    pub(super) fn next_attempt_at(&self) -> Instant {
+        self.attempt_until
+    }
+}
+
+impl Pair {
+    /// Begins to reach the server.
+    pub(super) fn dial(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
+        let url = &dial.settings.server;
+        match &url.host {
+            ServerHost::Socket(_) => {
+                dial.targets.extend(url.socket().map(Target::Unix));
+                self.connect_next(dial, context, now);
+            }
+            ServerHost::Tcp(host) => match host.parse::<IpAddr>() {
+                Ok(address) => {
+                    dial.targets.push_back(Target::Tcp(SocketAddr::new(address, url.port)));
+                    self.connect_next(dial, context, now);
+                }
+                Err(_) => {
+                    context.resolve(self.id, host, url.port);
+                    self.phase = Phase::Dialling(Box::new(dial));
+                }
+            },
+        }
+    }
+
+    /// The server's name was looked up.
+    pub(in crate::relay) fn on_addresses(
+        &mut self,
+        addresses: io::Result<Vec<SocketAddr>>,
+        context: &mut Context,
+        now: Instant,
+    ) {
+        let Some(mut dial) = self.take_dial(|dial| dial.step == Step::Resolving) else { return };
+        match addresses {
+            Ok(addresses) => {
+                dial.each /= addresses.len().max(1) as u32;
+                dial.targets.extend(addresses.into_iter().map(Target::Tcp));
+            }
+            Err(error) => dial.failure = error.to_string(),
+        }
+        self.connect_next(dial, context, now);
+    }
+
+    /// The dial out of its phase, if it is in that state.
+    fn take_dial(&mut self, is_it: impl FnOnce(&Dial) -> bool) -> Option<Dial> {
+        match &self.phase {
+            Phase::Dialling(dial) if is_it(dial) => {}
+            _ => return None,
+        }
+        let Phase::Dialling(dial) = std::mem::replace(&mut self.phase, Phase::Over) else { return None };
+        Some(*dial)
+    }
+
+    fn connect_next(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
+        self.server = None;
+        while let Some(target) = dial.targets.pop_front() {
+            match self.connect(&target, context) {
+                Ok(side) => {
+                    dial.attempt_until = now + dial.each;
+                    dial.step = Step::Connecting;
+                    self.server = Some(side);
+                    self.phase = Phase::Dialling(Box::new(dial));
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && now < dial.give_up => {
+                    dial.targets.push_front(target);
+                    dial.attempt_until = now + ROOM_RETRY;
+                    dial.step = Step::Retrying;
+                    dial.failure = "it has no room for another connection".to_owned();
+                    self.phase = Phase::Dialling(Box::new(dial));
+                    return;
+                }
+                Err(error) => dial.failure = error.to_string(),
+            }
+        }
+        self.fail_dial(dial, context, now);
+    }
+
+    fn connect(&self, target: &Target, context: &Context) -> io::Result<Side> {
+        let socket = match target {
+            Target::Tcp(address) => Socket::Tcp(TcpStream::connect(*address)?),
+            Target::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        };
+        socket.tune();
+        Side::new(Wire::plain(socket), token(self.id, End::Server), &context.poll, true)
+    }
+
+    /// The server's socket has told something.
+    pub(super) fn on_dial_event(&mut self, context: &mut Context, now: Instant) {
+        let Some(server) = &mut self.server else { return };
+        let Phase::Dialling(dial) = &mut self.phase else { return };
+        if dial.step != Step::Connecting {
+            return;
+        }
+        match server.wire().socket().is_connected() {
+            Ok(false) => {}
+            Ok(true) => {
+                server.is_connecting = false;
+                let is_tcp = matches!(server.wire().socket(), Socket::Tcp(_));
+                if is_tcp && dial.settings.server.ssl_mode != SslMode::Disable {
+                    dial.step = Step::Asking;
+                    server.send(&TLS_REQUEST, &mut context.spare);
+                } else {
+                    self.on_dialled(context, now);
+                }
+            }
+            Err(error) => self.on_dial_error(&error, context, now),
+        }
+    }
+
+    /// The server's answer to a request for TLS, one byte.
+    pub(super) fn on_tls_answer(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        let Phase::Dialling(dial) = &self.phase else { return 0 };
+        let mode = dial.settings.server.ssl_mode;
+        let failure = match bytes {
+            [] => return 0,
+            [b'S', ..] => self.begin_tls(context).err(),
+            [b'N', ..] if mode == SslMode::Prefer => None,
+            [b'N', ..] => {
+                let what = format!("it does not speak TLS, and sslmode={} asks for it", mode.name());
+                Some(io::Error::other(what))
+            }
+            [other, ..] => {
+                let what = format!("answer \"{}\" to a request for TLS", other.escape_ascii());
+                Some(io::Error::other(what))
+            }
+        };
+        match failure {
+            Some(error) => self.on_dial_error(&error, context, now),
+            None => self.on_dialled(context, now),
+        }
+        bytes.len()
+    }
+
+    fn begin_tls(&mut self, context: &mut Context) -> io::Result<()> {
+        let Phase::Dialling(dial) = &self.phase else { return Ok(()) };
+        let ServerHost::Tcp(host) = &dial.settings.server.host else { return Ok(()) };
+        let name = ServerName::try_from(host.clone())
+            .map_err(|_| io::Error::other(format!("`{host}` cannot be the name in a certificate")))?;
+        let tls = context.client_tls(&dial.settings)?;
+        self.server.as_mut().map_or(Ok(()), |server| server.wire().begin_tls(tls, name))
+    }
+
+    /// The server is there.
+    fn on_dialled(&mut self, context: &mut Context, now: Instant) {
+        let Some(dial) = self.take_dial(|_| true) else { return };
+        match dial.purpose {
+            Purpose::Session { packet, conduct } => {
+                if let Some(server) = &mut self.server {
+                    server.send(&packet, &mut context.spare);
+                }
+                self.phase = Phase::Login(Box::new(Login::default()), conduct);
+            }
+            Purpose::Cancel(aimed) => self.send_cancel(aimed, context, now),
+        }
+    }
+
+    /// An address does not answer.
+    pub(super) fn on_attempt_timeout(&mut self, context: &mut Context, now: Instant) {
+        let Some(mut dial) = self.take_dial(|_| true) else { return };
+        if dial.step != Step::Retrying {
+            let timeout = dial.each;
+            dial.failure = format!("no answer within {timeout:?} (connect_timeout)");
+        }
+        self.connect_next(dial, context, now);
+    }
+
+    /// All addresses together have had their time.
+    pub(super) fn on_dial_deadline(&mut self, context: &mut Context, now: Instant) {
+        let Some(mut dial) = self.take_dial(|_| true) else { return };
+        dial.failure = "no answer within the time for logging in (login_timeout)".to_owned();
+        self.fail_dial(dial, context, now);
+    }
+
+    /// An address answers with an error.
+    pub(super) fn on_dial_error(&mut self, error: &io::Error, context: &mut Context, now: Instant) {
+        let Some(mut dial) = self.take_dial(|_| true) else { return };
+        dial.failure = error.to_string();
+        self.connect_next(dial, context, now);
+    }
+
+    /// No address is left.
+    fn fail_dial(&mut self, dial: Dial, context: &mut Context, now: Instant) {
+        match dial.purpose {
+            Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, context, now),
+            Purpose::Cancel(_) => {
+                tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);
+                self.phase = Phase::Over;
+            }
+        }
+    }
+
+    /// Tells the client that there is no server.
+    pub(super) fn refuse_unreachable(&mut self, why: &str, context: &mut Context, now: Instant) {
+        let address = context.governor.settings().server.address();
+        tracing::warn!("server {address} cannot be reached: {why}");
+        let refusal =
+            Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
+        let hint = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
+        self.refuse(&refusal.hint(hint), context, now);
+    }
+}

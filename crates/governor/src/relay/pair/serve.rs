@@ -1,0 +1,228 @@
+//! Traffic: what each phase does with the bytes of either end, and how it ends.
+
+use std::io;
+use std::time::Instant;
+
+use super::{Conduct, End, Pair, Phase};
+use crate::registry;
+use crate::relay::context::Context;
+use crate::relay::refusal::Refusal;
+use crate::session::{Outbox, ProtocolError, Session};
+
+/// The message with which clients take their leave.
+const TERMINATE: &[u8] = b"X\0\0\0\x04";
+
+impl Pair {
+    /// Bytes of the client; returns how many are taken.
+    pub(super) fn on_client(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        self.has_said_goodbye = bytes.ends_with(TERMINATE);
+        if matches!(self.phase, Phase::Greeting(_)) {
+            return self.greet(bytes, context, now);
+        }
+        let mut out = Pair::out(&mut self.client, &mut self.server, context);
+        match &mut self.phase {
+            Phase::Session(session) => {
+                let taken = session.on_client(bytes, now, &mut out);
+                out.finish();
+                taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
+            }
+            Phase::Raw => {
+                out.to_server(bytes);
+                out.finish();
+                bytes.len()
+            }
+            Phase::Login(login, _) => {
+                let taken = login.on_client(bytes, &mut out);
+                out.finish();
+                taken.unwrap_or_else(|refusal| {
+                    self.refuse(&refusal, context, now);
+                    bytes.len()
+                })
+            }
+            Phase::Console(console) => {
+                let taken = console.on_client(bytes, now, &mut |bytes| out.to_client(bytes));
+                out.finish();
+                if console.is_let_in() {
+                    self.deadline = None;
+                }
+                taken
+            }
+            Phase::Closing { .. } | Phase::Over => bytes.len(),
+            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel(_) => 0,
+        }
+    }
+
+    /// Bytes of the server; returns how many are taken.
+    pub(super) fn on_server(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        if matches!(self.phase, Phase::Dialling(_)) {
+            return self.on_tls_answer(bytes, context, now);
+        }
+        let mut out = Pair::out(&mut self.client, &mut self.server, context);
+        match &mut self.phase {
+            Phase::Session(session) => {
+                let taken = session.on_server(bytes, now, &mut out);
+                out.finish();
+                taken.unwrap_or_else(|error| self.on_breach(bytes.len(), &error, context, now))
+            }
+            Phase::Raw => {
+                out.to_client(bytes);
+                out.finish();
+                bytes.len()
+            }
+            Phase::Login(login, conduct) => {
+                let (stepped, conduct) = (login.on_server(bytes, &mut out), *conduct);
+                out.finish();
+                match stepped {
+                    Ok(stepped) if stepped.is_done => {
+                        let key = login.key.take();
+                        self.on_login(conduct, key, context, now);
+                        stepped.taken
+                    }
+                    Ok(stepped) => stepped.taken,
+                    Err(refusal) => {
+                        self.refuse(&refusal, context, now);
+                        bytes.len()
+                    }
+                }
+            }
+            // A server says nothing to a cancel.
+            _ => bytes.len(),
+        }
+    }
+
+    /// The server has let the client in.
+    fn on_login(
+        &mut self,
+        conduct: Conduct,
+        key: Option<registry::BackendKey>,
+        context: &mut Context,
+        now: Instant,
+    ) {
+        let card = self.card.clone().expect("it was made before the server was reached");
+        if let Some(key) = key {
+            let _ = card.key.set(key);
+        }
+        self.deadline = None;
+        {
+            let mut state = card.state();
+            state.since = now;
+            state.phase = match conduct {
+                Conduct::Governed => registry::Phase::Idle,
+                // Nobody looks at what it does, so its client may cancel at any time.
+                Conduct::Raw => registry::Phase::Active,
+            };
+        }
+        self.phase = match conduct {
+            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, now))),
+            Conduct::Raw => Phase::Raw,
+        };
+        if let Some(client) = &mut self.client {
+            client.is_blocked = !client.held.is_empty();
+        }
+        if context.is_draining {
+            self.drain(context, now);
+        }
+    }
+
+    /// Somebody does not speak the protocol.
+    fn on_breach(&mut self, taken: usize, error: &ProtocolError, context: &mut Context, now: Instant) -> usize {
+        tracing::warn!(peer = %self.peer, "session ended: {error}");
+        self.refuse(&Refusal::new("08P01", error.to_string()), context, now);
+        taken
+    }
+
+    /// One end has closed its connection, or lost it.
+    pub(super) fn on_end(&mut self, end: End, error: Option<io::Error>, context: &mut Context, now: Instant) {
+        match end {
+            End::Client => self.on_client_gone(context, now),
+            End::Server => self.on_server_gone(error, context, now),
+        }
+    }
+
+    fn on_client_gone(&mut self, context: &mut Context, now: Instant) {
+        self.client = None;
+        match &self.phase {
+            // The cancel that it has asked for goes on.
+            Phase::Cancel(_) => {}
+            Phase::Dialling(dial) if !dial.is_for_session() => {}
+            Phase::Session(_) | Phase::Raw => {
+                // The server would notice only when it has something to send, and holds its locks until then.
+                if !self.has_said_goodbye {
+                    context.cancel_for_the_gone(self.card.as_ref());
+                }
+                self.close(now);
+            }
+            Phase::Closing { .. } => {}
+            _ => self.phase = Phase::Over,
+        }
+    }
+
+    fn on_server_gone(&mut self, error: Option<io::Error>, context: &mut Context, now: Instant) {
+        match &self.phase {
+            Phase::Dialling(_) => {
+                let error = error.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+                self.on_dial_error(&error, context, now);
+            }
+            Phase::Login(login, _) if !login.has_heard_server => {
+                let why = error.map_or_else(|| "it closed the connection without a word".to_owned(), |e| e.to_string());
+                self.refuse_unreachable(&why, context, now);
+            }
+            Phase::Closing { .. } => self.server = None,
+            // The server has done what was asked.
+            Phase::Cancel(_) => self.phase = Phase::Over,
+            // What it has said is passed on; then its client sees the end that the server has made.
+            _ => {
+                self.server = None;
+                self.close(now);
+            }
+        }
+    }
+
+    /// Ends what has ended.
+    pub(super) fn look_for_the_end(&mut self, context: &mut Context, now: Instant) {
+        let cannot_answer = self.client.as_ref().is_some_and(|client| client.is_deaf);
+        let is_ignored = self.client.as_ref().is_some_and(|client| client.is_hung_up) && !self.takes(End::Client);
+        match &mut self.phase {
+            Phase::Session(_) | Phase::Raw | Phase::Dialling(_) | Phase::Login(..) if cannot_answer || is_ignored => {
+                self.on_client_gone(context, now);
+            }
+            Phase::Session(session) => {
+                if session.has_ended() {
+                    self.close(now);
+                } else if !session.takes_client_bytes() {
+                    context.may_expire = true;
+                } else if context.is_draining && session.is_idle() {
+                    self.drain(context, now);
+                }
+            }
+            Phase::Console(console) if console.has_ended() => self.close(now),
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Closing { .. }) {
+            self.go_on_closing(context);
+        }
+    }
+
+    fn go_on_closing(&mut self, context: &mut Context) {
+        for side in [&mut self.client, &mut self.server] {
+            if let Some(open) = side {
+                open.flush(&mut context.spare);
+                if open.is_deaf {
+                    *side = None;
+                }
+            }
+        }
+        self.server = self.server.take().filter(|server| !server.is_flushed());
+        let Phase::Closing { is_finished } = &mut self.phase else { return };
+        if let Some(client) = self.client.as_mut().filter(|client| client.is_flushed())
+            && !std::mem::replace(is_finished, true)
+        {
+            // The client is to read what it was told before it learns that nobody listens: closing at once, with its
+            // bytes unread, would take that away from it.
+            client.wire().finish();
+        }
+        if self.client.is_none() && self.server.is_none() {
+            self.phase = Phase::Over;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What clients are told before they have a session, in PostgreSQL's own form.
+
+/// An error that ends a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// SQLSTATE.
+    pub(super) code: &'static str,
+    /// What is wrong.
+    pub(super) message: String,
+    /// What to do; empty if there is nothing to say.
+    pub(super) hint: String,
+}
+
+impl Refusal {
+    /// With nothing to do about it.
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Refusal { code, message: message.into(), hint: String::new() }
+    }
+
+    /// What to do.
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Refusal { hint: hint.into(), ..self }
+    }
+
+    /// As an ErrorResponse.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let fields = [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', self.code), (b'M', &self.message), (b'H', &self.hint)];
+        let mut bytes = vec![b'E', 0, 0, 0, 0];
+        for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            bytes.push(field);
+            // A zero would end the value early.
+            bytes.extend(value.bytes().filter(|byte| *byte != 0));
+            bytes.push(0);
+        }
+        bytes.push(0);
+        let length = u32::try_from(bytes.len() - 1).expect("messages are short");
+        bytes[1..5].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use fallible_iterator::FallibleIterator;
+    use postgres_protocol::message::backend::Message;
+
+    use super::*;
+
+    #[test]
+    fn it_is_an_error_response() {
+        let refusal = Refusal::new("53300", "too\0many clients").hint("come again");
+        let message = Message::parse(&mut BytesMut::from(&refusal.bytes()[..])).unwrap().unwrap();
+        let Message::ErrorResponse(body) = message else { panic!("another message") };
+        let fields: Vec<_> =
+            body.fields().map(|field| Ok((field.type_(), String::from_utf8(field.value_bytes().to_vec()).unwrap()))).collect().unwrap();
+        let expected = [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', "53300"), (b'M', "toomany clients"), (b'H', "come again")];
+        assert_eq!(fields, expected.map(|(field, value)| (field, value.to_owned())));
+    }
+}

@@ -1,0 +1,266 @@
+//! One of the two connections of a pair: what is to be sent to it, what of its bytes waits.
+
+use std::io;
+use std::time::Duration;
+
+use mio::{Interest, Registry, Token};
+
+use super::wire::{Taken, Wire};
+use crate::session::Outbox;
+
+/// Bytes that may wait for a peer that takes none; above it nothing more is read from the other peer.
+pub(super) const PENDING_MAX: usize = 256 << 10;
+
+/// What is joined into one write at most; longer pieces are written as they are.
+const JOINED_MAX: usize = 16 << 10;
+
+/// How long a peer may take for its last bytes.
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Spare buffers that a worker keeps.
+const SPARE_MAX: usize = 16;
+
+/// One connection of a pair.
+#[derive(Debug)]
+pub(super) struct Side {
+    wire: Wire,
+    token: Token,
+    /// What it has not taken yet, from `sent` on.
+    pending: Vec<u8>,
+    sent: usize,
+    /// What it has sent and nobody has taken yet.
+    pub(super) held: Vec<u8>,
+    /// Bytes are held although they could be understood: they are offered again when that may have changed.
+    pub(super) is_blocked: bool,
+    /// Something may be there to be read.
+    pub(super) is_readable: bool,
+    /// The peer has said that nothing more will come, or is gone.
+    pub(super) is_hung_up: bool,
+    /// It has ended: nothing more can be read.
+    pub(super) is_at_end: bool,
+    /// Nothing more can be sent.
+    pub(super) is_deaf: bool,
+    is_watched_for_room: bool,
+    /// The connection is still being made: room in it says that it stands.
+    pub(super) is_connecting: bool,
+}
+
+impl Side {
+    /// Watches a connection. One that is still being made is watched for standing.
+    pub(super) fn new(mut wire: Wire, token: Token, registry: &Registry, is_connecting: bool) -> io::Result<Self> {
+        let interest = if is_connecting { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        registry.register(&mut wire, token, interest)?;
+        Ok(Side {
+            wire,
+            token,
+            pending: Vec::new(),
+            sent: 0,
+            held: Vec::new(),
+            is_blocked: false,
+            is_readable: false,
+            is_hung_up: false,
+            is_at_end: false,
+            is_deaf: false,
+            is_watched_for_room: is_connecting,
+            is_connecting,
+        })
+    }
+
+    /// The connection.
+    pub(super) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+
+    /// Reads; `None` if nothing is there.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.wire.read(buffer) {
+            Ok(Taken { bytes, is_drained }) => {
+                self.is_at_end = bytes == 0;
+                // After a hang-up there is no further event: it is read to the end.
+                self.is_readable = bytes > 0 && (!is_drained || self.is_hung_up);
+                Ok(Some(bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                Ok(None)
+            }
+            Err(error) => {
+                (self.is_at_end, self.is_readable) = (true, false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends, or keeps what is not taken now.
+    pub(super) fn send(&mut self, bytes: &[u8], spare: &mut Spare) {
+        if self.is_deaf || bytes.is_empty() {
+            return;
+        }
+        let mut written = 0;
+        if self.pending.is_empty() {
+            match self.wire.write(bytes) {
+                Ok(taken) => written = taken,
+                // Whoever has gone is noticed by reading: its last words may be there.
+                Err(_) => return self.turn_deaf(spare),
+            }
+        }
+        if written < bytes.len() {
+            if self.pending.capacity() == 0 {
+                self.pending = spare.take();
+            }
+            // What was sent is given up before it is more than what waits, or a peer that is never quite up to date
+            // would have its whole history kept.
+            if self.sent > self.pending.len() / 2 {
+                self.pending.drain(..std::mem::take(&mut self.sent));
+            }
+            self.pending.extend_from_slice(&bytes[written..]);
+        }
+    }
+
+    /// Sends what was kept.
+    pub(super) fn flush(&mut self, spare: &mut Spare) {
+        if self.is_deaf || self.wire.flush().is_err() {
+            return self.turn_deaf(spare);
+        }
+        while self.sent < self.pending.len() {
+            match self.wire.write(&self.pending[self.sent..]) {
+                Ok(0) => return,
+                Ok(taken) => self.sent += taken,
+                Err(_) => return self.turn_deaf(spare),
+            }
+        }
+        self.drop_pending(spare);
+    }
+
+    fn turn_deaf(&mut self, spare: &mut Spare) {
+        (self.is_deaf, self.is_readable) = (true, true);
+        self.drop_pending(spare);
+    }
+
+    fn drop_pending(&mut self, spare: &mut Spare) {
+        self.sent = 0;
+        spare.put(std::mem::take(&mut self.pending));
+    }
+
+    /// Keeps bytes that nobody takes yet.
+    pub(super) fn hold(&mut self, bytes: &[u8], spare: &mut Spare) {
+        if self.held.capacity() == 0 && !bytes.is_empty() {
+            self.held = spare.take();
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// Forgets what is held.
+    pub(super) fn drop_held(&mut self, spare: &mut Spare) {
+        spare.put(std::mem::take(&mut self.held));
+    }
+
+    /// Bytes that it has not taken yet.
+    pub(super) fn pending_len(&self) -> usize {
+        self.pending.len() - self.sent
+    }
+
+    /// Whether the other peer's bytes must wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.pending_len() > PENDING_MAX
+    }
+
+    /// Whether all was sent.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
+    }
+
+    /// Asks to be told of room if something waits for it, and only then: Unix sockets tell with every read of the peer.
+    pub(super) fn watch(&mut self, registry: &Registry) -> io::Result<()> {
+        let for_room = self.is_connecting || !self.is_flushed();
+        if for_room == self.is_watched_for_room {
+            return Ok(());
+        }
+        self.is_watched_for_room = for_room;
+        let interest = if for_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        registry.reregister(&mut self.wire, self.token, interest)
+    }
+}
+
+/// Buffers to be used again, so that nothing is allocated while traffic flows.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    pub(super) fn put(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < SPARE_MAX && (1..=PENDING_MAX * 2).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+}
+
+/// Pieces that are sent together: what a step puts out for a peer is one write.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    client: Vec<u8>,
+    server: Vec<u8>,
+}
+
+impl Joined {
+    /// Forgets what a step has put out that came to no end.
+    pub(super) fn clear(&mut self) {
+        self.client.clear();
+        self.server.clear();
+    }
+}
+
+/// Where a step puts what it sends.
+pub(super) struct Out<'a> {
+    /// The client, if it is there.
+    pub(super) client: Option<&'a mut Side>,
+    /// The server, if it is there.
+    pub(super) server: Option<&'a mut Side>,
+    /// Pieces.
+    pub(super) joined: &'a mut Joined,
+    /// Buffers.
+    pub(super) spare: &'a mut Spare,
+}
+
+impl Out<'_> {
+    /// Sends what was joined.
+    pub(super) fn finish(mut self) {
+        deliver(self.server.as_deref_mut(), &mut self.joined.server, self.spare);
+        deliver(self.client.as_deref_mut(), &mut self.joined.client, self.spare);
+    }
+}
+
+impl Outbox for Out<'_> {
+    fn to_server(&mut self, bytes: &[u8]) {
+        join(self.server.as_deref_mut(), &mut self.joined.server, bytes, self.spare);
+    }
+
+    fn to_client(&mut self, bytes: &[u8]) {
+        join(self.client.as_deref_mut(), &mut self.joined.client, bytes, self.spare);
+    }
+}
+
+fn join(side: Option<&mut Side>, joined: &mut Vec<u8>, bytes: &[u8], spare: &mut Spare) {
+    if joined.len() + bytes.len() <= JOINED_MAX {
+        return joined.extend_from_slice(bytes);
+    }
+    let Some(side) = side else { return joined.clear() };
+    side.send(joined, spare);
+    joined.clear();
+    if bytes.len() <= JOINED_MAX {
+        joined.extend_from_slice(bytes);
+    } else {
+        side.send(bytes, spare);
+    }
+}
+
+fn deliver(side: Option<&mut Side>, joined: &mut Vec<u8>, spare: &mut Spare) {
+    if let Some(side) = side {
+        side.send(joined, spare);
+    }
+    joined.clear();
+}

@@ -1,0 +1,147 @@
+//! The first packet of a client: what it asks for, and who it says it is.
+
+use plimsoll_policy::Login;
+
+/// The longest packet that is taken, length included, as PostgreSQL has it (`MAX_STARTUP_PACKET_LENGTH`).
+pub(super) const PACKET_MAX: usize = 10_000;
+
+/// The secret that cancels: 4 bytes with protocol 3.0, up to 256 with 3.2.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
+
+const CANCEL: u32 = code(1234, 5678);
+const TLS: u32 = code(1234, 5679);
+const GSS: u32 = code(1234, 5680);
+
+const fn code(high: u32, low: u32) -> u32 {
+    high << 16 | low
+}
+
+/// What a first packet asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Packet {
+    /// TLS.
+    Tls,
+    /// Encryption by Kerberos.
+    Gss,
+    /// Cancelling what a session does.
+    Cancel {
+        /// Its server process.
+        process: i32,
+        /// Its secret.
+        secret: Box<[u8]>,
+    },
+    /// A session.
+    Session(Startup),
+}
+
+/// Who wants a session, and of what kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Startup {
+    /// User, database and application.
+    pub(super) login: Login,
+    /// Whether it speaks the replication protocol.
+    pub(super) is_replication: bool,
+}
+
+/// Why a first packet is refused: an SQLSTATE and a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused(pub(super) &'static str, pub(super) String);
+
+/// The first packet, if it is whole, and its length.
+pub(super) fn read(bytes: &[u8]) -> Result<Option<(Packet, usize)>, Refused> {
+    let Some(length) = number(bytes, 0) else { return Ok(None) };
+    let length = length as usize;
+    if !(8..=PACKET_MAX).contains(&length) {
+        return Err(disorder(format!("invalid length of startup packet: {length}")));
+    }
+    let Some(packet) = bytes.get(4..length) else { return Ok(None) };
+    let version = number(packet, 0).expect("the length is 8 at least");
+    let body = &packet[4..];
+    let packet = match version {
+        TLS if body.is_empty() => Packet::Tls,
+        GSS if body.is_empty() => Packet::Gss,
+        CANCEL => cancel(body)?,
+        TLS | GSS => return Err(disorder(format!("invalid length of a request for encryption: {length}"))),
+        _ if version >> 16 == 3 => Packet::Session(startup(body)?),
+        _ => {
+            let (major, minor) = (version >> 16, version & 0xffff);
+            return Err(Refused("0A000", format!("unsupported frontend protocol {major}.{minor}: 3.0 to 3.2 are spoken")));
+        }
+    };
+    Ok(Some((packet, length)))
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
+}
+
+fn cancel(body: &[u8]) -> Result<Packet, Refused> {
+    let secret = body.get(4..).filter(|secret| SECRET_BYTES.contains(&secret.len()));
+    let Some(secret) = secret else {
+        return Err(disorder(format!("invalid length of a cancel request: {}", body.len() + 8)));
+    };
+    let process = number(body, 0).expect("the secret follows") as i32;
+    Ok(Packet::Cancel { process, secret: secret.into() })
+}
+
+fn startup(body: &[u8]) -> Result<Startup, Refused> {
+    let (mut user, mut database, mut application_name, mut is_replication) = (None, None, None, false);
+    let mut rest = body;
+    loop {
+        let Some(name) = text(&mut rest) else { return Err(no_end()) };
+        if name.is_empty() {
+            break;
+        }
+        let Some(value) = text(&mut rest) else { return Err(no_end()) };
+        match name {
+            b"user" => user = Some(value),
+            b"database" => database = Some(value),
+            b"application_name" => application_name = Some(value),
+            b"replication" => is_replication = asks_for_replication(value)?,
+            _ => {}
+        }
+    }
+    if !rest.is_empty() {
+        return Err(no_end());
+    }
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(user) = user.filter(|user| !user.is_empty()).map(words) else {
+        return Err(Refused("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
+    };
+    let database = database.filter(|database| !database.is_empty()).map_or_else(|| user.clone(), words);
+    let application_name = application_name.map(words).unwrap_or_default();
+    Ok(Startup { login: Login { user, database, application_name }, is_replication })
+}
+
+/// The next text, which a zero ends.
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = memchr::memchr(0, rest)?;
+    let text = &rest[..end];
+    *rest = &rest[end + 1..];
+    Some(text)
+}
+
+/// `database`, or a truth value as PostgreSQL reads it: any beginning of the word that is no other's.
+fn asks_for_replication(value: &[u8]) -> Result<bool, Refused> {
+    let value = value.to_ascii_lowercase();
+    let begins = |word: &[u8], at_least: usize| value.len() >= at_least && word.starts_with(&value);
+    if value == b"database" || value == b"1" || begins(b"true", 1) || begins(b"yes", 1) || value == b"on" {
+        return Ok(true);
+    }
+    if value == b"0" || begins(b"false", 1) || begins(b"no", 1) || begins(b"off", 2) {
+        return Ok(false);
+    }
+    let value = String::from_utf8_lossy(&value).into_owned();
+    Err(Refused("22023", format!("invalid value for parameter \"replication\": \"{value}\"")))
+}
+
+fn disorder(what: String) -> Refused {
+    Refused("08P01", what)
+}
+
+fn no_end() -> Refused {
+    disorder("invalid startup packet layout: expected terminator as last byte".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

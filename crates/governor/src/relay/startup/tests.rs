@@ -1,0 +1,99 @@
+//! Whole, split, and hostile first packets.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn packet(version: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as u32 + 8).to_be_bytes().to_vec();
+    bytes.extend(version.to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn session(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, value) in parameters {
+        body.extend(format!("{name}\0{value}\0").bytes());
+    }
+    body.push(0);
+    packet(code(3, 0), &body)
+}
+
+fn check(bytes: &[u8], expect: Result<Packet, &str>) {
+    match (read(bytes), expect) {
+        (Ok(Some((packet, length))), Ok(expected)) => assert_eq!((packet, length), (expected, bytes.len())),
+        (Err(Refused(code, _)), Err(expected)) => assert_eq!(code, expected),
+        (other, expected) => panic!("{other:?} instead of {expected:?}"),
+    }
+}
+
+fn is(user: &str, database: &str, application_name: &str, is_replication: bool) -> Result<Packet, &'static str> {
+    let login =
+        Login { user: user.to_owned(), database: database.to_owned(), application_name: application_name.to_owned() };
+    Ok(Packet::Session(Startup { login, is_replication }))
+}
+
+#[test]
+fn sessions_say_who_they_are() {
+    check(&session(&[("user", "ann")]), is("ann", "ann", "", false));
+    check(&session(&[("database", "shop"), ("user", "ann"), ("application_name", "x")]), is("ann", "shop", "x", false));
+    check(&session(&[("user", "ann"), ("replication", "database")]), is("ann", "ann", "", true));
+    check(&session(&[("user", "ann"), ("replication", "T")]), is("ann", "ann", "", true));
+    check(&session(&[("user", "ann"), ("replication", "of")]), is("ann", "ann", "", false));
+    check(&session(&[("user", "ann"), ("replication", "maybe")]), Err("22023"));
+    check(&session(&[("user", "")]), Err("28000"));
+    check(&session(&[]), Err("28000"));
+    // Protocol 3.2 with an option of its own: the server answers it.
+    check(&packet(code(3, 2), b"user\0ann\0_pq_.x\01\0\0"), is("ann", "ann", "", false));
+}
+
+#[test]
+fn requests_for_encryption_are_eight_bytes() {
+    check(&packet(TLS, b""), Ok(Packet::Tls));
+    check(&packet(GSS, b""), Ok(Packet::Gss));
+    check(&packet(TLS, b"x"), Err("08P01"));
+}
+
+#[test]
+fn keys_for_cancelling_have_4_to_256_bytes() {
+    let cancel = |secret: &[u8]| packet(CANCEL, &[&7_i32.to_be_bytes()[..], secret].concat());
+    for length in [4, 32, 256] {
+        let secret = vec![9; length];
+        check(&cancel(&secret), Ok(Packet::Cancel { process: 7, secret: secret.clone().into() }));
+    }
+    for length in [0, 3, 257] {
+        check(&cancel(&vec![9; length]), Err("08P01"));
+    }
+    check(&packet(CANCEL, b""), Err("08P01"));
+}
+
+#[test]
+fn nonsense_is_refused() {
+    check(&packet(code(2, 0), b""), Err("0A000"));
+    check(&packet(code(4, 0), b"user\0ann\0\0"), Err("0A000"));
+    check(b"GET / HTTP/1.1\r\n\r\n", Err("08P01"));
+    check(&[0, 0, 0, 7, 0, 0, 0], Err("08P01"));
+    check(&[0xff; 8], Err("08P01"));
+    check(&packet(code(3, 0), b"user\0ann"), Err("08P01"));
+    check(&packet(code(3, 0), b"user\0ann\0"), Err("08P01"));
+    check(&packet(code(3, 0), b"user\0ann\0\0more"), Err("08P01"));
+    check(&packet(code(3, 0), b""), Err("08P01"));
+    let long = "x".repeat(PACKET_MAX);
+    check(&session(&[("user", &long)]), Err("08P01"));
+}
+
+proptest! {
+    #[test]
+    fn part_of_a_packet_is_waited_for(end in 0_usize..40) {
+        let whole = session(&[("user", "ann"), ("database", "shop"), ("application_name", "x")]);
+        prop_assert_eq!(read(&whole[..end]), Ok(None));
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), length in 0_u32..80) {
+        let _ = read(&bytes);
+        let sized: Vec<u8> = length.to_be_bytes().into_iter().chain([0, 3, 0, 0]).chain(bytes).collect();
+        let _ = read(&sized);
+    }
+}

@@ -1,0 +1,311 @@
+//! A worker's loop: waits for sockets, timers and other threads, and moves the pairs concerned.
+
+use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::{Events, Poll, Token};
+
+use super::context::{Context, Note, Visitor};
+use super::door::Door;
+use super::pair::{self, Aimed, End, Fate, Pair};
+use super::side::Side;
+use super::timers::Timers;
+use super::wire::Wire;
+use crate::governor::{SessionCommand, WorkerCommand};
+use crate::registry::SessionId;
+
+/// Rung by other threads.
+pub(super) const WAKER: Token = Token(usize::MAX);
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 1024;
+
+/// What wants to be woken at once, for ever, is woken this often at most; finer than that epoll does not wait.
+const TIMER_MIN: Duration = Duration::from_millis(1);
+
+/// A worker.
+#[derive(Debug)]
+pub(super) struct Worker {
+    poll: Poll,
+    context: Context,
+    door: Option<Door>,
+    commands: Receiver<WorkerCommand>,
+    notes: Receiver<Note>,
+    pairs: Vec<Option<Box<Pair>>>,
+    /// Places without a pair.
+    free: Vec<u32>,
+    /// Counts pairs, so that what is said about one that has gone is not taken for its successor's.
+    generation: u32,
+    timers: Timers,
+    /// Pairs that can go on.
+    again: Vec<u64>,
+    /// When a transaction will have waited too long for admission.
+    expires_at: Option<Instant>,
+    is_stopped: bool,
+}
+
+impl Worker {
+    /// A worker without pairs. One of them has the door.
+    pub(super) fn new(
+        poll: Poll,
+        context: Context,
+        door: Option<Door>,
+        commands: Receiver<WorkerCommand>,
+        notes: Receiver<Note>,
+    ) -> Self {
+        Worker {
+            poll,
+            context,
+            door,
+            commands,
+            notes,
+            pairs: Vec::new(),
+            free: Vec::new(),
+            generation: 0,
+            timers: Timers::default(),
+            again: Vec::new(),
+            expires_at: None,
+            is_stopped: false,
+        }
+    }
+
+    /// Works until it is stopped, or drained.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.is_stopped && !self.is_drained() {
+            let timeout = self.timeout(Instant::now());
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!("relay cannot wait for sockets: {error}");
+                break;
+            }
+            for event in &events {
+                self.on_event(event, Instant::now());
+            }
+            let now = Instant::now();
+            for id in mem::take(&mut self.again) {
+                self.move_pair(id, now, |_, _| {});
+            }
+            self.on_timers(now);
+            if self.door.as_ref().and_then(Door::opens_at).is_some_and(|at| at <= now) {
+                self.accept(None, now);
+            }
+            self.send_cancels(now);
+            self.expire(now);
+        }
+        let now = Instant::now();
+        for id in self.ids() {
+            self.remove(id, now);
+        }
+    }
+
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        if !self.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let others = [self.expires_at, self.door.as_ref().and_then(Door::opens_at)];
+        let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
+        self.timers.until_next(now).into_iter().chain(others).min()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.context.is_draining && self.free.len() == self.pairs.len()
+    }
+
+    fn on_event(&mut self, event: &Event, now: Instant) {
+        match event.token() {
+            WAKER => self.on_waker(now),
+            token if Door::is_its(token) => self.accept(Some(token), now),
+            token => {
+                let (id, end) = pair::whose(token);
+                self.move_pair(id, now, |pair, context| pair.on_event(end, event, context, now));
+            }
+        }
+    }
+
+    fn on_waker(&mut self, now: Instant) {
+        while let Ok(note) = self.notes.try_recv() {
+            match note {
+                Note::Client(visitor) => self.welcome(visitor, now),
+                Note::Addresses(id, addresses) => {
+                    self.move_pair(id, now, |pair, context| pair.on_addresses(addresses, context, now));
+                }
+            }
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                WorkerCommand::Session(session, command) => self.on_command(session, command, now),
+                WorkerCommand::Drain => self.drain(now),
+                WorkerCommand::Stop => self.is_stopped = true,
+            }
+        }
+    }
+
+    fn on_command(&mut self, session: SessionId, command: SessionCommand, now: Instant) {
+        if let Some(id) = self.context.sessions.get(&session).copied() {
+            self.move_pair(id, now, |pair, context| pair.on_command(command, context, now));
+        }
+    }
+
+    fn drain(&mut self, now: Instant) {
+        self.context.is_draining = true;
+        self.door = None;
+        for id in self.ids() {
+            self.move_pair(id, now, |pair, context| pair.drain(context, now));
+        }
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.pairs.iter().flatten().map(|pair| pair.id).collect()
+    }
+
+    /// Does something with a pair, and then all that it can do.
+    ///
+    /// If that panics, it is our fault and nobody else's: that pair is ended, all others go on.
+    fn move_pair(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Pair, &mut Context)) {
+        let Some(pair) = self.pairs.get_mut(id as u32 as usize).and_then(Option::as_mut) else { return };
+        if pair.id != id {
+            return;
+        }
+        let moved = shed(|| {
+            act(pair, &mut self.context);
+            pair.advance(&mut self.context, now)
+        });
+        match moved {
+            Some(Fate::Waits) => {
+                let due = pair.wakes_at().map(|due| due.max(now + TIMER_MIN));
+                // An entry that is too early stays: when it fires, the pair is asked again. So quick queries, each of which
+                // moves the moment, cost no entry each.
+                if let Some(due) = due
+                    && pair.timer.is_none_or(|at| at > due)
+                {
+                    pair.timer = Some(due);
+                    self.timers.add(due, id);
+                }
+            }
+            Some(Fate::Again) => self.again.push(id),
+            Some(Fate::Over) => self.remove(id, now),
+            None => {
+                self.context.restore();
+                self.remove(id, now);
+            }
+        }
+    }
+
+    fn on_timers(&mut self, now: Instant) {
+        while let Some((at, id)) = self.timers.pop_due(now) {
+            let Some(pair) = self.pairs.get_mut(id as u32 as usize).and_then(Option::as_mut) else { continue };
+            if pair.id != id || pair.timer != Some(at) {
+                continue;
+            }
+            pair.timer = None;
+            self.move_pair(id, now, |pair, context| {
+                if pair.wakes_at().is_some_and(|at| at <= now) {
+                    pair.on_time(context, now);
+                }
+            });
+        }
+    }
+
+    fn send_cancels(&mut self, now: Instant) {
+        for aimed in mem::take(&mut self.context.cancels) {
+            self.add(now, |id, context| Ok(Pair::cancelling(id, aimed, context, now)));
+        }
+    }
+
+    /// Tells those who have waited too long for admission; whoever hears of it first.
+    fn expire(&mut self, now: Instant) {
+        let is_due = self.expires_at.is_some_and(|at| at <= now);
+        if mem::take(&mut self.context.may_expire) || is_due {
+            let governor = &self.context.governor;
+            // Rounded up, for what expires a little later is not expired yet.
+            self.expires_at = governor.expire_waiting(now).map(|at| governor.started + at + TIMER_MIN);
+        }
+    }
+
+    /// Lets clients in.
+    fn accept(&mut self, listener: Option<Token>, now: Instant) {
+        let Some(door) = &mut self.door else { return };
+        let own = door.accept(listener, &self.context, now);
+        for visitor in own {
+            self.welcome(visitor, now);
+        }
+    }
+
+    /// A client that this worker serves.
+    fn welcome(&mut self, Visitor { socket, peer, seat }: Visitor, now: Instant) {
+        if self.context.is_draining {
+            return;
+        }
+        let deadline = now + self.context.governor.settings().listen.login_timeout;
+        self.add(now, |id, context| {
+            socket.tune();
+            let side = Side::new(Wire::plain(socket), pair::token(id, End::Client), &context.poll, false)?;
+            Ok(Pair::new(id, peer, side, seat, deadline))
+        });
+    }
+
+    /// Takes a pair in.
+    fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
+        // Generations have 31 bits, for a token has one bit more; two pairs of one place are 2^31 pairs apart at least.
+        self.generation = (self.generation + 1) & 0x3fff_ffff;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.pairs.push(None);
+            self.pairs.len() as u32 - 1
+        });
+        let id = u64::from(self.generation) << 32 | u64::from(place);
+        match make(id, &mut self.context) {
+            Ok(pair) => {
+                self.pairs[place as usize] = Some(Box::new(pair));
+                self.move_pair(id, now, |_, _| {});
+            }
+            Err(error) => {
+                tracing::warn!("connection cannot be watched: {error}");
+                self.free.push(place);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: u64, now: Instant) {
+        let Some(place) = self.pairs.get_mut(id as u32 as usize) else { return };
+        let Some(mut pair) = place.take() else { return };
+        self.free.push(id as u32);
+        if shed(|| pair.forget(&mut self.context, now)).is_none() {
+            self.context.restore();
+        }
+    }
+}
+
+/// Does something of one connection's; `None` if it panicked, which is logged.
+pub(super) fn shed<T>(act: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(act))
+        .inspect_err(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+            tracing::error!("a session has panicked and was ended; this is a fault in the governor: {text}");
+        })
+        .ok()
+}
+
+/// Kept apart so that it is plain what crosses threads.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Worker>();
+    is_send::<Aimed>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_what_panicked_and_no_more() {
+        assert_eq!(shed(|| 1), Some(1));
+        assert_eq!(shed(|| -> i32 { panic!("as {} as it should", "loud") }), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! Changing settings while sessions run. No connection is touched: who is inside stays, who waits goes on to wait by the new
+//! limits, and statements that come next meet the new settings.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use plimsoll_policy::{ClassIndex, ClassLimits};
+
+use crate::config;
+use crate::governor::Governor;
+use crate::settings::Settings;
+use crate::statistics::count;
+
+/// Why settings were not replaced; what was set before goes on to hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The file cannot be used. A fault a line.
+    #[error("{0}")]
+    File(#[from] config::ConfigError),
+    /// The governor was not started from a file.
+    #[error("this governor was not started from a file, so there is nothing to read anew")]
+    NoFile,
+    /// Classes are missing or in other places.
+    #[error("class `{0}` is gone or in another place; classes can be taken away or renamed by a restart only")]
+    Classes(String),
+}
+
+/// Settings that were replaced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What is different now, a line each: `preemption.policy: track -> pow`.
+    pub changed: Vec<String>,
+    /// What is different in the file and stays as it is until a restart.
+    pub after_restart: Vec<String>,
+    /// What is probably not meant so.
+    pub warnings: Vec<String>,
+}
+
+impl Governor {
+    /// Reads the file of the settings anew, and puts them in force if nothing is wrong with them.
+    pub fn reload_file(&self) -> Result<Reloaded, ReloadError> {
+        let outcome = self.try_reload_file();
+        count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
+        match &outcome {
+            Ok(reloaded) => {
+                let all = reloaded.changed.iter().chain(&reloaded.after_restart);
+                tracing::info!(changed = all.count(), "settings were read anew");
+                reloaded.changed.iter().for_each(|change| tracing::info!("changed: {change}"));
+                reloaded.after_restart.iter().for_each(|change| tracing::warn!("not changed before a restart: {change}"));
+                reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            }
+            Err(error) => tracing::error!("settings stay as they are: {error}"),
+        }
+        outcome
+    }
+
+    fn try_reload_file(&self) -> Result<Reloaded, ReloadError> {
+        let file = self.config_file.get().ok_or(ReloadError::NoFile)?;
+        let names: Vec<String> = self.settings().classes.iter().map(|class| class.name.clone()).collect();
+        let config = config::read(file, &names)?;
+        let mut reloaded = self.reload(config.settings)?;
+        reloaded.warnings = config.warnings;
+        Ok(reloaded)
+    }
+
+    /// Puts other settings in force, all at once.
+    pub fn reload(&self, settings: Settings) -> Result<Reloaded, ReloadError> {
+        self.replace(|_| settings)
+    }
+
+    /// Changes some settings until the next reload.
+    pub fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<Reloaded, ReloadError> {
+        self.replace(|before| {
+            let mut settings = before.clone();
+            change(&mut settings);
+            settings
+        })
+    }
+
+    /// Holds up, or lets in again, the transactions of those classes; a reload does not change that.
+    pub fn pause(&self, classes: &[ClassIndex], pause: bool) {
+        let mut current = self.settings.write();
+        let mut settings = Settings::clone(&current);
+        for class in classes {
+            settings.classes[usize::from(class.0)].is_paused = pause;
+        }
+        self.put_in_force(&mut current, settings);
+    }
+
+    fn replace(&self, make: impl FnOnce(&Settings) -> Settings) -> Result<Reloaded, ReloadError> {
+        // Held throughout, so that of two reloads one comes after the other.
+        let mut current = self.settings.write();
+        let mut settings = make(&current);
+        for (place, class) in current.classes.iter().enumerate() {
+            match settings.classes.get_mut(place) {
+                Some(other) if other.name == class.name => other.is_paused = class.is_paused,
+                _ => return Err(ReloadError::Classes(class.name.clone())),
+            }
+        }
+        let wanted = settings.described();
+        settings.keep_until_restart(&current);
+        let (before, now) = (current.described(), settings.described());
+        let reloaded = Reloaded {
+            changed: differences(&before, &now),
+            after_restart: differences(&now, &wanted),
+            warnings: Vec::new(),
+        };
+        self.put_in_force(&mut current, settings);
+        drop(current);
+        self.bell.ring();
+        Ok(reloaded)
+    }
+
+    fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {
+        // Whoever sees the new settings finds its class everywhere.
+        self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
+        let limits = settings.classes.iter().map(|class| ClassLimits {
+            mpl: if class.is_paused { Some(0) } else { class.limits.mpl },
+            ..class.limits.clone()
+        });
+        let now = self.clock(Instant::now());
+        let admitted = self.admission.lock().set_limits(settings.total_mpl, limits.collect(), now);
+        *current = Arc::new(settings);
+        self.generation.fetch_add(1, Ordering::Release);
+        self.tell_admitted(admitted);
+    }
+}
+
+/// What differs between two descriptions of settings, in the order of the second.
+fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
+    let value = |of: &[(String, String)], key: &str| of.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone());
+    let changed = now.iter().filter_map(|(key, now)| match value(before, key) {
+        Some(before) if before == *now => None,
+        Some(before) => Some(format!("{key}: {before} -> {now}")),
+        None => Some(format!("{key}: {now} (new)")),
+    });
+    let gone = before.iter().filter(|(key, _)| value(now, key).is_none());
+    changed.chain(gone.map(|(key, value)| format!("{key}: {value} (gone)"))).collect()
+}

@@ -1,0 +1,165 @@
+//! `plimsoll govern`: starts everything, and ends it when somebody says so.
+
+mod log;
+mod notify;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::Instant;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config;
+use crate::governor::{Governor, MainCommand, WorkerCommand};
+use crate::{page, relay, watch};
+
+/// Why a governor could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GovernError {
+    /// The settings cannot be used.
+    #[error("{0}")]
+    Config(#[from] config::ConfigError),
+    /// Something of the system cannot be had.
+    #[error("{0}")]
+    System(String),
+}
+
+/// What the main thread hears.
+enum Heard {
+    Signal(i32),
+    Command(MainCommand),
+    /// Every worker has ended.
+    Ended,
+}
+
+/// How a governor ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to, and every session had ended.
+    Drained,
+    /// It was asked to at once.
+    Stopped,
+}
+
+/// Runs a governor until it is told to end. SIGHUP reads the settings anew; SIGTERM and SIGINT wait until each session is
+/// between transactions, a second SIGINT and SIGQUIT end at once.
+pub fn govern(config_file: &Path) -> Result<End, GovernError> {
+    let system = |what: &str, error: &dyn std::fmt::Display| GovernError::System(format!("{what}: {error}"));
+    let config = config::read(config_file, &[])?;
+    log::start(config.settings.log);
+    let (sender, heard) = mpsc::channel();
+    // Before anything else, so that a signal that comes now is not the end of a process that has left things behind.
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(|error| system("signals cannot be heard", &error))?;
+    let governor = Arc::new(Governor::new(config.settings, Instant::now()));
+    let file = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_owned());
+    governor.config_file.set(file).expect("the governor is new");
+    governor.main.set(commands(&sender)).expect("the governor is new");
+    hear(signals, sender.clone());
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let page = page::start(&governor).map_err(|error| GovernError::System(error.to_string()))?;
+    let running = relay::start(Arc::clone(&governor)).map_err(|error| GovernError::System(error.to_string()))?;
+    let watcher = watch::start(Arc::clone(&governor));
+    for address in running.addresses() {
+        tracing::info!("clients come in at {address}");
+    }
+    if let Some(address) = page.address() {
+        tracing::info!("the live page is at http://{address}/");
+    }
+    notify::tell("READY=1");
+    let end = attend(&governor, &heard, &sender, running);
+    notify::tell("STOPPING=1");
+    drop(watcher);
+    drop(page);
+    tracing::info!(?end, "ended");
+    Ok(end)
+}
+
+/// Waits for whatever comes, until every worker has ended.
+fn attend(
+    governor: &Arc<Governor>,
+    heard: &mpsc::Receiver<Heard>,
+    sender: &Sender<Heard>,
+    running: relay::Running,
+) -> End {
+    // Joining takes a thread, since this one listens meanwhile.
+    let ended = sender.clone();
+    let joiner = thread::spawn(move || {
+        running.join();
+        // If nobody listens any more, it is over anyway.
+        let _ = ended.send(Heard::Ended);
+    });
+    let mut end = End::Drained;
+    let mut interrupted = false;
+    for heard in heard {
+        match heard {
+            Heard::Signal(SIGHUP) => reload(governor),
+            Heard::Signal(SIGINT) if interrupted => end = stop(governor, "a second interrupt"),
+            Heard::Signal(SIGINT) => {
+                interrupted = true;
+                drain(governor, "an interrupt; a second one ends at once");
+            }
+            Heard::Signal(SIGTERM) => drain(governor, "a signal to terminate"),
+            Heard::Signal(_) => end = stop(governor, "a signal to quit"),
+            Heard::Command(MainCommand::Drain) => drain(governor, "the console"),
+            Heard::Command(MainCommand::Stop) => end = stop(governor, "the console"),
+            Heard::Ended => break,
+        }
+    }
+    // It has said that it is over.
+    let _ = joiner.join();
+    end
+}
+
+/// What changed, or why nothing did, is in the log.
+fn reload(governor: &Arc<Governor>) {
+    notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", notify::monotonic_micros()));
+    let _ = governor.reload_file();
+    notify::tell("READY=1");
+}
+
+fn drain(governor: &Arc<Governor>, why: &str) {
+    if governor.is_draining.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    notify::tell("STOPPING=1");
+    tracing::info!(sessions = governor.registry.len(), "no more clients are taken, and sessions end when idle: {why}");
+    governor.tell_all(|| WorkerCommand::Drain);
+}
+
+fn stop(governor: &Arc<Governor>, why: &str) -> End {
+    governor.is_draining.store(true, Ordering::Relaxed);
+    tracing::warn!(sessions = governor.registry.len(), "sessions are ended at once: {why}");
+    governor.tell_all(|| WorkerCommand::Stop);
+    End::Stopped
+}
+
+/// A sender of commands whose messages the main thread hears among others.
+fn commands(heard: &Sender<Heard>) -> Sender<MainCommand> {
+    let (sender, commands) = mpsc::channel();
+    let heard = heard.clone();
+    thread::spawn(move || {
+        for command in commands {
+            if heard.send(Heard::Command(command)).is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+fn hear(mut signals: Signals, heard: Sender<Heard>) {
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if heard.send(Heard::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+}

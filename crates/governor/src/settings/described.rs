@@ -1,0 +1,118 @@
+//! Settings as people read them, a key and a value each: for `SHOW CONFIG`, and to say what a reload has changed.
+
+use glob::Pattern;
+
+use super::{ClassSettings, CpuShare, Settings};
+use crate::config::quantity::{write_duration, write_size};
+
+impl Settings {
+    /// Every setting by the key that it has in the file, in the file's order. Verifiers are left out.
+    pub fn described(&self) -> Vec<(String, String)> {
+        let mut lines = Lines::default();
+        lines.add("server", &self.server);
+        lines.add("control", self.control.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string));
+        lines.add("default_class", &self.class(self.rules.default_class()).name);
+        lines.add("break_glass", listed(&self.break_glass));
+        self.describe_listen(&mut lines);
+        for class in &self.classes {
+            describe_class(class, &mut lines);
+        }
+        for (place, rule) in self.rules.rules().iter().enumerate() {
+            lines.add(&format!("rule.{}", place + 1), format!("{rule} -> {}", self.class(rule.class).name));
+        }
+        lines.add("admission.mpl", number(self.total_mpl));
+        let preemption = &self.preemption;
+        lines.add("preemption.policy", &preemption.policy);
+        lines.add("preemption.threshold", write_duration(preemption.threshold));
+        lines.add("preemption.look_interval", write_duration(preemption.look_interval));
+        lines.add("preemption.idle_counts_as_waiting", preemption.idle_counts_as_waiting);
+        lines.add("preemption.rollbacks_max", preemption.bound.rollbacks().unwrap_or(0));
+        lines.add("preemption.replay_bytes_max", write_size(preemption.replay_bytes_max));
+        lines.add("cpu.shares", self.cpu.shares);
+        lines.add("cpu.inheritance", self.cpu.inheritance);
+        lines.add("admin.database", &self.admin.database);
+        for user in &self.admin.users {
+            lines.add(&format!("admin.user.{}", user.name), if user.may_change { "may change" } else { "may look" });
+        }
+        lines.add("http.address", self.http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.to_string()));
+        lines.add("http.hosts", listed(self.http.iter().flat_map(|http| &http.hosts)));
+        lines.add("log.format", if self.log.is_json { "json" } else { "text" });
+        lines.add("log.level", self.log.level.to_string().to_lowercase());
+        lines.0
+    }
+
+    fn describe_listen(&self, lines: &mut Lines) {
+        let listen = &self.listen;
+        lines.add("listen.addresses", listed(&listen.addresses));
+        lines.add("listen.socket_folders", listed(listen.socket_folders.iter().map(|folder| folder.display())));
+        lines.add("listen.clients_max", listen.clients_max);
+        lines.add("listen.login_timeout", write_duration(listen.login_timeout));
+        lines.add("listen.workers", listen.workers);
+        let tls = match (&listen.tls, listen.tls_required) {
+            (None, _) => "off",
+            (Some(_), false) => "offered",
+            (Some(_), true) => "required",
+        };
+        lines.add("listen.tls", tls);
+    }
+
+    /// Keeps what cannot change while sessions run.
+    pub(crate) fn keep_until_restart(&mut self, current: &Settings) {
+        self.listen.addresses.clone_from(&current.listen.addresses);
+        self.listen.socket_folders.clone_from(&current.listen.socket_folders);
+        self.listen.workers = current.listen.workers;
+        self.server.clone_from(&current.server);
+        self.http.clone_from(&current.http);
+        self.log = current.log;
+    }
+}
+
+/// Whether what has that key stays as it is until a restart.
+pub fn needs_restart(key: &str) -> bool {
+    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers"];
+    keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
+}
+
+/// Keys and values as they are added.
+#[derive(Default)]
+struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    fn add(&mut self, key: &str, value: impl ToString) {
+        self.0.push((key.to_owned(), value.to_string()));
+    }
+}
+
+fn describe_class(class: &ClassSettings, lines: &mut Lines) {
+    let timeout = |length: Option<_>| length.map_or_else(|| "none".to_owned(), write_duration);
+    let mut add = |key: &str, value: String| lines.add(&format!("class.{}.{key}", class.name), value);
+    add("priority", class.limits.priority.to_string());
+    add("mpl", number(class.limits.mpl));
+    add("queue_max", number(class.limits.queue_max));
+    add("queue_timeout", timeout(class.limits.timeout));
+    add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
+    add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
+    add("cpu", class.cpu.to_string());
+    add("preemptible", class.preemptible.to_string());
+    add("replay", class.replay.to_string());
+}
+
+impl std::fmt::Display for CpuShare {
+    /// As in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CpuShare::Untouched => f.write_str("untouched"),
+            CpuShare::Nice(value) => write!(f, "nice {value}"),
+            CpuShare::Idle => f.write_str("idle"),
+        }
+    }
+}
+
+fn number(bound: Option<u32>) -> String {
+    bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string())
+}
+
+fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
