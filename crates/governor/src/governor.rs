@@ -260,6 +260,14 @@ impl Governor {
         }
     }
 
+    /// Everything that the governor can do, and whether it works now.
+    pub fn levers(&self) -> Vec<Lever> {
+        let settings = self.settings();
+        let mut levers = settings.own_levers();
+        levers.extend(self.health.lock().levers.iter().cloned());
+        levers
+    }
+
     /// Notes a preemption for people to look at.
     pub fn note(&self, event: PreemptionEvent) {
         let mut events = self.events.lock();

@@ -134,7 +134,10 @@ struct Facts {
 impl Facts {
     fn of(governor: &Governor) -> Self {
         let settings = governor.settings();
-        let health = governor.health.lock();
+        let (is_control_up, untouchable) = {
+            let health = governor.health.lock();
+            (health.control_up.is_some(), health.untouchable.len())
+        };
         let of_card = |card: Arc<crate::registry::SessionCard>| {
             let state = card.state();
             (state.class, state.phase)
@@ -148,9 +151,9 @@ impl Facts {
             uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
             sessions_max: settings.listen.clients_max.into(),
             is_draining: governor.is_draining.load(Relaxed),
-            is_control_up: health.control_up.is_some(),
-            levers: health.levers.iter().map(|lever| (lever.name, lever.is_on)).collect(),
-            untouchable: health.untouchable.len(),
+            is_control_up,
+            levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
+            untouchable,
         }
     }
 

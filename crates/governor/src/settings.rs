@@ -10,6 +10,7 @@ use std::time::Duration;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, Priority, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
+use crate::governor::Lever;
 pub use described::needs_restart;
 
 /// Everything that can be set. A reload replaces it as a whole.
@@ -171,6 +172,29 @@ impl Settings {
     /// The priority that no class is below.
     pub fn lowest_priority(&self) -> Priority {
         self.classes.iter().map(|class| class.limits.priority).min().unwrap_or_default()
+    }
+
+    /// The levers that work or not by what is set alone.
+    pub fn own_levers(&self) -> Vec<Lever> {
+        let limited: Vec<&str> =
+            self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
+        let admission = match (limited.is_empty(), self.total_mpl) {
+            (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
+            (false, None) => format!("limits {}", limited.join(", ")),
+            (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
+            (false, Some(mpl)) => format!("limits {}, and all classes together to {mpl}", limited.join(", ")),
+        };
+        let replayed = self.classes.iter().filter(|class| class.preemptible && class.replay);
+        let replayed: Vec<&str> = replayed.map(|class| class.name.as_str()).collect();
+        let replay = match replayed.is_empty() {
+            true => "no class is preemptible and has replay".to_owned(),
+            false => format!("runs again what was rolled back of {}", replayed.join(", ")),
+        };
+        let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
+        vec![
+            Lever { name: "admission", is_on: is_limiting, why: admission },
+            Lever { name: "replay", is_on: !replayed.is_empty(), why: replay },
+        ]
     }
 
     /// The class of that name.

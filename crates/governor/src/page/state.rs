@@ -211,6 +211,12 @@ pub struct Lever {
     pub why: String,
 }
 
+impl From<crate::governor::Lever> for Lever {
+    fn from(lever: crate::governor::Lever) -> Self {
+        Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why }
+    }
+}
+
 impl State {
     /// How the governor is now.
     pub fn of(governor: &Governor, now: Instant) -> Self {
@@ -238,11 +244,7 @@ impl State {
             classes: classes(governor, &sessions),
             queue: queue(governor, now),
             preemptions: preemptions(governor),
-            levers: health
-                .levers
-                .iter()
-                .map(|lever| Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why.clone() })
-                .collect(),
+            levers: governor.levers().into_iter().map(Lever::from).collect(),
         }
     }
 }

@@ -62,7 +62,6 @@ impl Settings {
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
         self.listen.workers = current.listen.workers;
         self.server.clone_from(&current.server);
-        self.control.clone_from(&current.control);
         self.http.clone_from(&current.http);
         self.log = current.log;
     }
@@ -70,7 +69,7 @@ impl Settings {
 
 /// Whether what has that key stays as it is until a restart.
 pub fn needs_restart(key: &str) -> bool {
-    let keys = ["server", "control", "listen.addresses", "listen.socket_folders", "listen.workers"];
+    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers"];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }
 

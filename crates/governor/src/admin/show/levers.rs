@@ -15,9 +15,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         (None, None) => "no `control` is set, or it has not been tried yet".to_owned(),
     };
     let mut rows = vec![vec![Cell::from("control connection"), health.control_up.is_some().into(), control.into()]];
-    rows.extend(health.levers.iter().map(|lever| {
-        vec![Cell::from(lever.name), lever.is_on.into(), lever.why.as_str().into()]
-    }));
+    let levers = call.governor.levers();
+    rows.extend(levers.into_iter().map(|lever| vec![Cell::from(lever.name), lever.is_on.into(), lever.why.into()]));
     rows.extend(health.untouchable.iter().map(|(process, why)| {
         vec![Cell::from(format!("share of process {process}")), false.into(), why.as_str().into()]
     }));
