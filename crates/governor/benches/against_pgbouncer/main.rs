@@ -72,7 +72,10 @@ fn measure(extent: &Extent) {
         let load = Load { clients, threads, seconds: extent.seconds };
         compare(&server, &proxies, load, extent.rounds);
     }
-    println!("\n{} idle connections that have run one statement, resident memory of the proxy:", extent.idle_connections);
+    println!(
+        "\n{} idle connections that have run one statement, resident memory of the proxy:",
+        extent.idle_connections
+    );
     for proxy in &proxies {
         let Idle { before_mb, with_mb } = load::idle(&server, proxy, extent.idle_connections);
         println!("{:<12}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
@@ -94,7 +97,8 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     }
     let Load { clients, threads, seconds } = load;
     println!("\npgbench -S -M prepared -c {clients} -j {threads} -T {seconds}, {rounds} rounds, median (least-most):");
-    let mut table = Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
+    let mut table =
+        Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
     for (way, ran) in ways.iter().zip(&ran) {
         let of = |figure: fn(&Ran) -> f64| spread(ran.iter().map(figure), 1);
         let proxys = way.map_or_else(|| "-".to_owned(), |_| of(|ran| ran.proxy_us));
@@ -106,7 +110,9 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     let last = of_proxies.last().unwrap();
     let added = last.iter().zip(direct).map(|(governor, direct)| governor.p50_us - direct.p50_us);
     println!("governor, added to direct's p50: {} us", spread(added, 1));
-    for (name, other) in ["direct", "pgbouncer"].iter().zip([Some(direct), (of_proxies.len() > 1).then(|| &of_proxies[0])]) {
+    for (name, other) in
+        ["direct", "pgbouncer"].iter().zip([Some(direct), (of_proxies.len() > 1).then(|| &of_proxies[0])])
+    {
         let Some(other) = other else { continue };
         let ratio = |figure: fn(&Ran) -> f64| spread(last.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
         println!("governor / {name}: throughput {}", ratio(|ran| ran.per_s));

@@ -24,8 +24,7 @@ impl Server {
         }
         let mut private = PrivateServer::start(settings.clone()).unwrap();
         let port = free_port();
-        let url =
-            ServerUrl::of_socket(private.socket_folder(), private.port(), private.user(), private.database());
+        let url = ServerUrl::of_socket(private.socket_folder(), private.port(), private.user(), private.database());
         let mut connection = Connection::open(&url).unwrap();
         for (name, value) in [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())] {
             connection.run(&format!("ALTER SYSTEM SET {name} = '{value}'")).unwrap();
@@ -35,7 +34,8 @@ impl Server {
         settings.set("max_connections", &(connections + 50).to_string()).unwrap();
         private.apply(settings).unwrap();
         let server = Server { private, port };
-        let made = server.pgbench(port).args(["-i", "-q", "-s", &scale.to_string(), server.private.database()]).output();
+        let made =
+            server.pgbench(port).args(["-i", "-q", "-s", &scale.to_string(), server.private.database()]).output();
         let made = made.unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         server
