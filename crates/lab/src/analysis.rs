@@ -82,22 +82,34 @@ pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<Claim
     let resampled: Vec<RunFigures<'_>> =
         (0..resamples).map(|number| measured.resampled(plan.run.seed.wrapping_add(number))).collect();
     let judged = plan.claims.iter().map(|claim| {
-        let Evaluation { holds, value, why_not } = claim.evaluate(plan, &measured);
-        let confidence = (is_repeated && holds.is_some()).then(|| {
-            let held = resampled.iter().filter(|other| claim.evaluate(plan, *other).holds == Some(true));
-            held.count() as f64 / RESAMPLES as f64
-        });
+        let Evaluation { holds, value, left, why_not } = claim.evaluate(plan, &measured);
+        let others: Vec<Evaluation> = match holds {
+            Some(_) => resampled.iter().map(|other| claim.evaluate(plan, other)).collect(),
+            None => Vec::new(),
+        };
+        let held = others.iter().filter(|other| other.holds == Some(true)).count();
+        let confidence = (!others.is_empty()).then(|| held as f64 / RESAMPLES as f64);
         ClaimResult {
             text: claim.text.clone(),
             expression: claim.expression.clone(),
             holds,
             confidence,
             value,
+            interval: left.and_then(|_| middle(others.iter().map(|other| other.left))),
             published: claim.published.clone(),
             why_not,
         }
     });
     judged.collect()
+}
+
+/// Between which bounds the middle 95 % of numbers lie; `None` if there are none, or one is not known.
+fn middle(numbers: impl Iterator<Item = Option<f64>>) -> Option<[f64; 2]> {
+    let mut numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
+    numbers.sort_by(f64::total_cmp);
+    let last = numbers.len().checked_sub(1)?;
+    let at = |share: f64| numbers[(last as f64 * share).round() as usize];
+    Some([at(0.025), at(0.975)])
 }
 
 impl From<plimsoll_model::statistics::Interval> for Interval {

@@ -21,6 +21,7 @@ mod tests;
 
 pub use bind::Names;
 pub use evaluate::Evaluation;
+pub(crate) use evaluate::shown;
 pub use figures::{Cell, Figures, Metric, Part, Percentile, TimePart};
 pub use lock_figures::{LockFigure, Times};
 pub use machine_figures::MachineFigure;

@@ -268,7 +268,7 @@ pub struct Scalability {
 /// Settings in which some policy has no valid run are left out for all policies, so that all are averaged over the same ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyEffect {
-    /// The sweep key whose values are policies: one that ends in `_policy`.
+    /// The sweep key whose values are policies: one that ends in `_policy`, or `governor`.
     pub axis: String,
     /// The policy.
     pub value: serde_json::Value,
@@ -312,6 +312,10 @@ pub struct ClaimResult {
     pub confidence: Option<f64>,
     /// Both sides of what was compared, as numbers for people: `5.6 >= 5.2`.
     pub value: Option<String>,
+    /// Between which bounds the left side lies in the middle 95 % of resampled experiments, which says most where the right
+    /// side is a number. `None` with fewer than two repeats, and where several comparisons decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// What was published, as typed.
     pub published: Option<String>,
     /// Why it could not be judged.

@@ -32,7 +32,7 @@ use plimsoll_workload::registry::{BenchmarkError, make};
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
 use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
 use crate::record::{RunId, RunRecord};
-use crate::sensors::Instruments;
+use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
 pub use order::Selection;
@@ -297,10 +297,8 @@ fn server_sensors(database: &dyn Database, seed: u64, warnings: &mut Vec<String>
         warnings.push(format!("what the server's processes do is not seen: {error}"));
         None
     });
-    // Whatever is no process of this one belongs to a server.
-    let own = std::process::id().cast_signed();
-    let processes = database.footprint().processes.into_iter().filter(|process| *process != own);
-    ServerSensors { watch, processes: processes.collect(), seed }
+    let processes = ServerProcesses { server: database.footprint().processes, proxy: database.proxy() };
+    ServerSensors { watch, processes, seed }
 }
 
 /// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that

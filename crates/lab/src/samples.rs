@@ -122,6 +122,7 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         float("lock_wait_s", &|row| row.sample.lock_wait_s),
         float("cpu_busy", &|row| row.sample.device.cpu_busy),
         float("cpu_busy_clients", &|row| row.sample.device.cpu_busy_clients),
+        float("cpu_busy_proxy", &|row| row.sample.device.cpu_busy_proxy),
         float("busy_cores_others", &|row| row.sample.device.busy_cores_others),
         float("io_busy", &|row| row.sample.device.io_busy),
         float("read_mb_s", &|row| row.sample.device.read_mb_s),

@@ -14,7 +14,7 @@ use plimsoll_machine::cpu_time::{ThreadTimes, process_times, thread_times};
 use plimsoll_machine::memory_speed::MemorySpeed;
 use plimsoll_machine::top_down::TopDown;
 
-pub use device::DeviceMeter;
+pub use device::{DeviceMeter, ServerProcesses};
 
 use crate::results::{Counters, Device};
 
@@ -131,10 +131,10 @@ fn sum(mut times: impl Iterator<Item = Option<ThreadTimes>>) -> Option<ThreadTim
 }
 
 impl WindowSensors {
-    /// Begins to watch these groups, and beside them a server that consists of these processes and all that they start.
+    /// Begins to watch these groups, and beside them the processes of a server.
     ///
     /// Opening counters takes a few microseconds for each thread, so that the window begins when this returns.
-    pub fn open(groups: &[WatchedGroup], server: &[i32], instruments: &Instruments) -> WindowSensors {
+    pub fn open(groups: &[WatchedGroup], server: &ServerProcesses, instruments: &Instruments) -> WindowSensors {
         let mut warnings = BTreeSet::new();
         let mut groups: Vec<GroupSensors> =
             groups.iter().map(|group| GroupSensors::open(group, instruments, &mut warnings)).collect();
@@ -324,7 +324,7 @@ mod tests {
         let ended = told.recv().unwrap();
         let group = |name: &str, threads| WatchedGroup { name: name.to_owned(), threads, servers: Vec::new() };
         let groups = [group("busy", vec![current_thread_id()]), group("gone", vec![ended, i32::MAX])];
-        let sensors = WindowSensors::open(&groups, &[], &Instruments::here(None));
+        let sensors = WindowSensors::open(&groups, &ServerProcesses::default(), &Instruments::here(None));
         work();
         go.send(()).unwrap();
         thread.join().unwrap();
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_group_without_threads_is_named() {
         let idle = WatchedGroup { name: "idle".to_owned(), ..WatchedGroup::default() };
-        let reading = WindowSensors::open(&[idle], &[], &Instruments::here(None)).close();
+        let reading = WindowSensors::open(&[idle], &ServerProcesses::default(), &Instruments::here(None)).close();
         assert_eq!(reading.groups[0].times_of(&[7]), None);
         assert!(reading.groups[0].counted.counters.is_none() && reading.counted.counters.is_none());
         assert!(reading.warnings.iter().any(|warning| warning.starts_with("idle: no threads")));
@@ -358,7 +358,7 @@ mod tests {
         // This process stands for the server's: only its own thread's times show who is meant.
         let (own, thread) = (std::process::id().cast_signed(), current_thread_id());
         let group = WatchedGroup { name: "shop".to_owned(), threads: vec![thread], servers: vec![own] };
-        let sensors = WindowSensors::open(&[group], &[], &Instruments::here(None));
+        let sensors = WindowSensors::open(&[group], &ServerProcesses::default(), &Instruments::here(None));
         work();
         let reading = sensors.close();
         let group = &reading.groups[0];

@@ -68,6 +68,10 @@ pub static EXHIBITS: &[Source] = &[
     source!("MW/early-lock-release.toml"),
     source!("GA/fig10-robustness-postgres.toml"),
     source!("NO/fig9-scan-beside-group.toml"),
+    source!("governor/lock-bound.toml"),
+    source!("governor/cpu-bound.toml"),
+    source!("governor/mixed-io.toml"),
+    source!("governor/idle-cost.toml"),
 ];
 
 #[cfg(test)]

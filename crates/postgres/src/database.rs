@@ -2,6 +2,8 @@
 //!
 //! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, which has a comment that says whose it is.
 //! Nothing without that comment is ever dropped, and nothing outside of it is ever changed.
+//!
+//! Clients come through a governor where one is asked for; loading, checking of what is there and looking do not.
 
 mod loading;
 mod location;
@@ -16,6 +18,7 @@ use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
 use crate::connection::{Connection, WireError};
+use crate::governor::{GovernorError, GovernorProcess, GovernorSettings};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
@@ -31,6 +34,8 @@ pub struct PostgresDatabase {
     warnings: Warnings,
     /// Connections that load, while nobody uses them. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
+    /// What is between clients and the server. Before that, which it is connected to.
+    governor: Mutex<Option<GovernorProcess>>,
     server: Server,
 }
 
@@ -50,14 +55,44 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default() })
+        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default(), governor: Mutex::default() })
     }
 
-    /// A server of our own, which ends with this value.
+    /// A server of our own, which ends with this value. A governor that its settings ask for is not there yet.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
         let server = Server::Private(Box::new(RwLock::new(server)));
-        PostgresDatabase { url, server, warnings: Warnings::default(), loaders: Mutex::default() }
+        let (warnings, loaders, governor) = Default::default();
+        PostgresDatabase { url, server, warnings, loaders, governor }
+    }
+
+    /// Puts the governor that the settings ask for between clients and the server, or takes away one that they do not ask
+    /// for. To be called before the first client, and while there is none.
+    pub fn govern(&self) -> Result<(), GovernorError> {
+        let mut running = self.governor.lock();
+        let wanted = self.governor_settings();
+        let runs = running.as_ref().filter(|running| running.check().is_ok()).map(GovernorProcess::settings);
+        if runs != wanted.as_ref() || wanted.is_none() {
+            // The one from before leaves the server first.
+            *running = None;
+            *running = wanted.map(|wanted| GovernorProcess::start(&self.url, wanted)).transpose()?;
+        }
+        Ok(())
+    }
+
+    fn governor_settings(&self) -> Option<GovernorSettings> {
+        match &self.server {
+            Server::Private(server) => server.read().settings().governor(),
+            Server::Given { settings, .. } => settings.read().governor(),
+        }
+    }
+
+    /// Where clients come in.
+    fn client_url(&self) -> Result<ServerUrl, DatabaseError> {
+        let governor = self.governor.lock();
+        let Some(governor) = governor.as_ref() else { return Ok(self.url.clone()) };
+        governor.check().map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
+        Ok(governor.url().clone())
     }
 
     /// Which server it is.
@@ -111,7 +146,7 @@ impl Database for PostgresDatabase {
     }
 
     fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        let mut connection = Connection::open(&self.url)?;
+        let mut connection = Connection::open(&self.client_url()?)?;
         if !schema.tables.is_empty() {
             ownership::check_present(&mut connection, schema)?;
         }
@@ -136,6 +171,10 @@ impl Database for PostgresDatabase {
         }
     }
 
+    fn proxy(&self) -> Option<i32> {
+        self.governor.lock().as_ref().map(GovernorProcess::id)
+    }
+
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
         ownership::noted(&mut self.control()?, schema)
     }
@@ -157,17 +196,22 @@ impl Database for PostgresDatabase {
 
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
         let failed = |error: crate::server::ServerError| DatabaseError::Failed(error.to_string());
-        match &self.server {
+        let change = match &self.server {
             Server::Private(server) => {
                 let mut server = server.write();
                 let mut changed = server.settings().clone();
                 changed.set(name, value).map_err(failed)?;
                 // They would not survive a restart.
                 self.loaders.lock().clear();
-                Ok(match server.apply(changed).map_err(failed)? {
+                match server.apply(changed).map_err(failed)? {
                     Applied::NeedsNewServer => OptionChange::NeedsReopening,
+                    Applied::Restarted => {
+                        // It has lost the server that it knew.
+                        *self.governor.lock() = None;
+                        OptionChange::Applied
+                    }
                     _ => OptionChange::Applied,
-                })
+                }
             }
             Server::Given { settings, .. } => {
                 let mut settings = settings.write();
@@ -179,9 +223,11 @@ impl Database for PostgresDatabase {
                     )));
                 }
                 *settings = changed;
-                Ok(OptionChange::Applied)
+                OptionChange::Applied
             }
-        }
+        };
+        self.govern().map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        Ok(change)
     }
 }
 

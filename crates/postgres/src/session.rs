@@ -10,6 +10,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::arrow_rows;
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
+use crate::governor::{CLASSES, class_of, tagged};
 use crate::plan;
 use crate::server::ServerSettings;
 use address_map::AddressMap;
@@ -27,6 +28,8 @@ pub struct SessionOptions {
     pub cpu_scheduler: &'static dyn CpuScheduler,
     /// Settings of the server for each session: name and value.
     pub settings: Vec<(String, String)>,
+    /// Whether each transaction says of which class it is, for a governor between us and the server.
+    pub tells_class: bool,
 }
 
 impl From<&ServerSettings> for SessionOptions {
@@ -35,6 +38,7 @@ impl From<&ServerSettings> for SessionOptions {
             isolation: settings.isolation().sql().to_owned(),
             cpu_scheduler: settings.cpu_policy(),
             settings: settings.session_settings(),
+            tells_class: settings.governor().is_some(),
         }
     }
 }
@@ -45,7 +49,12 @@ pub struct PostgresSession {
     connection: Connection,
     /// Statements by where they are: each is a `static`.
     statements: AddressMap<Prepared>,
-    begin: Prepared,
+    /// Those that are transactions of their own and say of which class they are, by class.
+    of_class: [AddressMap<Prepared>; CLASSES.len()],
+    /// What begins a transaction, by class.
+    begin: [Prepared; CLASSES.len()],
+    /// The class of the transactions that begin from now on; `None` where nobody is to be told.
+    class: Option<usize>,
     commit: Prepared,
     rollback: Prepared,
     is_open: bool,
@@ -63,14 +72,20 @@ impl PostgresSession {
         warnings: &Warnings,
     ) -> Result<Self, DatabaseError> {
         connection.run(&opening(schema, options)).map_err(|error| failure::of_setting(error, options))?;
-        let mut command = |name, sql| connection.prepare(name, sql);
-        let (begin, commit, rollback) =
-            (command("begin", "BEGIN")?, command("commit", "COMMIT")?, command("rollback", "ROLLBACK")?);
+        let class = options.tells_class.then(|| class_of(Priority::default()));
+        let mut begins = |class: usize| {
+            let told = options.tells_class.then_some(class);
+            connection.prepare(&format!("begin_{}", CLASSES[class]), &tagged("BEGIN", told))
+        };
+        let begin = [begins(0)?, begins(1)?];
+        let (commit, rollback) = (connection.prepare("commit", "COMMIT")?, connection.prepare("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
             connection,
             statements: AddressMap::default(),
+            of_class: Default::default(),
             begin,
+            class,
             commit,
             rollback,
             is_open: false,
@@ -101,12 +116,18 @@ impl PostgresSession {
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), WireError> {
-        if self.statements.get(statement).is_none() {
-            let name = format!("s{}", self.statements.len());
-            let prepared = self.connection.prepare(&name, statement.sql)?;
-            self.statements.insert(statement, prepared);
+        // Within a transaction its beginning has told.
+        let class = self.class.filter(|_| !self.is_open);
+        let (known, prefix) = match class {
+            None => (&mut self.statements, "s"),
+            Some(class) => (&mut self.of_class[class], CLASSES[class]),
+        };
+        if known.get(statement).is_none() {
+            let name = format!("{prefix}{}", known.len());
+            let prepared = self.connection.prepare(&name, &tagged(statement.sql, class))?;
+            known.insert(statement, prepared);
         }
-        let prepared = self.statements.get(statement).expect("it was just put there");
+        let prepared = known.get(statement).expect("it was just put there");
         self.connection.execute(prepared, parameters, rows)
     }
 }
@@ -127,6 +148,7 @@ fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
 impl Session for PostgresSession {
     fn set_priority(&mut self, priority: Priority) {
         self.share.set(priority);
+        self.class = self.class.map(|_| class_of(priority));
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
@@ -134,7 +156,7 @@ impl Session for PostgresSession {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
         self.connection
-            .execute(&self.begin, &[], &mut self.nothing)
+            .execute(&self.begin[self.class.unwrap_or_default()], &[], &mut self.nothing)
             .map_err(|error| failure::of_command("BEGIN", error))?;
         self.is_open = true;
         Ok(())
@@ -168,7 +190,7 @@ impl Session for PostgresSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        let answered = arrow_rows::query(&mut self.connection, sql);
+        let answered = arrow_rows::query(&mut self.connection, &tagged(sql, self.class));
         let batches = answered.map_err(|error| {
             self.recover();
             failure::of_query(sql, error)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_machine::space::available_memory;
 use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_postgres::governor::GovernorError;
 use plimsoll_postgres::server::{PrivateServer, SERVER_OPTIONS, ServerError, ServerSettings};
 use plimsoll_postgres::url::{ServerUrl, UrlError};
 use plimsoll_workload::database::{Database, DatabaseError, Room};
@@ -91,6 +92,9 @@ pub enum OpenError {
     /// A PostgreSQL server of our own.
     #[error(transparent)]
     Private(#[from] ServerError),
+    /// The governor between clients and a server.
+    #[error(transparent)]
+    Governor(#[from] GovernorError),
     /// A PostgreSQL server of somebody else.
     #[error("{url}: {error}")]
     Server {
@@ -192,10 +196,16 @@ impl Target {
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
             Kind::Embedded(options) => Ok(Box::new(Embedded::new(options.clone())?)),
-            Kind::Private(settings) => Ok(Box::new(PostgresDatabase::private(PrivateServer::start(settings.clone())?))),
+            Kind::Private(settings) => {
+                let database = PostgresDatabase::private(PrivateServer::start(settings.clone())?);
+                database.govern()?;
+                Ok(Box::new(database))
+            }
             Kind::Server(url, settings) => {
                 let failed = |error| OpenError::Server { url: url.to_string(), error };
-                Ok(Box::new(PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?))
+                let database = PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?;
+                database.govern()?;
+                Ok(Box::new(database))
             }
         }
     }

@@ -40,6 +40,12 @@ pub trait Database: Send + Sync {
         Footprint { processes: vec![std::process::id().cast_signed()], folder: None }
     }
 
+    /// The process on this machine through which clients come to the server, if there is one between them. It is not part of
+    /// the footprint, for it is no more limited than clients are; but what it takes of the processors is told.
+    fn proxy(&self) -> Option<i32> {
+        None
+    }
+
     /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
     /// where nothing is known, or where data do not outlive the database's value.
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {

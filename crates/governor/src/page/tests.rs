@@ -51,7 +51,8 @@ fn everything_is_served() {
 #[test]
 fn only_get_and_only_by_a_name_of_ours() {
     let page = start(&governor()).expect("it starts");
-    let (status, _) = ask(&page, "POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let (status, _) =
+        ask(&page, "POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     assert!(status.contains("405"), "{status}");
     assert!(get_as(&page, "/", "db1.example:6433").0.contains("200"));
     let (status, body) = get_as(&page, "/state.json", "evil.example");
@@ -63,7 +64,8 @@ fn only_get_and_only_by_a_name_of_ours() {
 #[test]
 fn names_can_be_made_to_lead_here_and_addresses_cannot() {
     let hosts = ["db1.example".to_owned()];
-    for ours in ["localhost", "LOCALHOST:6433", "127.0.0.1", "127.0.0.1:80", "[::1]:6433", "10.1.2.3:1", "DB1.example"] {
+    for ours in ["localhost", "LOCALHOST:6433", "127.0.0.1", "127.0.0.1:80", "[::1]:6433", "10.1.2.3:1", "DB1.example"]
+    {
         assert!(is_ours(ours, &hosts), "{ours}");
     }
     for other in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[evil]:1", ":6433"] {

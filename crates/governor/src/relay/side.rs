@@ -41,6 +41,8 @@ pub(super) struct Side {
     /// Nothing more can be sent.
     pub(super) is_deaf: bool,
     is_watched_for_room: bool,
+    /// The connection is still being made: room in it says that it stands.
+    pub(super) is_connecting: bool,
 }
 
 impl Side {
@@ -60,6 +62,7 @@ impl Side {
             is_at_end: false,
             is_deaf: false,
             is_watched_for_room: is_connecting,
+            is_connecting,
         })
     }
 
@@ -169,7 +172,7 @@ impl Side {
 
     /// Asks to be told of room if something waits for it, and only then: Unix sockets tell with every read of the peer.
     pub(super) fn watch(&mut self, registry: &Registry) -> io::Result<()> {
-        let for_room = !self.is_flushed();
+        let for_room = self.is_connecting || !self.is_flushed();
         if for_room == self.is_watched_for_room {
             return Ok(());
         }

@@ -18,7 +18,7 @@ pub(super) fn of(cells: &Cells<'_>, workload: &str, sweep: &[SweptAxis]) -> Vec<
 
 /// Whether the values of a sweep are policies: its key, or one of several joined keys, says so.
 fn is_of_policies(axis: &SweptAxis) -> bool {
-    axis.key.split('+').any(|key| key.ends_with("_policy"))
+    axis.key.split('+').any(|key| key.ends_with("_policy") || key == "governor")
 }
 
 /// What a workload did in one arm under each policy.

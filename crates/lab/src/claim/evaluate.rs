@@ -8,13 +8,15 @@ use crate::plan::{Axis, Plan, positions};
 use crate::units;
 
 /// What came of a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// Whether it holds; `None` if it could not be judged.
     pub holds: Option<bool>,
     /// Both sides of the comparison that decided, as numbers for people: `5.60 >= 5.18`; where there is a `for all`, the
     /// worst case, and where it is: `0.92 >= 0.9 at dop=4`.
     pub value: Option<String>,
+    /// The left side of that comparison; `None` where two comparisons decided together.
+    pub left: Option<f64>,
     /// Why it could not be judged.
     pub why_not: Option<String>,
 }
@@ -27,8 +29,10 @@ impl Claim {
             Err(why) => Err(why.clone()),
         };
         match judgement {
-            Ok(judgement) => Evaluation { holds: Some(judgement.holds), value: Some(judgement.shown), why_not: None },
-            Err(why) => Evaluation { holds: None, value: None, why_not: Some(why) },
+            Ok(Judgement { holds, left, shown, .. }) => {
+                Evaluation { holds: Some(holds), value: Some(shown), left, why_not: None }
+            }
+            Err(why) => Evaluation { holds: None, value: None, left: None, why_not: Some(why) },
         }
     }
 }
@@ -40,6 +44,8 @@ struct Judgement {
     holds: bool,
     /// How far it is from being decided otherwise: the difference of the two sides relative to the larger one.
     margin: f64,
+    /// The left side of what was compared; `None` of two comparisons.
+    left: Option<f64>,
     /// What was compared.
     shown: String,
 }
@@ -245,7 +251,8 @@ fn joined(left: Measurement<Judgement>, right: Measurement<Judgement>, is_or: bo
         (Ok(left), Ok(right)) if left.holds == right.holds => {
             let (close, clear) = if left.margin < right.margin { (&left, &right) } else { (&right, &left) };
             let margin = if left.holds == is_or { clear.margin } else { close.margin };
-            Ok(Judgement { holds: left.holds, margin, shown: format!("{} and {}", left.shown, right.shown) })
+            let shown = format!("{} and {}", left.shown, right.shown);
+            Ok(Judgement { holds: left.holds, margin, left: None, shown })
         }
         (Ok(decisive), _) | (_, Ok(decisive)) if decisive.holds == is_or => Ok(decisive),
         (Ok(_), Ok(decisive)) => Ok(decisive),
@@ -271,12 +278,13 @@ fn compare(operator: Operator, left: f64, right: f64) -> Judgement {
     // As many digits as tell the two apart.
     let texts = |digits| [shown(left, digits), shown(right, digits)];
     let digits = [3, 6, 9].into_iter().find(|digits| is_equal || texts(*digits)[0] != texts(*digits)[1]);
-    let [left, right] = texts(digits.unwrap_or(12));
-    Judgement { holds, margin, shown: format!("{left} {} {right}", operator.symbol()) }
+    let [shown_left, shown_right] = texts(digits.unwrap_or(12));
+    let shown = format!("{shown_left} {} {shown_right}", operator.symbol());
+    Judgement { holds, margin, left: Some(left), shown }
 }
 
 /// So many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`.
-fn shown(number: f64, digits: i32) -> String {
+pub(crate) fn shown(number: f64, digits: i32) -> String {
     let before = if number == 0.0 { 1 } else { number.abs().log10().floor() as i32 + 1 };
     let text = format!("{number:.*}", (digits - before).clamp(0, 20) as usize);
     if !text.contains('.') {

@@ -37,7 +37,8 @@ pub const TOP_DOWN: [&str; 6] = ["retiring", "bad_speculation", "frontend", "bac
 pub const CACHE_MISSES: [&str; 5] = ["l2", "llc", "dram", "memory", "disagreement"];
 
 /// Figures of devices: keys of [`Device`](crate::results::Device).
-pub const DEVICE: [&str; 6] = ["cpu_busy", "busy_cores_others", "io_busy", "read_mb_s", "write_mb_s", "dram_read_gb_s"];
+pub const DEVICE: [&str; 7] =
+    ["cpu_busy", "cpu_busy_proxy", "busy_cores_others", "io_busy", "read_mb_s", "write_mb_s", "dram_read_gb_s"];
 
 impl MachineFigure {
     /// The figure of that name which a function gives; `None` if there is no such figure.

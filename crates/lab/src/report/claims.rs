@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::layout::{section, table, text};
 use super::page::Page;
+use crate::claim::shown;
 use crate::results::ClaimResult;
 use crate::units::{MISSING, percent};
 
@@ -20,7 +21,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
         "Claims",
         html! {
             p class="lead" {
-                "Each claim is an expression over the means. Confidence is the share of resampled experiments, with repeats drawn \
+                "Each claim is an expression over the means. Below what was measured stands the 95 % interval of its left side. Confidence is the share of resampled experiments, with repeats drawn \
                  anew, in which it comes out as here: near 100 % it is clear, near 50 % it is within the noise."
             }
             (table("Claims and whether they hold", &columns, html! { @for claim in claims { (row(claim)) } }))
@@ -36,7 +37,10 @@ fn row(claim: &ClaimResult) -> Markup {
                 @if let Some(why) = &claim.why_not { small { (why) } }
             }
             td { (mark(claim.holds)) }
-            td class="words" { (claim.value.as_deref().unwrap_or(MISSING)) }
+            td class="words" {
+                (claim.value.as_deref().unwrap_or(MISSING))
+                @if let Some([low, high]) = claim.interval { small { (shown(low, 3)) " to " (shown(high, 3)) } }
+            }
             td class="words" { (claim.published.as_deref().unwrap_or(MISSING)) }
             td { (confidence(claim)) }
             td class="words" { code { (claim.expression) } }

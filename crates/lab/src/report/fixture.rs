@@ -132,6 +132,7 @@ pub(crate) fn poor_study() -> Results {
         holds: None,
         confidence: None,
         value: None,
+        interval: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
     }];
@@ -292,6 +293,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
             cpu_busy_clients: None,
+            cpu_busy_proxy: None,
             cpu_busy: Some(if arm == "together" { 0.97 } else { 0.62 }),
             busy_cores_others: Some(0.02),
             io_busy: Some(0.18),

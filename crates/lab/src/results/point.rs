@@ -200,12 +200,15 @@ pub struct Locks {
 /// What the devices did within the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// CPU time of this process, and of a server's on this machine, over window times the cores that could be used, 0 to 1.
+    /// CPU time of this process, of a server's on this machine and of what is between them, over window times the cores that could be used, 0 to 1.
     pub cpu_busy: Option<f64>,
     /// The part of `cpu_busy` that is this process's: of a server, its clients and whoever watches. `None` where the database is
     /// in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_clients: Option<f64>,
+    /// The part of `cpu_busy` that is of the process between clients and a server, such as a governor. `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_busy_proxy: Option<f64>,
     /// Cores that all others on this machine kept busy, time stolen by its host included.
     #[serde(default)]
     pub busy_cores_others: Option<f64>,

@@ -10,7 +10,7 @@ use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 use crate::activity::{Sampled, Sampling, SeenWorkload};
 use crate::limits::MachineLimits;
 use crate::results::{Device, Server};
-use crate::sensors::{Counted, DeviceMeter, Instruments, WatchedGroup, WindowReading, WindowSensors};
+use crate::sensors::{Counted, DeviceMeter, Instruments, ServerProcesses, WatchedGroup, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
@@ -35,8 +35,8 @@ pub(super) struct SensorObserver<'a> {
 pub(super) struct ServerSensors {
     /// Looks at what its processes do.
     pub watch: Option<Box<dyn ActivityWatch>>,
-    /// Its processes on this machine; those that they start belong to it too.
-    pub processes: Vec<i32>,
+    /// Its processes on this machine.
+    pub processes: ServerProcesses,
     /// Decides the moments of the looks.
     pub seed: u64,
 }

@@ -12,6 +12,15 @@ use plimsoll_machine::processor_time::stolen_note;
 
 use crate::results::Device;
 
+/// The processes of a server on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerProcesses {
+    /// Those that do its work; those that they start belong to it too. This process is none of them, also where it is named.
+    pub server: Vec<i32>,
+    /// The one through which clients come to it, if there is one.
+    pub proxy: Option<i32>,
+}
+
 /// What the devices do, lap by lap.
 #[derive(Debug)]
 pub struct DeviceMeter {
@@ -22,10 +31,9 @@ pub struct DeviceMeter {
 }
 
 impl DeviceMeter {
-    /// Begins the first lap, with a server that consists of these processes and all that they start. This process is none
-    /// of them.
-    pub fn start(server: &[i32]) -> Self {
-        DeviceMeter::with(ProcessorSample::read(server))
+    /// Begins the first lap, beside these processes.
+    pub fn start(processes: &ServerProcesses) -> Self {
+        DeviceMeter::with(ProcessorSample::read(processes))
     }
 
     fn with(processors: ProcessorSample) -> Self {
@@ -54,6 +62,7 @@ impl DeviceMeter {
 struct ProcessorSample {
     own: Duration,
     server: Vec<TreeSample>,
+    proxy: Option<TreeSample>,
 }
 
 /// What they used between two samples.
@@ -62,21 +71,28 @@ struct ProcessorUse {
     own: Duration,
     /// `None` if there is no server on this machine.
     server: Option<Duration>,
+    /// `None` if there is nothing between clients and server.
+    proxy: Option<Duration>,
 }
 
 impl ProcessorSample {
-    fn read(server: &[i32]) -> Self {
+    fn read(processes: &ServerProcesses) -> Self {
         let host = Host::real();
         let own = std::process::id().cast_signed();
-        let trees = server.iter().filter(|process| **process != own);
+        let trees = processes.server.iter().filter(|process| **process != own);
         ProcessorSample {
             server: trees.filter_map(|process| TreeSample::read(&host, *process)).collect(),
+            proxy: processes.proxy.and_then(|process| TreeSample::read(&host, process)),
             own: process_cpu_time(),
         }
     }
 
     fn again(&self) -> Self {
-        ProcessorSample { server: self.server.iter().map(TreeSample::again).collect(), own: process_cpu_time() }
+        ProcessorSample {
+            server: self.server.iter().map(TreeSample::again).collect(),
+            proxy: self.proxy.as_ref().map(TreeSample::again),
+            own: process_cpu_time(),
+        }
     }
 
     fn since(&self, earlier: &ProcessorSample, window: Duration) -> ProcessorUse {
@@ -85,7 +101,8 @@ impl ProcessorSample {
             used.run + used.run_ended
         };
         let server = self.server.iter().zip(&earlier.server).map(used).reduce(|sum, more| sum + more);
-        ProcessorUse { own: self.own.saturating_sub(earlier.own), server }
+        let proxy = self.proxy.as_ref().zip(earlier.proxy.as_ref()).map(used);
+        ProcessorUse { own: self.own.saturating_sub(earlier.own), server, proxy }
     }
 }
 
@@ -103,11 +120,12 @@ fn device_of(
     let cpu_time = window.as_secs_f64() * cores as f64;
     // The clocks are not read at one moment, so that a full machine may come out a little above 1.
     let share = |time: Duration| (cpu_time > 0.0).then(|| (time.as_secs_f64() / cpu_time).min(1.0));
-    let both = used.own + used.server.unwrap_or_default();
+    let all = used.own + used.server.unwrap_or_default() + used.proxy.unwrap_or_default();
     Device {
-        cpu_busy: share(both),
+        cpu_busy: share(all),
         cpu_busy_clients: used.server.and_then(|_| share(used.own)),
-        busy_cores_others: device.busy_cores.map(|busy| (busy - both.as_secs_f64() / window.as_secs_f64()).max(0.0)),
+        cpu_busy_proxy: used.proxy.and_then(share),
+        busy_cores_others: device.busy_cores.map(|busy| (busy - all.as_secs_f64() / window.as_secs_f64()).max(0.0)),
         io_busy: device.io_busy,
         read_mb_s: device.read_mb_s,
         write_mb_s: device.write_mb_s,
@@ -131,19 +149,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_server_s_part_is_told_apart() {
+    /// Starts a process and waits until a meter that sees it as `processes` says must see that it has had a core.
+    fn lap_beside_a_busy_process(processes: impl FnOnce(i32) -> ServerProcesses) -> Device {
         let busy = Busy(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is a shell"));
-        let server = busy.0.id().cast_signed();
-        let mut meter = DeviceMeter::start(&[server, std::process::id().cast_signed()]);
-        // Until it has had a core for long enough to be seen.
-        let began = TreeSample::read(&Host::real(), server).expect("it runs");
+        let process = busy.0.id().cast_signed();
+        let mut meter = DeviceMeter::start(&processes(process));
+        let began = TreeSample::read(&Host::real(), process).expect("it runs");
         while began.again().since(&began, Duration::from_secs(1)).run < Duration::from_millis(30) {
             std::thread::yield_now();
         }
-        let device = meter.lap();
+        meter.lap()
+    }
+
+    #[test]
+    fn a_proxy_is_told_apart_and_belongs_to_us() {
+        let device = lap_beside_a_busy_process(|proxy| ServerProcesses { server: Vec::new(), proxy: Some(proxy) });
+        let (all, proxy) = (device.cpu_busy.expect("known"), device.cpu_busy_proxy.expect("there is one"));
+        assert!(all >= proxy && proxy > 0.0, "{all} {proxy}");
+        assert_eq!(device.cpu_busy_clients, None, "there is no server");
+    }
+
+    #[test]
+    fn the_server_s_part_is_told_apart() {
+        let own = std::process::id().cast_signed();
+        let device = lap_beside_a_busy_process(|server| ServerProcesses { server: vec![server, own], proxy: None });
         let (all, clients) = (device.cpu_busy.expect("known"), device.cpu_busy_clients.expect("there is a server"));
         assert!(all > clients && clients > 0.0, "{all} {clients}");
-        assert_eq!(DeviceMeter::start(&[]).lap().cpu_busy_clients, None, "without a server all is this process's");
+        assert_eq!(
+            DeviceMeter::start(&ServerProcesses::default()).lap().cpu_busy_clients,
+            None,
+            "without a server all is this process's"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Claims as lines of text.
 
 use super::wrap;
+use crate::claim::shown;
 use crate::results::ClaimResult;
 
 /// `holds`, `FAILS` or `not judged`, then the claim, then the numbers behind it.
@@ -14,6 +15,7 @@ pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
     let mut facts = Vec::new();
     let denied = if claim.holds == Some(false) { "not " } else { "" };
     facts.extend(claim.value.as_ref().map(|value| format!("ours: {denied}{value}")));
+    facts.extend(claim.interval.map(|[low, high]| format!("left side {} to {}", shown(low, 3), shown(high, 3))));
     facts.extend(claim.published.as_ref().map(|published| format!("published: {published}")));
     facts.extend(claim.confidence.map(|share| {
         let noise = if (0.05..=0.95).contains(&share) { ", so it may be noise" } else { "" };

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::error::ServerError;
 use super::options::{Effect, MachineSize, SERVER_OPTIONS, ServerOption, Setting};
+use crate::governor::{GovernorMode, GovernorSettings};
 
 /// The options of a server, each with its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +120,27 @@ impl ServerSettings {
         }
     }
 
+    /// The governor between clients and the server; `None` if there is none.
+    pub fn governor(&self) -> Option<GovernorSettings> {
+        let mode = GovernorMode::named(&self.named("governor").text())?;
+        let time = |name| match self.named(name) {
+            Setting::Time(time) => Some(time),
+            _ => None,
+        };
+        Some(GovernorSettings {
+            mode,
+            low_mpl: match self.named("governor_mpl") {
+                Setting::Count(count) => Some(count),
+                _ => None,
+            },
+            preemption: self.named("governor_preemption").text(),
+            threshold: time("governor_threshold").expect("it has a default"),
+            look_interval: time("governor_look_interval"),
+            low_share: self.named("governor_low_share").text(),
+            program: self.folder("governor_program").map(Path::to_owned),
+        })
+    }
+
     /// The folder of the server's programs, if it was said.
     pub(super) fn bin_folder(&self) -> Option<&Path> {
         self.folder("bin_folder")
@@ -160,6 +182,7 @@ impl ServerSettings {
         match (option.name, &value) {
             // Not the server's business, but ours.
             ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder", _) => Vec::new(),
+            (name, _) if name.starts_with("governor") => Vec::new(),
             ("isolation", _) => named("default_transaction_isolation"),
             // The session's own process works, too. Several queries share the workers of all, of which there should not
             // be more than cores, but enough for one query.

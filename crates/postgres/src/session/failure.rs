@@ -9,8 +9,8 @@ use crate::connection::{ServerError, WireError};
 /// Characters of a text parameter, or of a query around its mistake, that a message shows.
 const SHOWN_MAX: usize = 60;
 
-/// How the message begins with which a governor cancels a statement for the sake of a more important one. A server's own
-/// message for a cancelled statement does not say for whose sake.
+/// How the message begins with which a governor ends a transaction for the sake of a more important one. A server's own
+/// messages under these codes do not say for whose sake.
 const PREEMPTED: &str = "preempted";
 
 /// A benchmark's statement has failed.
@@ -56,9 +56,9 @@ fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseErro
     };
     match server.code.as_str() {
         "40P01" => DatabaseError::Deadlock,
+        "40001" | "57014" if server.message.starts_with(PREEMPTED) => DatabaseError::Preempted,
         "40001" => DatabaseError::Conflict,
         "23505" => DatabaseError::Duplicate { table: server.table.clone().unwrap_or_else(|| server.message.clone()) },
-        "57014" if server.message.starts_with(PREEMPTED) => DatabaseError::Preempted,
         "57P01" | "57P02" | "57P03" | "57P05" => DatabaseError::ConnectionLost(server.to_string()),
         "42501" => DatabaseError::Failed(told(&with_privilege(server))),
         _ => DatabaseError::Failed(told(&error)),
@@ -115,6 +115,7 @@ mod tests {
             ("40001", "could not serialize access", DatabaseError::Conflict),
             ("23505", "duplicate key", DatabaseError::Duplicate { table: "customer".to_owned() }),
             ("57014", "preempted by high", DatabaseError::Preempted),
+            ("40001", "preempted by high", DatabaseError::Preempted),
         ] {
             assert_eq!(of_statement(&PAY, &[], error(code, message)), expect);
         }

@@ -199,6 +199,7 @@ impl Pair {
         match server.wire().socket().is_connected() {
             Ok(false) => {}
             Ok(true) => {
+                server.is_connecting = false;
                 let is_tcp = matches!(server.wire().socket(), Socket::Tcp(_));
                 if is_tcp && dial.settings.server.ssl_mode != SslMode::Disable {
                     dial.step = Step::Asking;
@@ -297,7 +298,8 @@ impl Pair {
     pub(super) fn refuse_unreachable(&mut self, why: &str, context: &mut Context, now: Instant) {
         let address = context.governor.settings().server.address();
         tracing::warn!("server {address} cannot be reached: {why}");
-        let refusal = Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
+        let refusal =
+            Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
         let hint = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
         self.refuse(&refusal.hint(hint), context, now);
     }

@@ -1,0 +1,136 @@
+//! A bank whose clients, cancels, backends and governor fail at any moment, and whose money must not change.
+//!
+//! Tellers move money between few accounts in four ways ([`transfer`]), each transfer with a number of its own, and note what
+//! they know of it: acknowledged, refused, or unknown because the connection was lost while it was committed. Meanwhile
+//! tellers are cancelled and backends ended, clients vanish in the middle of a message, and the governor is killed and
+//! started again. In the end every acknowledged transfer is there exactly once, no refused one is, none is there twice, and the
+//! balances are what the transfers make of them.
+//!
+//! The tellers of class high are never cancelled by anybody. If one of them is, a cancel has hit the wrong one.
+
+mod audit;
+mod teller;
+mod transfer;
+
+use std::env;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::governed::Governed;
+use super::server::Server;
+use teller::{Attempt, Bank, Teller};
+
+/// Accounts; few, so that transfers wait for each other.
+const ACCOUNTS: i32 = 10;
+
+/// What each begins with.
+const OPENING_BALANCE: i64 = 1_000_000;
+
+/// Tellers by user; as many of class low as may not all be inside at once.
+const TELLERS: [(&str, usize); 3] = [("low", 4), ("low_other", 2), ("high", 2)];
+
+/// The governor is killed each time after so many other misfortunes.
+const MISFORTUNES_BETWEEN_KILLS: usize = 60;
+
+/// The same for every run, so that what goes wrong once may go wrong again.
+const SEED: u64 = 20_160_503;
+
+/// How often the governor is killed.
+fn kills() -> usize {
+    if env::var_os("PLIMSOLL_LONG").is_some() { 30 } else { 3 }
+}
+
+/// What the governor did in all of its lives.
+#[derive(Debug, Default)]
+struct Deeds {
+    preempted: u64,
+    replayed: u64,
+    differed: u64,
+    queued: u64,
+}
+
+impl Deeds {
+    fn add(&mut self, governed: &Governed) {
+        let count = |column| governed.count("SHOW PREEMPTIONS", "low", column);
+        self.preempted += count("preempted_waiting") + count("preempted_running") + count("preempted_idle");
+        self.replayed += count("replays_verified");
+        self.differed += count("replays_differed");
+        self.queued += governed.count("SHOW STATS", "low", "queued");
+    }
+}
+
+fn open_bank(server: &Server) {
+    let sql = format!(
+        "CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL) WITH (fillfactor = 20);
+         INSERT INTO account SELECT id, {OPENING_BALANCE} FROM generate_series(1, {ACCOUNTS}) id;
+         -- Without a key: one that is there twice is to be found, not refused.
+         CREATE TABLE transfer (id bigint NOT NULL, source int NOT NULL, target int NOT NULL, amount bigint NOT NULL);
+         GRANT ALL ON account, transfer TO public"
+    );
+    server.connection().run(&sql).unwrap();
+}
+
+#[test]
+fn money_is_neither_made_nor_lost() {
+    let server = Server::start();
+    open_bank(&server);
+    let mut governed = Governed::start(&server);
+    let bank = Arc::new(Bank::new(governed.address, server.database(), &TELLERS));
+    let tellers = (0..bank.seats.len()).map(|seat| {
+        let teller = Teller::new(Arc::clone(&bank), seat, SEED + seat as u64);
+        thread::spawn(move || teller.work())
+    });
+    let tellers = tellers.collect::<Vec<_>>();
+
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    let mut deeds = Deeds::default();
+    for kill in 0..=kills() {
+        for _ in 0..MISFORTUNES_BETWEEN_KILLS {
+            thread::sleep(Duration::from_millis(random.random_range(5..50)));
+            misfortune(&server, &bank, &mut random);
+            governed.assert_alive();
+        }
+        deeds.add(&governed);
+        if kill < kills() {
+            governed.kill_and_start();
+            *bank.address.lock() = governed.address;
+        }
+    }
+    bank.is_over.store(true, Ordering::Relaxed);
+    let attempts = tellers.into_iter().flat_map(|teller| teller.join().expect("a teller's assertions hold"));
+    let attempts = attempts.collect::<Vec<Attempt>>();
+
+    audit::wait_for_quiet(&server);
+    let told = audit::check(&server, &attempts);
+    println!("{told:?}\n{deeds:?}");
+    for seat in &bank.seats {
+        let acknowledged = seat.acknowledged.load(Ordering::Relaxed);
+        assert!(acknowledged >= 20, "{} got only {acknowledged} transfers through", seat.user);
+    }
+    assert!(told.unknown > 0 && told.refused > 0, "nothing went wrong: {told:?}");
+    assert!(deeds.queued > 0 && deeds.preempted > 0 && deeds.replayed > 0, "it was too quiet: {deeds:?}");
+}
+
+/// Cancels a teller, ends a backend, or looks at the sum, which is right at every moment.
+fn misfortune(server: &Server, bank: &Bank, random: &mut Pcg64Mcg) {
+    let mut connection = server.connection();
+    match random.random_range(0..10) {
+        0..6 => bank.cancel_one(random.random_range(0..bank.seats.len())),
+        6..8 => {
+            let user = TELLERS[random.random_range(0..TELLERS.len())].0;
+            let sql = format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{user}' ORDER BY random() LIMIT 1"
+            );
+            connection.run(&sql).unwrap();
+        }
+        _ => {
+            let sum = connection.text("SELECT sum(balance) FROM account").unwrap();
+            assert_eq!(sum, Some((OPENING_BALANCE * i64::from(ACCOUNTS)).to_string()));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What is there in the end, against what the tellers know.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::client::PATIENCE;
+use super::super::server::Server;
+use super::teller::{Attempt, Fate};
+use super::{ACCOUNTS, OPENING_BALANCE};
+
+/// How transfers ended.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Acknowledged.
+    pub acknowledged: usize,
+    /// Refused.
+    pub refused: usize,
+    /// Unknown, and there.
+    pub unknown_there: usize,
+    /// Unknown, all of them.
+    pub unknown: usize,
+}
+
+/// Waits until the server has noticed that everybody is gone: until then somebody may yet commit.
+pub fn wait_for_quiet(server: &Server) {
+    let began = Instant::now();
+    loop {
+        let others = server.value("SELECT count(*) FROM pg_stat_activity WHERE usename SIMILAR TO '(low|high)%'");
+        if others == "0" {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{others} backends stay though their clients are gone");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Fails where the books are wrong.
+pub fn check(server: &Server, attempts: &[Attempt]) -> Told {
+    let mut connection = server.connection();
+    let mut there: HashMap<i64, usize> = HashMap::new();
+    let read = &mut |row: &[Option<&str>]| {
+        *there.entry(row[0].unwrap().parse().unwrap()).or_default() += 1;
+    };
+    connection.text_rows("SELECT id FROM transfer", read).unwrap();
+
+    let mut told = Told::default();
+    for attempt in attempts {
+        let count = there.remove(&attempt.id).unwrap_or(0);
+        let is_right = match attempt.fate {
+            Fate::Acknowledged => count == 1,
+            Fate::Refused => count == 0,
+            Fate::Unknown => count <= 1,
+        };
+        assert!(is_right, "{attempt:?} is there {count} times");
+        match attempt.fate {
+            Fate::Acknowledged => told.acknowledged += 1,
+            Fate::Refused => told.refused += 1,
+            Fate::Unknown => {
+                told.unknown += 1;
+                told.unknown_there += count;
+            }
+        }
+    }
+    assert!(there.is_empty(), "transfers that nobody made: {there:?}");
+
+    let expected = OPENING_BALANCE * i64::from(ACCOUNTS);
+    assert_eq!(server.value("SELECT sum(balance) FROM account"), expected.to_string());
+    let wrong = server.value(&format!(
+        "SELECT count(*) FROM account WHERE balance <> {OPENING_BALANCE}
+            + (SELECT coalesce(sum(amount), 0) FROM transfer WHERE target = account.id)
+            - (SELECT coalesce(sum(amount), 0) FROM transfer WHERE source = account.id)"
+    ));
+    assert_eq!(wrong, "0", "accounts whose balance is not what their transfers make of it");
+    told
+}

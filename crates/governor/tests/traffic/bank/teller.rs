@@ -1,0 +1,174 @@
+//! Who moves money, and what they remember of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::super::client::{Client, Failure, cancel};
+use super::ACCOUNTS;
+use super::transfer::{End, Transfer, Way};
+
+/// What all share.
+pub struct Bank {
+    /// Where the governor is.
+    pub address: Mutex<SocketAddr>,
+    /// The database.
+    pub database: String,
+    /// When tellers go home.
+    pub is_over: AtomicBool,
+    /// One for each teller.
+    pub seats: Vec<Seat>,
+}
+
+/// What others know of a teller.
+pub struct Seat {
+    /// As whom it logs in.
+    pub user: &'static str,
+    /// Address and key of its session.
+    key: Mutex<Option<(SocketAddr, Vec<u8>)>>,
+    /// Cancels that were sent for it, counted before they are.
+    cancels: AtomicU64,
+    /// Transfers that it got through.
+    pub acknowledged: AtomicU64,
+}
+
+impl Bank {
+    /// A bank with so many tellers of those users.
+    pub fn new(address: SocketAddr, database: &str, tellers: &[(&'static str, usize)]) -> Bank {
+        let users = tellers.iter().flat_map(|&(user, count)| std::iter::repeat_n(user, count));
+        let seat =
+            |user| Seat { user, key: Mutex::default(), cancels: AtomicU64::new(0), acknowledged: AtomicU64::new(0) };
+        Bank {
+            address: Mutex::new(address),
+            database: database.to_owned(),
+            is_over: AtomicBool::new(false),
+            seats: users.map(seat).collect(),
+        }
+    }
+
+    /// Cancels what a teller of class low does.
+    pub fn cancel_one(&self, seat: usize) {
+        let seat = &self.seats[seat];
+        let Some((address, key)) = seat.key.lock().clone().filter(|_| seat.is_low()) else { return };
+        seat.cancels.fetch_add(1, Ordering::SeqCst);
+        // A governor that is gone cancels nothing.
+        let _ = cancel(address, &key);
+    }
+}
+
+impl Seat {
+    fn is_low(&self) -> bool {
+        self.user.starts_with("low")
+    }
+}
+
+/// What became of a transfer, as far as its teller knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there.
+    Acknowledged,
+    /// It is not.
+    Refused,
+    /// It may be.
+    Unknown,
+}
+
+/// A transfer that was tried; each try has a number of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// The transfer's number.
+    pub id: i64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// A client that moves money until the bank closes.
+pub struct Teller {
+    bank: Arc<Bank>,
+    seat: usize,
+    random: Pcg64Mcg,
+    attempts: Vec<Attempt>,
+    /// How often it was told that it was cancelled.
+    cancelled: u64,
+}
+
+impl Teller {
+    /// Who sits there.
+    pub fn new(bank: Arc<Bank>, seat: usize, seed: u64) -> Teller {
+        Teller { bank, seat, random: Pcg64Mcg::seed_from_u64(seed), attempts: Vec::new(), cancelled: 0 }
+    }
+
+    /// Works until the bank closes, and tells what was tried.
+    pub fn work(mut self) -> Vec<Attempt> {
+        while !self.bank.is_over.load(Ordering::Relaxed) {
+            let address = *self.bank.address.lock();
+            match Client::connect(address, self.bank.seats[self.seat].user, &self.bank.database) {
+                Ok(client) => self.serve(client, address),
+                // Nobody is there, or goes away, while the governor is started again or a backend ended.
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        self.attempts
+    }
+
+    /// Moves money until the connection is lost, by fate or on purpose.
+    fn serve(&mut self, mut client: Client, address: SocketAddr) {
+        *self.bank.seats[self.seat].key.lock() = Some((address, client.key.clone()));
+        while !self.bank.is_over.load(Ordering::Relaxed) {
+            let transfer = self.next();
+            let way = match self.random.random_range(0..10) {
+                0..3 => Way::ReadThenWrite,
+                3..7 => Way::Blind,
+                7..9 => Way::OneStatement,
+                _ => Way::AtOnce,
+            };
+            let end = transfer.make(way, &mut client, &mut self.random);
+            let (fate, goes_on) = match end {
+                End::Acknowledged => (Fate::Acknowledged, true),
+                End::Abandoned => (Fate::Refused, false),
+                End::Unknown => (Fate::Unknown, false),
+                End::Refused(failure) => {
+                    self.note_refusal(&failure, way);
+                    let is_rolled_back = matches!(failure, Failure::Refused(_)) && client.query("ROLLBACK").is_ok();
+                    (Fate::Refused, is_rolled_back)
+                }
+            };
+            self.attempts.push(Attempt { id: transfer.id, fate });
+            if fate == Fate::Acknowledged {
+                self.bank.seats[self.seat].acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn next(&mut self) -> Transfer {
+        let source = self.random.random_range(1..=ACCOUNTS);
+        let target = 1 + (source - 1 + self.random.random_range(1..ACCOUNTS)) % ACCOUNTS;
+        let number = self.attempts.len() as i64;
+        Transfer { id: (self.seat as i64) << 32 | number, source, target, amount: self.random.random_range(1..100) }
+    }
+
+    /// Nobody may be told anything but what can happen to them.
+    fn note_refusal(&mut self, failure: &Failure, way: Way) {
+        let seat = &self.bank.seats[self.seat];
+        match failure.state() {
+            // Deadlocks happen to everybody, and so does the end of a backend.
+            None | Some("40P01" | "57P01") => {}
+            Some("40001") => assert!(seat.is_low(), "{} {way:?}: {failure}", seat.user),
+            Some("57014") => {
+                self.cancelled += 1;
+                let sent = seat.cancels.load(Ordering::SeqCst);
+                assert!(self.cancelled <= sent, "{} was cancelled {} times, of {sent}", seat.user, self.cancelled);
+            }
+            Some(_) => panic!("{} {way:?}: {failure}", seat.user),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Four ways to move money.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::super::client::{Answer, Client, Failure};
+
+/// What is to be moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer {
+    /// A number of its own.
+    pub id: i64,
+    /// From where.
+    pub source: i32,
+    /// To where; another account.
+    pub target: i32,
+    /// How much.
+    pub amount: i64,
+}
+
+/// How it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Balances are read, and what is written is computed from them here: a read that was not true makes money.
+    ReadThenWrite,
+    /// The server adds and subtracts: the answers say nothing, so that a rollback can stay unnoticed.
+    Blind,
+    /// One statement with parameters, without a transaction around it.
+    OneStatement,
+    /// All statements of a transaction sent at once, before any answer.
+    AtOnce,
+}
+
+/// What the client knows when it is over.
+#[derive(Debug)]
+pub enum End {
+    /// It was committed.
+    Acknowledged,
+    /// It was not, as far as one may believe what was said.
+    Refused(Failure),
+    /// Commit was asked for, and nothing was heard.
+    Unknown,
+    /// The client has gone away before it asked for commit.
+    Abandoned,
+}
+
+impl Transfer {
+    /// Moves the money. A client may go away at any step, `leaves` says whether; it is not to be used any more then.
+    pub fn make(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg) -> End {
+        match way {
+            Way::ReadThenWrite | Way::Blind => self.step_by_step(way, client, random),
+            Way::OneStatement => self.one_statement(client),
+            Way::AtOnce => self.at_once(client),
+        }
+    }
+
+    fn step_by_step(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg) -> End {
+        let run = |client: &mut Client, random: &mut Pcg64Mcg, sql: &str| {
+            thread::sleep(Duration::from_micros(random.random_range(0..1500)));
+            client.query(sql)
+        };
+        let statements = |client: &mut Client, random: &mut Pcg64Mcg| -> Result<(), Failure> {
+            run(client, random, "BEGIN")?;
+            for (account, change) in [(self.source, -self.amount), (self.target, self.amount)] {
+                if way == Way::ReadThenWrite {
+                    let read = format!("SELECT balance FROM account WHERE id = {account} FOR UPDATE");
+                    let balance = run(client, random, &read)?.value().unwrap().parse::<i64>().unwrap() + change;
+                    run(client, random, &format!("UPDATE account SET balance = {balance} WHERE id = {account}"))?;
+                } else {
+                    let update = format!("UPDATE account SET balance = balance + {change} WHERE id = {account}");
+                    run(client, random, &update)?;
+                }
+            }
+            run(client, random, &self.note()).map(drop)
+        };
+        if let Err(failure) = statements(client, random) {
+            return End::Refused(failure);
+        }
+        match random.random_range(0..100) {
+            0 => return End::Abandoned,
+            // In the middle of a message. If it fails there is nobody to read it either.
+            1 => {
+                let _ = client.send(b"Q\0\0\0\x0bCOM");
+                return End::Abandoned;
+            }
+            2 => {
+                let _ = client.send_query("COMMIT");
+                return End::Unknown;
+            }
+            _ => {}
+        }
+        if client.send_query("COMMIT").is_err() {
+            return End::Unknown;
+        }
+        match client.answer() {
+            Err(_) => End::Unknown,
+            Ok(answer) => judged(answer, "COMMIT"),
+        }
+    }
+
+    fn one_statement(&self, client: &mut Client) -> End {
+        let sql = "WITH taken AS (UPDATE account SET balance = balance - $4 WHERE id = $2),
+                        given AS (UPDATE account SET balance = balance + $4 WHERE id = $3)
+                   INSERT INTO transfer VALUES ($1, $2, $3, $4)";
+        let values = [self.id, self.source.into(), self.target.into(), self.amount];
+        let sent = client.write(|out| {
+            frontend::parse("", sql, [20, 23, 23, 20], out)?;
+            let write = |value: i64, out: &mut bytes::BytesMut| {
+                out.extend_from_slice(value.to_string().as_bytes());
+                Ok(IsNull::No)
+            };
+            frontend::bind("", "", [], values, write, [], out)
+                .map_err(|_| std::io::Error::other("values are numbers"))?;
+            frontend::execute("", 0, out)?;
+            frontend::sync(out);
+            Ok(())
+        });
+        match sent.and_then(|()| client.answer()) {
+            Err(_) => End::Unknown,
+            Ok(answer) => judged(answer, "INSERT 0 1"),
+        }
+    }
+
+    fn at_once(&self, client: &mut Client) -> End {
+        let change =
+            |sign, account| format!("UPDATE account SET balance = balance {sign} {} WHERE id = {account}", self.amount);
+        let statements =
+            ["BEGIN".to_owned(), change('-', self.source), change('+', self.target), self.note(), "COMMIT".to_owned()];
+        let sent = client.write(|out| statements.iter().try_for_each(|sql| frontend::query(sql, out)));
+        if sent.is_err() {
+            return End::Unknown;
+        }
+        let mut last = None;
+        let mut first_refusal = None;
+        for _ in &statements {
+            match client.answer() {
+                Err(_) => return End::Unknown,
+                Ok(answer) => {
+                    first_refusal = first_refusal.or_else(|| answer.refusal.clone());
+                    last = Some(answer);
+                }
+            }
+        }
+        let last = last.expect("there are statements");
+        assert_eq!(last.status, b'I', "after COMMIT there is no transaction");
+        match first_refusal {
+            None => judged(last, "COMMIT"),
+            Some(refusal) => {
+                assert_ne!(last.commands, ["COMMIT"], "committed after {refusal:?}");
+                End::Refused(Failure::Refused(refusal))
+            }
+        }
+    }
+
+    fn note(&self) -> String {
+        let Transfer { id, source, target, amount } = self;
+        format!("INSERT INTO transfer VALUES ({id}, {source}, {target}, {amount})")
+    }
+}
+
+/// What an answer to what commits means.
+fn judged(answer: Answer, command: &str) -> End {
+    match answer.refusal {
+        // The server says this to whom it ends, at whatever point.
+        Some(refusal) if refusal.state.starts_with("57P") => End::Unknown,
+        Some(refusal) => End::Refused(Failure::Refused(refusal)),
+        None => {
+            assert_eq!(answer.commands, [command]);
+            End::Acknowledged
+        }
+    }
+}

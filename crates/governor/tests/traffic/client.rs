@@ -1,0 +1,422 @@
+//! A client of few words, which can stop in the middle of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::frontend;
+
+use super::server::PASSWORD;
+
+/// What takes longer than this hangs.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A message of the server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its type.
+    pub tag: u8,
+    /// What follows its length.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{:.200}", char::from(self.tag), self.body.escape_ascii().to_string())
+    }
+}
+
+/// What an `ErrorResponse` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// SQLSTATE.
+    pub state: String,
+    /// In words.
+    pub message: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failure {
+    /// The server, or the governor, refused; the connection goes on unless it was closed after that.
+    Refused(Refusal),
+    /// The connection is gone.
+    Lost(io::Error),
+}
+
+impl Failure {
+    /// The SQLSTATE, if it was a refusal.
+    pub fn state(&self) -> Option<&str> {
+        match self {
+            Failure::Refused(refusal) => Some(&refusal.state),
+            Failure::Lost(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(Refusal { state, message }) => write!(formatter, "{state}: {message}"),
+            Failure::Lost(error) => write!(formatter, "connection lost: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Lost(error)
+    }
+}
+
+/// Everything that was answered to one unit: up to its `ReadyForQuery`.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Names of the columns of the last statement that has some.
+    pub columns: Vec<String>,
+    /// Fields in text form.
+    pub rows: Vec<Vec<Option<String>>>,
+    /// What each statement was, `UPDATE 1`.
+    pub commands: Vec<String>,
+    /// The first refusal.
+    pub refusal: Option<Refusal>,
+    /// `I`, `T` or `E`.
+    pub status: u8,
+    /// The types of all messages in order.
+    pub tags: Vec<u8>,
+}
+
+impl Answer {
+    /// The first value of the first row.
+    pub fn value(&self) -> Option<&str> {
+        self.rows.first()?.first()?.as_deref()
+    }
+}
+
+/// Where a connection leads.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// To a governor.
+    Tcp(SocketAddr),
+    /// To a server.
+    Unix(PathBuf),
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Place::Tcp(address)
+    }
+}
+
+impl From<&Path> for Place {
+    fn from(path: &Path) -> Self {
+        Place::Unix(path.to_owned())
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn open(place: &Place) -> io::Result<Stream> {
+        match place {
+            Place::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Ok(Stream::Tcp(stream))
+            }
+            Place::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Ok(Stream::Unix(stream))
+            }
+        }
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(bytes),
+            Stream::Unix(stream) => stream.read(bytes),
+        }
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client {
+    stream: Stream,
+    /// Read and not understood yet.
+    read: BytesMut,
+    /// Where it leads.
+    pub place: Place,
+    /// Process and secret of `BackendKeyData`.
+    pub key: Vec<u8>,
+    /// `ParameterStatus`.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Client {
+    /// A connection on which nothing has been said.
+    pub fn bare(place: impl Into<Place>) -> io::Result<Client> {
+        let place = place.into();
+        let stream = Stream::open(&place)?;
+        Ok(Client { stream, read: BytesMut::new(), place, key: Vec::new(), parameters: BTreeMap::new() })
+    }
+
+    /// Logs in with the right password.
+    pub fn connect(place: impl Into<Place>, user: &str, database: &str) -> Result<Client, Failure> {
+        Client::log_in(place, &[("user", user), ("database", database)], PASSWORD)
+    }
+
+    /// Logs in with those parameters and that password.
+    pub fn log_in(place: impl Into<Place>, parameters: &[(&str, &str)], password: &str) -> Result<Client, Failure> {
+        let mut client = Client::bare(place)?;
+        client.write(|out| frontend::startup_message(parameters.iter().copied(), out))?;
+        client.finish_log_in(password)?;
+        Ok(client)
+    }
+
+    /// Goes on after the first message of a client was sent, until the server is ready.
+    pub fn finish_log_in(&mut self, password: &str) -> Result<(), Failure> {
+        let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        loop {
+            let message = self.message()?;
+            match message.tag {
+                b'R' => self.authenticate(&message.body, &mut scram)?,
+                b'K' => self.key = message.body,
+                b'E' => return Err(Failure::Refused(refusal(&message.body))),
+                b'Z' => return Ok(()),
+                b'S' => self.keep_parameter(&message.body),
+                b'N' | b'v' => {}
+                tag => panic!("message {:?} while logging in", char::from(tag)),
+            }
+        }
+    }
+
+    fn authenticate(&mut self, body: &[u8], scram: &mut ScramSha256) -> io::Result<()> {
+        match i32::from_be_bytes(body[..4].try_into().unwrap()) {
+            0 => Ok(()),
+            10 => self.write(|out| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), out)),
+            11 => {
+                scram.update(&body[4..])?;
+                self.write(|out| frontend::sasl_response(scram.message(), out))
+            }
+            12 => scram.finish(&body[4..]),
+            other => panic!("authentication {other} is not what the server was set to"),
+        }
+    }
+
+    fn keep_parameter(&mut self, body: &[u8]) {
+        let mut words = body.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        self.parameters.insert(words.next().unwrap(), words.next().unwrap());
+    }
+
+    /// Sends what is built.
+    pub fn write(&mut self, build: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> io::Result<()> {
+        let mut out = BytesMut::new();
+        build(&mut out)?;
+        self.send(&out)
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(bytes),
+            Stream::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+
+    /// Sends what the other side takes at once, and tells how much that was.
+    pub fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Stream::Tcp(stream) = &mut self.stream else { panic!("only towards a governor") };
+        stream.set_nonblocking(true)?;
+        let sent = stream.write(bytes);
+        stream.set_nonblocking(false)?;
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Sends a `Query`.
+    pub fn send_query(&mut self, sql: &str) -> io::Result<()> {
+        self.write(|out| frontend::query(sql, out))
+    }
+
+    /// The same connection again, for sending while the first one reads.
+    pub fn second_handle(&self) -> Client {
+        let stream = match &self.stream {
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone().unwrap()),
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone().unwrap()),
+        };
+        Client {
+            stream,
+            read: BytesMut::new(),
+            place: self.place.clone(),
+            key: Vec::new(),
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn close_sending(&self) -> io::Result<()> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// The next message. An end of the connection is an error, and so is silence.
+    pub fn message(&mut self) -> io::Result<Message> {
+        loop {
+            if let Some(head) = self.read.first_chunk::<5>() {
+                let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+                assert!(length >= 4, "a message {head:?}");
+                if self.read.len() > length {
+                    let message = self.read.split_to(1 + length);
+                    return Ok(Message { tag: message[0], body: message[5..].to_vec() });
+                }
+            }
+            let mut chunk = [0; 16 << 10];
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.read.extend_from_slice(&chunk[..length]),
+            }
+        }
+    }
+
+    /// The next byte, which is no message.
+    pub fn byte(&mut self) -> io::Result<u8> {
+        let mut byte = [0];
+        match self.stream.read(&mut byte)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(byte[0]),
+        }
+    }
+
+    /// All messages up to the next `ReadyForQuery`.
+    pub fn answer(&mut self) -> io::Result<Answer> {
+        let mut answer = Answer::default();
+        loop {
+            let Message { tag, body } = match self.message() {
+                Ok(message) => message,
+                // What was said before the end is why it ended.
+                Err(error) => match answer.refusal {
+                    Some(refusal) => return Err(io::Error::other(format!("{refusal:?}, and then {error}"))),
+                    None => return Err(error),
+                },
+            };
+            answer.tags.push(tag);
+            match tag {
+                b'T' => answer.columns = columns(&body),
+                b'D' => answer.rows.push(fields(&body)),
+                b'C' => answer.commands.push(text(&body)),
+                b'E' => answer.refusal = answer.refusal.or_else(|| Some(refusal(&body))),
+                b'S' => self.keep_parameter(&body),
+                b'Z' => {
+                    answer.status = body[0];
+                    return Ok(answer);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs statements by the simple protocol.
+    pub fn query(&mut self, sql: &str) -> Result<Answer, Failure> {
+        self.send_query(sql)?;
+        let answer = self.answer()?;
+        match answer.refusal.clone() {
+            Some(refusal) => Err(Failure::Refused(refusal)),
+            None => Ok(answer),
+        }
+    }
+
+    /// The first value of what a statement returns.
+    pub fn value(&mut self, sql: &str) -> Result<String, Failure> {
+        Ok(self.query(sql)?.value().expect("asked for a value").to_owned())
+    }
+
+    /// Whether the other side has closed, or does so before patience ends. What it still says is thrown away.
+    pub fn is_closed(&mut self) -> bool {
+        let mut chunk = [0; 4 << 10];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => {
+                    return !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+                }
+            }
+        }
+    }
+}
+
+/// Asks that what the session with that key does be cancelled, and waits until the request was taken.
+pub fn cancel(place: impl Into<Place>, key: &[u8]) -> io::Result<()> {
+    let mut client = Client::bare(place)?;
+    client.send(&cancel_request(key))?;
+    client.is_closed();
+    Ok(())
+}
+
+/// The bytes of a cancel request, with a key of any length.
+pub fn cancel_request(key: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(8 + key.len()).unwrap();
+    [&length.to_be_bytes()[..], &80_877_102_u32.to_be_bytes(), key].concat()
+}
+
+/// A message with any type and any body.
+pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(4 + body.len()).unwrap();
+    [&[tag][..], &length.to_be_bytes(), body].concat()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+fn refusal(body: &[u8]) -> Refusal {
+    let field = |code: u8| {
+        let field = body.split(|&byte| byte == 0).find(|field| field.first() == Some(&code));
+        field.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
+    };
+    Refusal { state: field(b'C'), message: field(b'M') }
+}
+
+fn columns(body: &[u8]) -> Vec<String> {
+    let mut rest = &body[2..];
+    let mut names = Vec::new();
+    while let Some(end) = rest.iter().position(|&byte| byte == 0) {
+        names.push(text(rest));
+        // Table, place, type, its size, its modifier, form.
+        rest = &rest[end + 1 + 18..];
+    }
+    names
+}
+
+fn fields(body: &[u8]) -> Vec<Option<String>> {
+    let count = u16::from_be_bytes([body[0], body[1]]);
+    let mut rest = &body[2..];
+    let mut next = || {
+        let length = i32::from_be_bytes(rest[..4].try_into().unwrap());
+        rest = &rest[4..];
+        let length = usize::try_from(length).ok()?;
+        let (field, behind) = rest.split_at(length);
+        rest = behind;
+        Some(String::from_utf8_lossy(field).into_owned())
+    };
+    (0..count).map(|_| next()).collect()
+}

@@ -1,0 +1,143 @@
+//! The drivers that people use, each in its own language, through the governor.
+//!
+//! The programs are in `tests/drivers`. Each runs as a user of class low while others of class high update the same rows, so
+//! that it is queued, rolled back and replayed all the while, and must not notice more than an error 40001 now and then. What
+//! a program needs is fetched once, by the ordinary tool of its language, into the folder of builds.
+
+pub mod environment;
+mod load;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use environment::{go_program, java_driver, node_folder, python, rust_program};
+use load::Load;
+
+use super::governed::Governed;
+use super::server::{PASSWORD, Server};
+
+/// What every program checks, or says why not.
+const CHECKS: [&str; 11] = [
+    "connect",
+    "simple",
+    "prepared",
+    "pipeline",
+    "copy",
+    "cancel",
+    "notify",
+    "rollback",
+    "large",
+    "notice",
+    "contended",
+];
+
+/// The programs take a few seconds; what takes this long hangs.
+const PROGRAM_MAX: Duration = Duration::from_secs(180);
+
+/// Runs a program through a governor while others of a higher class are busy with the same rows.
+fn check(program: Command) {
+    let server = Server::shared();
+    let mut governed = Governed::start(&server);
+    let load = Load::start(governed.address, server.database(), 2);
+    let said = run(program, &governed, server.database());
+    for check in CHECKS {
+        let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
+        assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
+    }
+    load.stop();
+    assert!(governed.count("SHOW STATS", "low", "queued") > 0, "nobody was queued: admission was not tested");
+    governed.assert_alive();
+}
+
+/// Runs a program to its end and returns what it said.
+fn run(mut program: Command, governed: &Governed, database: &str) -> String {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    // Both append to one file; each with a place of its own would write over the other.
+    let output = || fs::File::options().append(true).open(said.path()).unwrap();
+    program
+        .env("PGHOST", governed.address.ip().to_string())
+        .env("PGPORT", governed.address.port().to_string())
+        .env("PGUSER", "low")
+        .env("PGPASSWORD", PASSWORD)
+        .env("PGDATABASE", database)
+        .stdin(Stdio::null())
+        .stdout(output())
+        .stderr(output());
+    let mut child = program.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
+    let began = Instant::now();
+    let ended = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if began.elapsed() > PROGRAM_MAX {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let said = fs::read_to_string(said.path()).unwrap();
+    let ended = ended.unwrap_or_else(|| panic!("{program:?} hangs after\n{said}"));
+    assert!(ended.success(), "{program:?}: {ended}\n{said}");
+    said
+}
+
+fn programs() -> &'static Path {
+    Path::new("tests/drivers")
+}
+
+#[test]
+fn psql() {
+    environment::tool("psql", "postgresql-client");
+    let mut program = Command::new("bash");
+    program.arg(programs().join("psql/checks.sh"));
+    check(program);
+}
+
+#[test]
+fn psycopg() {
+    let mut program = Command::new(python(&programs().join("python")));
+    program.arg(programs().join("python/psycopg_checks.py"));
+    check(program);
+}
+
+#[test]
+fn asyncpg() {
+    let mut program = Command::new(python(&programs().join("python")));
+    program.arg(programs().join("python/asyncpg_checks.py"));
+    check(program);
+}
+
+#[test]
+fn node_postgres() {
+    let mut program = Command::new("node");
+    program.arg(node_folder(&programs().join("node")).join("pg.js"));
+    check(program);
+}
+
+#[test]
+fn postgres_js() {
+    let mut program = Command::new("node");
+    program.arg(node_folder(&programs().join("node")).join("postgres.js"));
+    check(program);
+}
+
+#[test]
+fn jdbc() {
+    let mut program = Command::new("java");
+    program.arg("-cp").arg(java_driver(&programs().join("java"))).arg(programs().join("java/Checks.java"));
+    check(program);
+}
+
+#[test]
+fn pgx() {
+    check(Command::new(go_program(&programs().join("go"))));
+}
+
+#[test]
+fn tokio_postgres() {
+    check(Command::new(rust_program(&programs().join("rust"))));
+}

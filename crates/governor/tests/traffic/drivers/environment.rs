@@ -1,0 +1,146 @@
+//! What the programs need, made once by the tools of their languages and kept beside the builds.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+/// Fails, with what to install, where a program is missing.
+pub fn tool(name: &str, package: &str) {
+    let is_there =
+        env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).exists()));
+    assert!(
+        is_there,
+        "{name} is not installed, and this test drives a driver with it; on Debian: apt install {package}"
+    );
+}
+
+/// A folder that has what `make` puts into it, made anew when a file of `wanted` (names in `from`) has changed.
+pub fn made(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) -> PathBuf {
+    // One at a time: two tests may want the same.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = env::current_exe().unwrap();
+    // The program is in target/release/deps.
+    let folder = program.ancestors().nth(3).unwrap().join("drivers").join(name);
+    let contents = wanted.iter().flat_map(|file| fs::read(from.join(file)).unwrap());
+    let stamp =
+        Sha256::digest(contents.collect::<Vec<u8>>()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let stamp_file = folder.join("made-from");
+    if fs::read_to_string(&stamp_file).is_ok_and(|made_from| made_from == stamp) {
+        return folder;
+    }
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    make(&folder);
+    // Written last, so that what is half made is not taken for whole.
+    fs::write(stamp_file, stamp).unwrap();
+    folder
+}
+
+/// Runs a program to its end, which must be good.
+pub fn run(command: &mut Command) {
+    output_of(command);
+}
+
+/// What a program prints that ends well.
+pub fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let remedy = "it needs a package registry this once: connect, or configure a mirror";
+    assert!(output.status.success(), "{command:?}: {}\n{said}\n({remedy})", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The python of an environment with the drivers that `requirements.txt` names.
+pub fn python(from: &Path) -> PathBuf {
+    tool("python3", "python3-venv");
+    let made = made("python", from, &["requirements.txt"], |folder| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+        run(Command::new(folder.join("bin/python"))
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--only-binary=:all:",
+                "--requirement",
+            ])
+            .arg(from.join("requirements.txt")));
+    });
+    made.join("bin/python")
+}
+
+/// A folder with the programs and, beside them, the modules that they import.
+pub fn node_folder(from: &Path) -> PathBuf {
+    tool("node", "nodejs");
+    tool("npm", "npm");
+    let wanted = ["package.json", "package-lock.json", "checks.js", "pg.js", "postgres.js"];
+    made("node", from, &wanted, |folder| {
+        for file in wanted {
+            fs::copy(from.join(file), folder.join(file)).unwrap();
+        }
+        run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(folder));
+    })
+}
+
+/// The program, built.
+pub fn go_program(from: &Path) -> PathBuf {
+    tool("go", "golang-go");
+    let wanted = ["go.mod", "go.sum", "main.go"];
+    let made = made("go", from, &wanted, |folder| {
+        for file in wanted {
+            fs::copy(from.join(file), folder.join(file)).unwrap();
+        }
+        run(Command::new("go")
+            .args(["build", "-o", "checks", "."])
+            .current_dir(folder)
+            .env("GOFLAGS", "-mod=readonly"));
+    });
+    made.join("checks")
+}
+
+/// The program, built.
+pub fn rust_program(from: &Path) -> PathBuf {
+    tool("cargo", "cargo");
+    let wanted = ["Cargo.toml", "Cargo.lock", "src/main.rs"];
+    let made = made("rust", from, &wanted, |folder| {
+        fs::create_dir(folder.join("src")).unwrap();
+        for file in wanted {
+            fs::copy(from.join(file), folder.join(file)).unwrap();
+        }
+        run(Command::new("cargo").args(["build", "--locked", "--target-dir", "target"]).current_dir(folder));
+    });
+    made.join("target/debug/tokio-postgres-checks")
+}
+
+/// The driver's archive, of the version and with the checksum that `jdbc.properties` has.
+pub fn java_driver(from: &Path) -> PathBuf {
+    tool("java", "default-jdk-headless");
+    let properties = fs::read_to_string(from.join("jdbc.properties")).unwrap();
+    let property = |name: &str| {
+        let value = properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_else(|| panic!("jdbc.properties has no {name}")).to_owned()
+    };
+    let artifact = property("artifact");
+    let made = made("java", from, &["jdbc.properties"], |folder| {
+        tool("mvn", "maven");
+        let get = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get";
+        run(Command::new("mvn").args(["--batch-mode", "--quiet", get, "-Dtransitive=false"]).args([
+            format!("-Dartifact={artifact}"),
+            format!("-Dmaven.repo.local={}", folder.join("repository").display()),
+        ]));
+        let parts = artifact.split(':').collect::<Vec<_>>();
+        let [group, name, version] = parts[..] else { panic!("{artifact} is not GROUP:NAME:VERSION") };
+        let place = format!("repository/{}/{name}/{version}/{name}-{version}.jar", group.replace('.', "/"));
+        let archive = fs::read(folder.join(place)).unwrap();
+        let sum = Sha256::digest(&archive).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(sum, property("sha256"), "{artifact} is not what was meant");
+        fs::write(folder.join("driver.jar"), archive).unwrap();
+    });
+    made.join("driver.jar")
+}

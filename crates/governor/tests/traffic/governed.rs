@@ -1,0 +1,200 @@
+//! A governor as a process of its own, which can be killed.
+
+use std::env;
+use std::fs;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::{Client, Failure, PATIENCE};
+use super::server::{PASSWORD, Server};
+
+/// The console's name: the server's own database is called like the console usually is.
+pub const CONSOLE: &str = "console";
+
+/// Names the settings file to the process that [`as_a_process`] becomes.
+const SETTINGS: &str = "PLIMSOLL_TEST_SETTINGS";
+
+/// A running governor.
+pub struct Governed {
+    child: Child,
+    file: PathBuf,
+    _folder: tempfile::TempDir,
+    /// Where its clients come in.
+    pub address: SocketAddr,
+    /// What it wrote to standard error until it ended or now.
+    said: PathBuf,
+}
+
+impl Governed {
+    /// Starts one in front of a server, with the settings of all these tests.
+    pub fn start(server: &Server) -> Governed {
+        Governed::start_with(server, "", "mpl = 4")
+    }
+
+    /// The same with other lines in the table `[listen]` and in that of class low.
+    pub fn start_with(server: &Server, listen: &str, low: &str) -> Governed {
+        let own = server.own();
+        let socket = format!("host={}&port={}", own.socket_folder().display(), own.port());
+        let control = format!("postgres://{}@/{}?{socket}", own.user(), own.database());
+        Governed::start_at(&format!("postgres:///?{socket}"), &format!("control = \"{control}\""), listen, low)
+    }
+
+    /// The same in front of whatever is there.
+    pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plimsoll.toml");
+        let text = format!(
+            r#"
+            server = "{server}"
+            {control}
+            default_class = "low"
+            [listen]
+            addresses = ["127.0.0.1:0"]
+            {listen}
+            [[class]]
+            name = "high"
+            priority = "high"
+            [[class]]
+            name = "low"
+            priority = "low"
+            {low}
+            [[rule]]
+            class = "high"
+            user = "high*"
+            [preemption]
+            policy = "pow"
+            [http]
+            address = "off"
+            [log]
+            level = "info"
+            [admin]
+            database = "{CONSOLE}"
+            [[admin.user]]
+            name = "operator"
+            password = "{PASSWORD}"
+            may_change = true
+            [[admin.user]]
+            name = "viewer"
+            password = "{PASSWORD}"
+            "#
+        );
+        fs::write(&file, text).unwrap();
+        let said = folder.path().join("said");
+        let (child, address) = spawn(&file, &said);
+        Governed { child, file, _folder: folder, address, said }
+    }
+
+    /// Kills it without a word and starts another one with the same settings, at another address.
+    pub fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let (child, address) = spawn(&self.file, &self.said);
+        self.child = child;
+        self.address = address;
+    }
+
+    /// A client of the server behind.
+    pub fn client(&self, user: &str, database: &str) -> Client {
+        Client::connect(self.address, user, database)
+            .unwrap_or_else(|failure| panic!("{user}: {failure}\n{}", self.said()))
+    }
+
+    /// A session of its console.
+    pub fn console(&self) -> Result<Client, Failure> {
+        Client::connect(self.address, "operator", CONSOLE)
+    }
+
+    /// What the console's `SHOW` says of a class: the sum of the columns whose names begin so.
+    pub fn count(&self, show: &str, class: &str, column: &str) -> u64 {
+        let answer = self.console().and_then(|mut console| console.query(show)).unwrap_or_else(|failure| {
+            panic!("{show}: {failure}\n{}", self.said());
+        });
+        let place = |name: &str| answer.columns.iter().position(|column| column == name);
+        let of_class = place("class").unwrap_or_else(|| panic!("{show} has no class: {:?}", answer.columns));
+        let row = answer.rows.iter().find(|row| row[of_class].as_deref() == Some(class)).expect("a row for the class");
+        let counts = answer.columns.iter().zip(row).filter(|(name, _)| name.starts_with(column));
+        let counts: Vec<u64> = counts.map(|(_, value)| value.as_deref().unwrap().parse().unwrap()).collect();
+        assert!(!counts.is_empty(), "{show} has no {column}: {:?}", answer.columns);
+        counts.iter().sum()
+    }
+
+    /// Fails if it has ended.
+    pub fn assert_alive(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "the governor ended: {ended:?}\n{}", self.said());
+        assert!(!self.said().contains("panicked"), "{}", self.said());
+    }
+
+    /// Its resident memory, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a living process has memory");
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// How many files and sockets it has open.
+    pub fn open_files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// What it wrote to standard error.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+}
+
+impl Drop for Governed {
+    fn drop(&mut self) {
+        // One that has ended already is no less gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the governor said:\n{}", self.said());
+        }
+    }
+}
+
+/// Starts this program again as a governor, and waits until it listens.
+fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
+    let log = fs::File::create(said).unwrap();
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "governed::as_a_process", "--nocapture"])
+        .env(SETTINGS, settings)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    loop {
+        let said = fs::read_to_string(said).unwrap();
+        let told = said.lines().find_map(|line| line.split_once("clients come in at "));
+        if let Some((_, address)) = told {
+            return (child, address.trim().parse().unwrap());
+        }
+        let ended = child.try_wait().unwrap();
+        if ended.is_some() || began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("no governor ({ended:?}): {said}");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What a process does that [`spawn`] has started; in any other it is no test, and nothing.
+#[test]
+fn as_a_process() {
+    let Some(settings) = env::var_os(SETTINGS) else { return };
+    // Whoever started it holds the other end, and lets go of it when it ends, in whatever way.
+    thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        process::exit(0);
+    });
+    let ended = plimsoll_governor::run::govern(Path::new(&settings));
+    eprintln!("{ended:?}");
+    process::exit(i32::from(ended.is_err()));
+}

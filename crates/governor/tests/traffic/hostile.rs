@@ -1,0 +1,143 @@
+//! Input that nobody sends who means well. The governor must not panic, hang, grow, or hurt anybody else by it.
+//!
+//! Every test has a good client beside it ([`Beside`]) that logs in and asks all the while, and gets right answers. In the end
+//! the governor has as many files open as before, and no more memory than [`GROWTH_MAX`] above what it had.
+//!
+//! Where each class of bugs that proxies are known for is tested:
+//!
+//! | class | where |
+//! |---|---|
+//! | 1 a cancel hits somebody else | [`login::only_the_right_key_cancels`], `bank` (nobody of class high is ever cancelled) |
+//! | 2 a cancel desynchronises | [`order::cancels_between_statements_leave_answers_in_order`], check `cancel` of every driver |
+//! | 3 a cancel meets what the proxy itself does | `bank` (cancels while replays run), [`order::a_cancelled_waiter_is_refused_and_goes_on`] |
+//! | 4 a refusal within a pipeline | [`order::refused_units_leave_the_others_their_own_answers`] |
+//! | 5 the client goes in the middle of a message | `bank`, [`order::a_client_that_goes_leaves_the_queue`] |
+//! | 6 Flush without Sync | `conversation`, drivers `asyncpg` and `postgres_js` |
+//! | 7 prepared statements | `conversation`, check `prepared` of every driver |
+//! | 8 COPY that goes wrong | [`messages::a_copy_may_be_left_at_any_point`], `conversation`, check `copy` of every driver |
+//! | 9 the proxy's own replies out of order | [`order::the_governors_own_answers_keep_their_places`] |
+//! | 10 state of one session seen in another | [`login::what_a_session_sets_is_its_own`] |
+//! | 11 FunctionCall | `conversation`, check `function` of driver `jdbc` |
+//! | 12 accounts of who is inside | [`order::a_client_that_goes_leaves_the_queue`], `bank` (tellers queue after every misfortune) |
+//! | 13 collapse above capacity | check `contended` of every driver, `bank` |
+//! | 14 passwords, rights, CVEs | [`login`], [`startup`] |
+//! | 15 reload | the tests beside `config` and `run` |
+//! | 16 lengths and parts of messages | [`startup`], [`messages`], `conversation` |
+//! | 17 wrong statistics | the tests beside `session` and `statistics` |
+//! | 18 the cost of looking at locks | the tests of `watch` |
+
+mod login;
+mod messages;
+mod order;
+mod server_side;
+mod startup;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::client::{Client, PATIENCE};
+use super::governed::Governed;
+use super::server::Server;
+
+/// How much more memory than before the governor may have after anything, and while it lasts.
+const GROWTH_MAX: u64 = 48 << 20;
+
+/// A good client that must not notice anything.
+struct Beside {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Beside {
+    fn start(address: SocketAddr, database: &str) -> Beside {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, database) = (Arc::clone(&is_over), database.to_owned());
+        let thread = thread::spawn(move || {
+            let mut asked = 0;
+            loop {
+                let mut client = Client::connect(address, "high_other", &database).unwrap();
+                for number in 0..10 {
+                    let answer = client.value(&format!("SELECT {number} * 7 -- and {asked}")).unwrap();
+                    assert_eq!(answer, (number * 7).to_string());
+                    asked += 1;
+                    if over.load(Ordering::Relaxed) {
+                        return asked;
+                    }
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+        });
+        Beside { is_over, thread }
+    }
+
+    fn stop(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        assert!(self.thread.join().expect("the good client beside is not hurt") > 0);
+    }
+}
+
+/// A governor under attack.
+struct Attacked {
+    server: Arc<Server>,
+    governed: Governed,
+    beside: Option<Beside>,
+    resident_bytes: u64,
+}
+
+impl Attacked {
+    fn start() -> Attacked {
+        Attacked::start_with("login_timeout = \"1s\"", "mpl = 4")
+    }
+
+    /// Other lines in the tables `[listen]` and of class low.
+    fn start_with(listen: &str, low: &str) -> Attacked {
+        let server = Server::shared();
+        let governed = Governed::start_with(&server, listen, low);
+        let beside = Beside::start(governed.address, server.database());
+        // So that what is allocated once, for the first clients, is not growth.
+        for _ in 0..20 {
+            drop(governed.client("low", server.database()));
+        }
+        let resident_bytes = governed.resident_bytes();
+        Attacked { server, governed, beside: Some(beside), resident_bytes }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.governed.address
+    }
+
+    fn client(&self, user: &str) -> Client {
+        self.governed.client(user, self.server.database())
+    }
+
+    fn bare(&self) -> Client {
+        Client::bare(self.address()).unwrap()
+    }
+
+    fn assert_small(&self) {
+        let now = self.governed.resident_bytes();
+        let growth = now.saturating_sub(self.resident_bytes);
+        assert!(growth < GROWTH_MAX, "the governor grew by {growth} bytes to {now}");
+    }
+
+    /// Fails if anything is left of the attack.
+    fn stop(mut self) {
+        self.assert_small();
+        self.beside.take().expect("stopped once").stop();
+        let began = Instant::now();
+        loop {
+            let mut console = self.governed.console().unwrap();
+            let clients = console.query("SHOW CLIENTS").unwrap().rows.len();
+            // The console that asks may be one of them.
+            if clients <= 1 {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{clients} clients are left");
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.governed.assert_alive();
+    }
+}

@@ -1,0 +1,90 @@
+//! A PostgreSQL server whose clients log in by SCRAM.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+/// The password of every role but the server's own.
+pub const PASSWORD: &str = "pässword";
+
+/// Roles; those of class high begin with it.
+pub const ROLES: [&str; 4] = ["low", "low_other", "high", "high_other"];
+
+/// Who may log in how: the server's own role without a password.
+const RULES: &str = "local all plimsoll trust\nlocal all all scram-sha-256\n";
+
+/// A server and how it is reached without a governor.
+pub struct Server {
+    own: PrivateServer,
+}
+
+impl Server {
+    /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
+    pub fn start() -> Server {
+        let mut settings = ServerSettings::for_this_machine();
+        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+            settings.set(name, value).unwrap();
+        }
+        settings.set("deadlock_timeout", "50ms").unwrap();
+        settings.set("max_connections", "100").unwrap();
+        let own = PrivateServer::start(settings)
+            .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
+        let server = Server { own };
+        let mut connection = server.connection();
+        for role in ROLES {
+            connection.run(&format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")).unwrap();
+        }
+        connection
+            .run(
+                "GRANT CREATE ON SCHEMA public TO public;
+                 CREATE TABLE hot (id int PRIMARY KEY, low bigint NOT NULL DEFAULT 0, high bigint NOT NULL DEFAULT 0);
+                 INSERT INTO hot SELECT generate_series(1, 3);
+                 GRANT ALL ON hot TO public",
+            )
+            .unwrap();
+        std::fs::write(server.own.data_folder().join("pg_hba.conf"), RULES).unwrap();
+        connection.run("SELECT pg_reload_conf()").unwrap();
+        server
+    }
+
+    /// The one that tests share which leave it as it was; it ends with the last of them.
+    pub fn shared() -> Arc<Server> {
+        static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        // A test that fails while it starts the server fails alone; the next one tries again.
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Server::start());
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// The server itself.
+    pub fn own(&self) -> &PrivateServer {
+        &self.own
+    }
+
+    /// A connection of its own role, not through a governor.
+    pub fn connection(&self) -> Connection {
+        let own = &self.own;
+        let url = ServerUrl::of_socket(own.socket_folder(), own.port(), own.user(), own.database());
+        Connection::open(&url).unwrap()
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> std::path::PathBuf {
+        self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()))
+    }
+
+    /// One value, asked without a governor.
+    pub fn value(&self, sql: &str) -> String {
+        self.connection().text(sql).unwrap().expect("asked for a value")
+    }
+
+    /// Its database.
+    pub fn database(&self) -> &str {
+        self.own.database()
+    }
+}

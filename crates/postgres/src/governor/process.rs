@@ -1,0 +1,188 @@
+//! The governor's process, from start to end.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::GovernorSettings;
+use super::configuration::{self, PORT};
+use crate::connection::{Connection, WireError};
+use crate::url::{ServerHost, ServerUrl};
+
+/// What watches over the governor: a shell that waits until we close its input, or the kernel does because we are gone,
+/// however that came. Then it ends the governor, and removes its folder. One that does not end in time is killed.
+///
+/// `PR_SET_PDEATHSIG` would not do: it tells of the end of the *thread* that has started the governor.
+const WATCH: &str = r#"
+folder=$1
+shift
+exec 3<&0
+"$@" </dev/null >>"$folder/log" 2>&1 3<&- &
+governor=$!
+echo "$governor"
+exec </dev/null >/dev/null 2>&1
+read -r _ <&3
+kill -TERM "$governor"
+(sleep 5; kill -KILL "$governor") 3<&- &
+killer=$!
+wait "$governor"
+kill "$killer"
+rm -rf -- "$folder"
+"#;
+
+/// Until a governor lets clients in.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// Until a governor that was told to end has ended, by itself or by force.
+const END_MAX: Duration = Duration::from_secs(7);
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Why there is no governor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GovernorError {
+    /// Its folder or its program could not be had.
+    #[error("the governor cannot be started: {0}")]
+    System(#[from] std::io::Error),
+    /// It did not let a client in.
+    #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
+    DidNotStart {
+        /// The program.
+        program: PathBuf,
+        /// What was seen.
+        why: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// It has ended by itself.
+    #[error("the governor has ended; the end of its log:\n{log}")]
+    Ended {
+        /// The last lines of its log.
+        log: String,
+    },
+}
+
+/// A governor at work. Dropping it ends it, and with it the sessions of all its clients.
+#[derive(Debug)]
+pub struct GovernorProcess {
+    settings: GovernorSettings,
+    watch: Child,
+    /// What keeps the watch waiting.
+    input: Option<ChildStdin>,
+    process: ProcessIdentity,
+    url: ServerUrl,
+    folder: TempDir,
+}
+
+impl GovernorProcess {
+    /// Starts a governor in front of a server, and waits until a client has got through to that.
+    pub fn start(server: &ServerUrl, settings: GovernorSettings) -> Result<GovernorProcess, GovernorError> {
+        let program = settings.program.clone().map_or_else(std::env::current_exe, Ok)?;
+        let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
+        let file = folder.path().join("plimsoll.toml");
+        std::fs::write(&file, configuration::text(server, folder.path(), &settings))?;
+        let mut watch = Command::new("/bin/sh");
+        watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path()).arg(&program);
+        watch.args(["govern", "--config"]).arg(&file);
+        if let Some(password) = &server.password {
+            watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
+        }
+        if let Some(certificate) = &server.ssl_root_certificate {
+            watch.env("PGSSLROOTCERT", certificate);
+        }
+        watch.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // A group of its own: Ctrl-C at the terminal goes to everybody in ours, and the run at hand still needs the governor.
+        let mut watch = watch.process_group(0).spawn()?;
+        let input = watch.stdin.take();
+        let mut told = String::new();
+        let read = BufReader::new(watch.stdout.take().expect("piped above")).read_line(&mut told);
+        let id = read.ok().and_then(|_| told.trim().parse().ok());
+        let Some(process) = id.and_then(|id| ProcessIdentity::of(&Host::real(), id)) else {
+            let log = log_tail(folder.path());
+            drop(input);
+            let _ = watch.wait();
+            return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
+        };
+        let url = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
+        let governor = GovernorProcess { settings, watch, input, process, url, folder };
+        match governor.wait_until_ready() {
+            Ok(()) => Ok(governor),
+            Err(why) => Err(GovernorError::DidNotStart { program, why, log: log_tail(governor.folder.path()) }),
+        }
+    }
+
+    /// Waits until a client is let in.
+    fn wait_until_ready(&self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let refused = match Connection::open(&self.url) {
+                Ok(_) => return Ok(()),
+                // It cannot be reached yet, or says itself that it is not ready.
+                Err(WireError::Server(error)) if error.code != "57P03" => return Err(error.to_string()),
+                Err(error) => error,
+            };
+            if !self.process.is_running(&Host::real()) {
+                return Err("it ended while it was starting".to_owned());
+            }
+            if began.elapsed() > START_MAX {
+                return Err(format!("no client got through in {} s: {refused}", START_MAX.as_secs()));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// How it was set.
+    pub fn settings(&self) -> &GovernorSettings {
+        &self.settings
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> i32 {
+        self.process.id
+    }
+
+    /// Where its clients come in; as whom they come is as at the server.
+    pub fn url(&self) -> &ServerUrl {
+        &self.url
+    }
+
+    /// Says what it said last if it has ended by itself.
+    pub fn check(&self) -> Result<(), GovernorError> {
+        match self.process.is_running(&Host::real()) {
+            true => Ok(()),
+            false => Err(GovernorError::Ended { log: log_tail(self.folder.path()) }),
+        }
+    }
+}
+
+impl Drop for GovernorProcess {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let began = Instant::now();
+        while began.elapsed() < END_MAX {
+            match self.watch.try_wait() {
+                Ok(None) => std::thread::sleep(PAUSE),
+                _ => return,
+            }
+        }
+        let _ = self.process.signal(Signal::KILL);
+        let _ = self.watch.wait();
+    }
+}
+
+/// The last lines of a governor's log.
+fn log_tail(folder: &Path) -> String {
+    const LINES: usize = 20;
+    let text = std::fs::read(folder.join("log")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,94 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::configuration::text;
+use super::*;
+use crate::server::ServerSettings;
+use crate::server::options::MachineSize;
+use crate::url::ServerUrl;
+
+fn settings(options: &[(&str, &str)]) -> Option<GovernorSettings> {
+    let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
+    options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+    settings.governor()
+}
+
+#[test]
+fn every_mode_is_known_and_each_differs() {
+    assert_eq!(GovernorMode::named("none"), None);
+    let modes: Vec<GovernorMode> =
+        GOVERNOR_MODES[1..].iter().map(|name| GovernorMode::named(name).unwrap_or_else(|| panic!("{name}"))).collect();
+    for (at, mode) in modes.iter().enumerate() {
+        assert!(!modes[..at].contains(mode), "{}", GOVERNOR_MODES[at + 1]);
+    }
+}
+
+#[test]
+fn there_is_none_unless_it_is_asked_for() {
+    assert_eq!(settings(&[]), None);
+    assert_eq!(settings(&[("governor_mpl", "8")]), None);
+    let asked = settings(&[("governor", "on"), ("governor_mpl", "8"), ("governor_threshold", "5ms")]).unwrap();
+    assert_eq!((asked.mode, asked.low_mpl, asked.look_interval), (GovernorMode::ON, Some(8), None));
+    assert_eq!((asked.preemption.as_str(), asked.threshold), ("pow", Duration::from_millis(5)));
+    let none = settings(&[("governor", "without-replay"), ("governor_mpl", "none")]).unwrap();
+    assert_eq!((none.mode, none.low_mpl), (GovernorMode { replay: false, ..GovernorMode::ON }, None));
+}
+
+#[test]
+fn the_configuration_has_the_levers_that_are_pulled() {
+    let server = ServerUrl::of_socket("/tmp/a \"b\"", 5432, "me", "shop");
+    let has = |options: &[(&str, &str)], line: &str| {
+        let all = text(&server, std::path::Path::new("/tmp/g"), &settings(options).unwrap());
+        all.lines().any(|found| found == line)
+    };
+    let common = [("governor_mpl", "8"), ("governor_preemption", "after(50ms)")];
+    let with = |mode: &'static str| [common[0], common[1], ("governor", mode)];
+    for (mode, line, expect) in [
+        ("on", "mpl = 8", true),
+        ("off", "mpl = 8", false),
+        ("without-admission", "mpl = 8", false),
+        ("on", "policy = \"after(50ms)\"", true),
+        ("without-preemption", "policy = \"never\"", true),
+        ("off", "policy = \"never\"", true),
+        ("without-replay", "replay = false", true),
+        ("on", "idle_counts_as_waiting = true", true),
+        ("without-idle-preemption", "idle_counts_as_waiting = false", true),
+        ("only-shares", "shares = true", true),
+        ("only-shares", "policy = \"never\"", true),
+        ("without-inheritance", "inheritance = false", true),
+    ] {
+        assert_eq!(has(&with(mode), line), expect, "{mode}: {line}");
+    }
+    let all = text(&server, std::path::Path::new("/tmp/g"), &settings(&with("on")).unwrap());
+    assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
+    assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");
+}
+
+#[test]
+fn what_is_behind_a_statement_moves_no_place_in_it() {
+    assert_eq!(tagged("BEGIN", None), "BEGIN");
+    assert_eq!(tagged("select 1 -- one", Some(1)), "select 1 -- one\n/*class='high'*/");
+    let classes = [Priority::LOW, Priority::HIGH, Priority::of_level(7).unwrap()].map(class_of);
+    assert_eq!(classes.map(|class| CLASSES[class]), ["low", "high", "high"]);
+}
+
+/// A program that stands for a governor: it does what the shell script says.
+fn stand_in(folder: &std::path::Path, script: &str) -> std::path::PathBuf {
+    let program = folder.join("governor");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    program
+}
+
+#[test]
+fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo \"$2 $(dirname \"$3\")\" >\"$(dirname \"$0\")/told\"; echo no such class >&2; exit 2";
+    let program = stand_in(folder.path(), script);
+    let settings = GovernorSettings { program: Some(program), ..settings(&[("governor", "on")]).unwrap() };
+    let server = ServerUrl::of_socket(folder.path(), 5432, "me", "shop");
+    let error = GovernorProcess::start(&server, settings).unwrap_err().to_string();
+    assert!(error.contains("did not start") && error.contains("no such class"), "{error}");
+    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    let own = told.trim().strip_prefix("--config ").unwrap();
+    assert!(!std::path::Path::new(own).exists(), "{own}");
+}
