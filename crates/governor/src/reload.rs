@@ -143,3 +143,6 @@ fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<Str
     let gone = before.iter().filter(|(key, _)| value(now, key).is_none());
     changed.chain(gone.map(|(key, value)| format!("{key}: {value} (gone)"))).collect()
 }
+
+#[cfg(test)]
+mod tests;

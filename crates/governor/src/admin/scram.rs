@@ -74,6 +74,11 @@ impl Verifier {
     }
 }
 
+/// What is kept of a password, with a salt of its own.
+pub fn hash_password(password: &str) -> String {
+    postgres_protocol::password::scram_sha_256(password.as_bytes())
+}
+
 /// A login that is under way.
 #[derive(Debug)]
 pub struct Exchange {

@@ -81,3 +81,62 @@ fn an_address_that_is_taken_is_told() {
     let error = start(&Arc::new(Governor::new(settings, Instant::now()))).expect_err("it is taken");
     assert!(error.to_string().contains("give another [http] address, or \"off\""), "{error}");
 }
+
+/// A state with something everywhere, which the test of the live page in `web/test` shows. Written anew with
+/// `PLIMSOLL_BLESS=1`.
+#[test]
+fn the_state_that_the_live_page_is_tested_with_is_one() {
+    let path = "../../web/test/governor-state.json";
+    let text = serde_json::to_string_pretty(&sample()).expect("JSON") + "\n";
+    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
+        std::fs::write(path, &text).expect("tests can be written");
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap_or_default() == text,
+        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor live_page"
+    );
+}
+
+fn sample() -> state::State {
+    let governor = governor();
+    let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));
+    let start = Instant::now();
+    governor.history.lock().take(&governor.statistics, start);
+    for count in 1..=25 {
+        crate::statistics::count(&low.transactions);
+        low.times.transaction.record(Duration::from_millis(if count <= 20 { 3 } else { 8 }));
+    }
+    governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
+    governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
+    governor.pause(&[plimsoll_policy::ClassIndex(1)], true);
+    let mut state = state::State::of(&governor, start);
+    state.at = "2026-01-02T03:04:05.678Z".to_owned();
+    (state.resident_bytes, state.cpu_s, state.uptime_s) = (Some(6_803_456), 1.5, 93.25);
+    state.control.is_set = true;
+    state.control.up_since = Some("2026-01-02T03:02:32.000Z".to_owned());
+    state.classes[1].mpl = Some(4);
+    state.queue = vec![state::Queued {
+        session: 12,
+        user: Some("report".to_owned()),
+        database: Some("shop".to_owned()),
+        class: "low".to_owned(),
+        waited_s: 1.25,
+        why: "class mpl 4 is full".to_owned(),
+    }];
+    state.preemptions = vec![state::Preempted {
+        at: "2026-01-02T03:04:04.123Z".to_owned(),
+        victim: 11,
+        victim_class: "low".to_owned(),
+        victim_was: "waited for its client".to_owned(),
+        waiter: 8,
+        waiter_class: "high".to_owned(),
+        waited_s: 0.0416,
+        done: "rolled back".to_owned(),
+    }];
+    state.levers.push(state::Lever {
+        name: "cpu shares".to_owned(),
+        works: false,
+        why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
+    });
+    state
+}
