@@ -177,6 +177,3 @@ impl Drop for Running {
         self.wait();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use plimsoll_postgres::connection::client_tls;
 use rustls::ClientConfig;
 
-use super::{Shared, WorkerInbox};
-use super::seat::Seat;
+use super::listener::Peer;
 use super::pair::{Aimed, HELD_MAX, READ_MAX};
+use super::seat::Seat;
 use super::side::{Joined, Spare};
 use super::wire::Socket;
-use super::listener::Peer;
+use super::{Shared, WorkerInbox};
 use crate::governor::Governor;
 use crate::registry::{SessionCard, SessionId};
 use crate::settings::Settings;
@@ -65,12 +65,7 @@ pub(super) struct Context {
 
 impl Context {
     /// What a worker begins with.
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        worker: usize,
-        poll: mio::Registry,
-        inbox: WorkerInbox,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, worker: usize, poll: mio::Registry, inbox: WorkerInbox) -> Self {
         Context {
             governor: Arc::clone(&shared.governor),
             shared,

@@ -41,7 +41,11 @@ pub(super) struct Door {
 
 impl Door {
     /// A door that deals out to these workers.
-    pub(super) fn new(mut listeners: Vec<Listener>, workers: Vec<WorkerInbox>, poll: &mio::Registry) -> io::Result<Self> {
+    pub(super) fn new(
+        mut listeners: Vec<Listener>,
+        workers: Vec<WorkerInbox>,
+        poll: &mio::Registry,
+    ) -> io::Result<Self> {
         for (place, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll, Token(FIRST - place))?;
         }

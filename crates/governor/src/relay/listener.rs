@@ -138,7 +138,9 @@ impl Listener {
     /// The next client, and where it comes from.
     pub(super) fn accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
-            Listener::Tcp(listener, _) => listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Tcp(peer))),
+            Listener::Tcp(listener, _) => {
+                listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Tcp(peer)))
+            }
             Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), Peer::Local)),
         }
     }

@@ -111,7 +111,7 @@ enum Phase {
     /// The client speaks to the governor itself.
     Console(Box<Console>),
     /// The server has been sent a cancel; it closes when that was carried out.
-    Cancel(Aimed),
+    Cancel { _held: Aimed },
     /// What is left is sent.
     Closing { is_finished: bool },
     /// Nothing is left.
@@ -240,7 +240,7 @@ impl Pair {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
-            (Phase::Dialling(_) | Phase::Cancel(_) | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
+            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
             _ => true,
         }
     }
@@ -292,9 +292,9 @@ impl Pair {
             Phase::Greeting(_) => self.phase = Phase::Over,
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
-            Phase::Console(_) => self.close(now),
+            Phase::Console(_) => self.close(context, now),
             // Nobody knows where their transactions end.
-            Phase::Session(_) | Phase::Raw | Phase::Cancel(_) | Phase::Closing { .. } | Phase::Over => {}
+            Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
         }
     }
 
@@ -344,12 +344,12 @@ impl Pair {
         if let Some(client) = &mut self.client {
             client.send(&refusal.bytes(), &mut context.spare);
         }
-        self.close(now);
+        self.close(context, now);
     }
 
     /// Sends what is left, then ends.
-    fn close(&mut self, now: Instant) {
-        self.leave(now);
+    fn close(&mut self, context: &mut Context, now: Instant) {
+        self.leave(context, now);
         self.phase = Phase::Closing { is_finished: false };
         self.deadline = Some(now + FAREWELL);
         self.server = self.server.take().filter(|server| self.has_said_goodbye && !server.is_flushed());
@@ -358,12 +358,17 @@ impl Pair {
         }
     }
 
-    /// The session leaves queues and registry.
-    pub(super) fn leave(&mut self, now: Instant) {
+    /// Gives up its part in what all share: places, queues, registry.
+    pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
         if let Phase::Session(session) = &mut self.phase {
             session.close(now);
         }
         self.phase = Phase::Over;
+        self.client_seat = None;
+        if let Some(card) = self.card.take() {
+            context.sessions.remove(&card.id);
+            context.governor.registry.remove(card.id);
+        }
     }
 
     /// Has sockets watched for what is awaited of them.
@@ -375,15 +380,6 @@ impl Pair {
             }
         }
         Fate::Waits
-    }
-
-    /// Forgets the connection's part in what all share.
-    pub(super) fn forget(&mut self, context: &mut Context, now: Instant) {
-        self.leave(now);
-        if let Some(card) = self.card.take() {
-            context.sessions.remove(&card.id);
-            context.governor.registry.remove(card.id);
-        }
     }
 }
 

@@ -52,9 +52,13 @@ mod tests {
         let refusal = Refusal::new("53300", "too\0many clients").hint("come again");
         let message = Message::parse(&mut BytesMut::from(&refusal.bytes()[..])).unwrap().unwrap();
         let Message::ErrorResponse(body) = message else { panic!("another message") };
-        let fields: Vec<_> =
-            body.fields().map(|field| Ok((field.type_(), String::from_utf8(field.value_bytes().to_vec()).unwrap()))).collect().unwrap();
-        let expected = [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', "53300"), (b'M', "toomany clients"), (b'H', "come again")];
+        let fields: Vec<_> = body
+            .fields()
+            .map(|field| Ok((field.type_(), String::from_utf8(field.value_bytes().to_vec()).unwrap())))
+            .collect()
+            .unwrap();
+        let expected =
+            [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', "53300"), (b'M', "toomany clients"), (b'H', "come again")];
         assert_eq!(fields, expected.map(|(field, value)| (field, value.to_owned())));
     }
 }

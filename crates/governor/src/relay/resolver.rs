@@ -68,7 +68,7 @@ mod tests {
             let sender = sender.clone();
             resolver.ask(host, 5432, move |answer| sender.send(answer).unwrap());
         }
-        let mut next = || answers.recv().unwrap();
+        let next = || answers.recv().unwrap();
         let found = next().unwrap();
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 5432), "{found:?}");
         assert_eq!(next().unwrap(), found);

@@ -65,7 +65,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<(Packet, usize)>, Refused> {
         _ if version >> 16 == 3 => Packet::Session(startup(body)?),
         _ => {
             let (major, minor) = (version >> 16, version & 0xffff);
-            return Err(Refused("0A000", format!("unsupported frontend protocol {major}.{minor}: 3.0 to 3.2 are spoken")));
+            return Err(Refused(
+                "0A000",
+                format!("unsupported frontend protocol {major}.{minor}: 3.0 to 3.2 are spoken"),
+            ));
         }
     };
     Ok(Some((packet, length)))

@@ -241,6 +241,3 @@ impl Source for Wire {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

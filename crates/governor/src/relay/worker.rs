@@ -275,7 +275,7 @@ impl Worker {
         let Some(place) = self.pairs.get_mut(id as u32 as usize) else { return };
         let Some(mut pair) = place.take() else { return };
         self.free.push(id as u32);
-        if shed(|| pair.forget(&mut self.context, now)).is_none() {
+        if shed(|| pair.leave(&mut self.context, now)).is_none() {
             self.context.restore();
         }
     }

@@ -76,7 +76,9 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     until("it has its share", || share(process) == before.with_nice(15));
 
     connection.run("create table scanned as select g from generate_series(1, 20000) g").unwrap();
-    connection.run("set min_parallel_table_scan_size = 0; set parallel_setup_cost = 0; set parallel_tuple_cost = 0").unwrap();
+    connection
+        .run("set min_parallel_table_scan_size = 0; set parallel_setup_cost = 0; set parallel_tuple_cost = 0")
+        .unwrap();
     let cancel = connection.canceller();
     let scan = std::thread::spawn(move || {
         let error = connection.run("select count(*) from scanned where pg_sleep(0.01)::text = 'never'").unwrap_err();
@@ -85,15 +87,23 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     let worker_title = format!("parallel worker for PID {process}");
     let workers = || -> Vec<i32> {
         let all = children(&Host::real(), server.postmaster()).expect("this kernel lists children");
-        all.into_iter().filter(|child| title(&Host::real(), *child).is_some_and(|title| title.ends_with(&worker_title))).collect()
+        all.into_iter()
+            .filter(|child| title(&Host::real(), *child).is_some_and(|title| title.ends_with(&worker_title)))
+            .collect()
     };
     until("there are workers with their leader's share", || {
         let workers = workers();
-        !workers.is_empty() && workers.iter().all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share.nice == 15))
+        !workers.is_empty()
+            && workers
+                .iter()
+                .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share.nice == 15))
     });
     card.state().class = ClassIndex(0);
     until("all have what they had", || {
-        share(process) == before && workers().iter().all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share == before))
+        share(process) == before
+            && workers()
+                .iter()
+                .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share == before))
     });
     cancel.send().unwrap();
     let (_connection, error) = scan.join().unwrap();

@@ -52,7 +52,7 @@ pub(super) enum Purpose {
         conduct: Conduct,
     },
     /// A cancel.
-    Cancel(Aimed),
+    Cancel { _held: Aimed },
 }
 
 #[derive(Debug, Clone)]

@@ -48,7 +48,7 @@ impl Pair {
                 taken
             }
             Phase::Closing { .. } | Phase::Over => bytes.len(),
-            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel(_) => 0,
+            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel { .. } => 0,
         }
     }
 
@@ -91,13 +91,7 @@ impl Pair {
     }
 
     /// The server has let the client in.
-    fn on_login(
-        &mut self,
-        conduct: Conduct,
-        key: Option<registry::BackendKey>,
-        context: &mut Context,
-        now: Instant,
-    ) {
+    fn on_login(&mut self, conduct: Conduct, key: Option<registry::BackendKey>, context: &mut Context, now: Instant) {
         let card = self.card.clone().expect("it was made before the server was reached");
         if let Some(key) = key {
             let _ = card.key.set(key);
@@ -143,14 +137,14 @@ impl Pair {
         self.client = None;
         match &self.phase {
             // The cancel that it has asked for goes on.
-            Phase::Cancel(_) => {}
+            Phase::Cancel { .. } => {}
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Session(_) | Phase::Raw => {
                 // The server would notice only when it has something to send, and holds its locks until then.
                 if !self.has_said_goodbye {
                     context.cancel_for_the_gone(self.card.as_ref());
                 }
-                self.close(now);
+                self.close(context, now);
             }
             Phase::Closing { .. } => {}
             _ => self.phase = Phase::Over,
@@ -169,11 +163,11 @@ impl Pair {
             }
             Phase::Closing { .. } => self.server = None,
             // The server has done what was asked.
-            Phase::Cancel(_) => self.phase = Phase::Over,
+            Phase::Cancel { .. } => self.phase = Phase::Over,
             // What it has said is passed on; then its client sees the end that the server has made.
             _ => {
                 self.server = None;
-                self.close(now);
+                self.close(context, now);
             }
         }
     }
@@ -188,14 +182,14 @@ impl Pair {
             }
             Phase::Session(session) => {
                 if session.has_ended() {
-                    self.close(now);
+                    self.close(context, now);
                 } else if !session.takes_client_bytes() {
                     context.may_expire = true;
                 } else if context.is_draining && session.is_idle() {
                     self.drain(context, now);
                 }
             }
-            Phase::Console(console) if console.has_ended() => self.close(now),
+            Phase::Console(console) if console.has_ended() => self.close(context, now),
             _ => {}
         }
         if matches!(self.phase, Phase::Closing { .. }) {

@@ -129,7 +129,8 @@ impl Stage {
     /// The counts of the low class: waiting, running, too late, tracked.
     pub(super) fn counts(&self) -> [u64; 4] {
         let low = self.governor.statistics.class(LOW);
-        let counters = [&low.preempted_waiting, &low.preempted_running, &low.preempted_too_late, &low.preemptions_tracked];
+        let counters =
+            [&low.preempted_waiting, &low.preempted_running, &low.preempted_too_late, &low.preemptions_tracked];
         counters.map(|counter| counter.load(std::sync::atomic::Ordering::Relaxed))
     }
 

@@ -108,7 +108,9 @@ impl Player {
 fn play(server: &PrivateServer, control: ServerUrl, table: &'static str, seed: u64) -> (Arc<Governor>, u32) {
     let mut connection = Connection::open(&url(server)).unwrap();
     let rows = ROWS - 1;
-    connection.run(&format!("create table {table} as select g as id, 0 as n from generate_series(0, {rows}) g")).unwrap();
+    connection
+        .run(&format!("create table {table} as select g as id, 0 as n from generate_series(0, {rows}) g"))
+        .unwrap();
     connection.run(&format!("create unique index on {table} (id); grant all on {table} to public")).unwrap();
     let (governor, commands, _poll) = governor(server, "pow", |settings| {
         settings.control = Some(control);

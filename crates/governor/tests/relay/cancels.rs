@@ -1,0 +1,70 @@
+//! A client's cancel reaches its own session's statement, and no other.
+
+use crate::world::*;
+
+/// A session whose query is in flight, and a connection with a cancel for it that the server has got.
+fn cancelled(world: &World, key: &[u8]) -> (Peer, Peer, Peer, Peer) {
+    let (mut client, mut server) = world.session("ann", key);
+    client.send(&query("select slow"));
+    server.message();
+    let mut canceller = world.client();
+    canceller.send(&cancel(key));
+    let mut arrival = world.accept();
+    assert_eq!(arrival.packet(), cancel(key));
+    (client, server, canceller, arrival)
+}
+
+#[test]
+fn nothing_is_sent_while_a_cancel_is_on_its_way() {
+    for key in [&[1; 4][..], &[2; 256]] {
+        let world = World::new();
+        let (mut client, mut server, mut canceller, arrival) = cancelled(&world, key);
+        // The statement ends before the cancel has arrived, and the client goes on.
+        server.send(&done("SELECT 1"));
+        assert_eq!(client.until(b'Z'), done("SELECT 1"));
+        client.send(&query("select next"));
+        assert!(server.is_silent() && canceller.is_silent());
+        // It has: only now may the next be sent, and the client that cancelled learns that it is done.
+        drop(arrival);
+        assert!(canceller.is_closed());
+        assert_eq!(server.message(), query("select next"));
+        server.send(&done("SELECT 2"));
+        assert_eq!(client.until(b'Z'), done("SELECT 2"));
+    }
+}
+
+#[test]
+fn a_cancel_goes_on_when_its_sender_has_gone() {
+    let world = World::new();
+    let (mut client, mut server, canceller, arrival) = cancelled(&world, &[1; 4]);
+    drop(canceller);
+    server.send(&done("SELECT 1"));
+    client.until(b'Z');
+    client.send(&query("select next"));
+    assert!(server.is_silent());
+    drop(arrival);
+    assert_eq!(server.message(), query("select next"));
+}
+
+#[test]
+fn wrong_keys_and_idle_sessions_are_not_passed_on() {
+    let world = World::new();
+    let (_client, _server) = world.session("ann", &[1; 4]);
+    for key in [&[2; 4][..], &[1; 5], &[1; 4]] {
+        let mut canceller = world.client();
+        canceller.send(&cancel(key));
+        assert!(canceller.is_closed());
+    }
+    assert!(world.nobody_comes());
+}
+
+#[test]
+fn a_cancel_during_which_the_server_goes_does_no_harm() {
+    let world = World::new();
+    let (mut client, server, mut canceller, arrival) = cancelled(&world, &[1; 4]);
+    drop(server);
+    assert!(client.is_closed());
+    drop(arrival);
+    assert!(canceller.is_closed());
+    let _next = world.session("ann", &[1; 4]);
+}

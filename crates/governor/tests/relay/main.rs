@@ -1,0 +1,10 @@
+//! The relay over loopback: what clients and a server that is played by the test see of each other.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod cancels;
+mod endings;
+mod letting_in;
+mod postgres;
+mod tls;
+mod traffic;
+mod world;

@@ -1,0 +1,103 @@
+//! With a real server behind.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+use crate::world::*;
+
+struct Behind {
+    server: PrivateServer,
+    world: (std::sync::Arc<plimsoll_governor::governor::Governor>, plimsoll_governor::relay::Running),
+}
+
+impl Behind {
+    fn new() -> Self {
+        let server = PrivateServer::start(ServerSettings::for_this_machine())
+            .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+        let mut settings = settings("postgres://nobody@localhost/none");
+        settings.server = direct(&server);
+        Behind { world: govern(settings), server }
+    }
+
+    fn url(&self) -> ServerUrl {
+        let address = tcp_address(&self.world.1);
+        let (user, database) = (self.server.user(), self.server.database());
+        ServerUrl::parse_in(&format!("postgres://{user}@{address}/{database}?sslmode=disable"), &|_| None).unwrap()
+    }
+
+    fn open(&self) -> Connection {
+        Connection::open(&self.url()).unwrap()
+    }
+}
+
+fn direct(server: &PrivateServer) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
+}
+
+/// Waits until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_real_server_is_as_it_was() {
+    let behind = Behind::new();
+    let mut session = behind.open();
+    assert_eq!(session.text("select 1 + 1").unwrap().as_deref(), Some("2"));
+    let long = session.text("select repeat('x', 5000000)").unwrap().unwrap();
+    assert_eq!(long.len(), 5_000_000);
+    assert!(session.run("select 1/0").is_err());
+    session.run("begin; create table t (a int); insert into t select generate_series(1, 1000); commit").unwrap();
+    assert_eq!(session.text("select sum(a) from t").unwrap().as_deref(), Some("500500"));
+    let pid: i32 = session.text("select pg_backend_pid()").unwrap().unwrap().parse().unwrap();
+    assert_eq!(session.process_id(), pid);
+
+    // A cancel through the governor.
+    let canceller = session.canceller();
+    let sleeper = std::thread::spawn(move || (session.run("select pg_sleep(60)").unwrap_err().to_string(), session));
+    let mut own = Connection::open(&direct(&behind.server)).unwrap();
+    let active = format!("select count(*) from pg_stat_activity where pid = {pid} and state = 'active'");
+    wait_until("the query to run", || own.text(&active).unwrap().as_deref() == Some("1"));
+    canceller.send().unwrap();
+    let (error, mut session) = sleeper.join().unwrap();
+    assert!(error.contains("canceling statement due to user request"), "{error}");
+    assert_eq!(session.text("select 3").unwrap().as_deref(), Some("3"));
+
+    // The backend is ended: the client hears what the server said.
+    own.run(&format!("select pg_terminate_backend({pid})")).unwrap();
+    let error = session.run("select 4").unwrap_err().to_string();
+    assert!(error.contains("terminating connection due to administrator command"), "{error}");
+
+    // A client is killed in the middle of a statement: its backend does not go on.
+    let mut raw = Peer::new(std::net::TcpStream::connect(tcp_address(&behind.world.1)).unwrap());
+    raw.send(&startup(&[("user", behind.server.user()), ("database", behind.server.database())]));
+    raw.until(b'Z');
+    raw.send(&query("select pg_sleep(60)"));
+    let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' \
+                    and pid <> pg_backend_pid()";
+    wait_until("it to sleep", || own.text(sleeping).unwrap().as_deref() == Some("1"));
+    drop(raw);
+    wait_until("it to be gone", || own.text(sleeping).unwrap().as_deref() == Some("0"));
+    wait_until("the registry to be empty", || behind.world.0.registry.is_empty());
+
+    // The whole server goes.
+    let mut session = behind.open();
+    drop(own);
+    drop(behind.server);
+    let error = session.run("select 5").unwrap_err().to_string();
+    assert!(!error.is_empty());
+    let error = Connection::open(&{
+        let address = tcp_address(&behind.world.1);
+        ServerUrl::parse_in(&format!("postgres://x@{address}/x?sslmode=disable"), &|_| None).unwrap()
+    })
+    .unwrap_err()
+    .to_string();
+    assert!(error.contains("cannot be reached"), "{error}");
+}

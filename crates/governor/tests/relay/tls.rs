@@ -1,0 +1,180 @@
+//! TLS between clients and the governor, and between it and the server.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_postgres::connection::client_tls;
+use plimsoll_postgres::url::ServerUrl;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+
+use crate::world::*;
+
+/// A certificate that signs itself, for `localhost`.
+fn certificate(folder: &Path) -> Arc<ServerConfig> {
+    let arguments = "req -x509 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -newkey ec \
+                     -pkeyopt ec_paramgen_curve:prime256v1 -keyout server.key -out server.crt";
+    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let certificate = CertificateDer::from_pem_file(folder.join("server.crt")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    Arc::new(builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
+}
+
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    fn wait(&self, at_most: Duration) {
+        self.sock.wait(at_most);
+    }
+}
+
+impl Stream for StreamOwned<ServerConnection, TcpStream> {
+    fn wait(&self, at_most: Duration) {
+        self.sock.wait(at_most);
+    }
+}
+
+/// Asks for TLS, and speaks it.
+fn encrypt(address: std::net::SocketAddr) -> Peer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&packet([1234, 5679], b"")).unwrap();
+    let mut answer = [0];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"S");
+    let url = ServerUrl::parse_in("postgres://ann@localhost/shop?sslmode=require", &|_| None).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(client_tls(&url).unwrap()), name).unwrap();
+    Peer::new(StreamOwned::new(connection, stream))
+}
+
+/// Takes a connection that asks for TLS.
+fn accept_encrypted(world: &World, settings: &Arc<ServerConfig>) -> Peer {
+    let stream = loop {
+        match world.server.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    stream.wait(PATIENCE);
+    let mut plain = Peer::new(stream.try_clone().unwrap());
+    assert_eq!(plain.packet(), packet([1234, 5679], b""));
+    plain.send(b"S");
+    Peer::new(StreamOwned::new(ServerConnection::new(Arc::clone(settings)).unwrap(), stream))
+}
+
+#[test]
+fn both_sides_may_be_encrypted() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let root = folder.path().join("server.crt");
+    let world = World::with(|all| {
+        all.listen.tls = Some(Arc::clone(&settings));
+        let port = all.server.port;
+        let url = format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslrootcert={}", root.display());
+        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+    });
+    let mut client = encrypt(world.address());
+    client.send(&startup(&[("user", "ann")]));
+    let mut server = accept_encrypted(&world, &settings);
+    assert_eq!(server.packet(), startup(&[("user", "ann")]));
+    server.send(&welcome(&[1; 4]));
+    assert_eq!(client.until(b'Z'), welcome(&[1; 4]));
+    // More than TLS takes at once, both ways.
+    let long = query(&"x".repeat(3_000_000));
+    let reader = std::thread::spawn(move || {
+        assert_eq!(server.message().len(), 3_000_006);
+        server.send(&[tagged(b'D', &vec![9; 3_000_000]), done("SELECT 1")].concat());
+        server
+    });
+    client.send(&long);
+    assert_eq!(client.until(b'Z'), [tagged(b'D', &vec![9; 3_000_000]), done("SELECT 1")].concat());
+    let mut server = reader.join().unwrap();
+    // Many small messages in one record, and one message in many records.
+    for byte in query("select 1") {
+        client.send(&[byte]);
+    }
+    assert_eq!(server.message(), query("select 1"));
+    server.send(&[tagged(b'N', b"x\0").repeat(5000), done("SELECT 1")].concat());
+    assert_eq!(client.until(b'Z').len(), 5000 * 7 + done("SELECT 1").len());
+}
+
+#[test]
+fn a_client_without_tls_is_refused_where_it_is_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let world = World::with(|all| {
+        all.listen.tls = Some(settings);
+        all.listen.tls_required = true;
+    });
+    let mut plain = world.client();
+    plain.send(&startup(&[("user", "ann")]));
+    let (code, text) = plain.error();
+    assert!(code == "28000" && text.contains("sslmode=require"), "{text}");
+    let mut client = encrypt(world.address());
+    client.send(&startup(&[("user", "ann")]));
+    world.accept();
+}
+
+#[test]
+fn a_server_without_tls_is_taken_only_if_that_was_said() {
+    for (mode, is_taken) in [("prefer", true), ("require", false)] {
+        let world = World::with(|all| {
+            let url = format!("postgres://x@127.0.0.1:{}/x?sslmode={mode}", all.server.port);
+            all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+        });
+        let mut client = world.client();
+        client.send(&startup(&[("user", "ann")]));
+        let mut server = world.accept();
+        assert_eq!(server.packet(), packet([1234, 5679], b""));
+        server.send(b"N");
+        if is_taken {
+            assert_eq!(server.packet(), startup(&[("user", "ann")]));
+        } else {
+            let (code, text) = client.error();
+            assert!(code == "08001" && text.contains("sslmode=require"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_server_with_another_certificate_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let other = tempfile::tempdir().unwrap();
+    certificate(other.path());
+    let root = other.path().join("server.crt");
+    let world = World::with(|all| {
+        let port = all.server.port;
+        let url = format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslrootcert={}", root.display());
+        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+    });
+    let mut client = world.client();
+    client.send(&startup(&[("user", "ann")]));
+    let mut server = accept_encrypted(&world, &settings);
+    assert!(server.stream.read(&mut [0]).is_err(), "the governor said something to a stranger");
+    let (code, text) = client.error();
+    assert!(code == "08001" && text.contains("certificate"), "{text}");
+    assert!(fs::exists(&root).unwrap());
+}
+
+#[test]
+fn garbage_instead_of_tls_ends_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let world = World::with(|all| all.listen.tls = Some(settings));
+    let mut client = world.client();
+    client.send(&packet([1234, 5679], b""));
+    assert_eq!(client.bytes(1), b"S");
+    client.send(&[7; 100]);
+    let mut rest = Vec::new();
+    let _ = client.stream.read_to_end(&mut rest);
+    // An alert of TLS at most.
+    assert!(rest.is_empty() || rest[0] == 0x15, "{rest:?}");
+}

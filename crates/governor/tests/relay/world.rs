@@ -1,0 +1,294 @@
+//! A governor with its relay, a server that the test plays, and clients that it plays.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_governor::governor::Governor;
+use plimsoll_governor::relay::{self, Address, Running};
+use plimsoll_governor::settings::*;
+use plimsoll_policy::{
+    ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, StarvationBound,
+};
+use plimsoll_postgres::url::ServerUrl;
+
+/// Longer than anything here takes; only what is broken waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long is waited to see that nothing comes.
+pub const A_WHILE: Duration = Duration::from_millis(50);
+
+/// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
+pub fn settings(server: &str) -> Settings {
+    let class = |name: &str, priority| ClassSettings {
+        name: name.to_owned(),
+        limits: ClassLimits { priority, mpl: None, queue_max: None, timeout: None },
+        settable_by: Vec::new(),
+        idle_in_transaction_timeout: None,
+        cpu: CpuShare::Untouched,
+        preemptible: priority == Priority::LOW,
+        replay: true,
+        is_paused: false,
+    };
+    let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
+    let terms = classes.iter().map(|class| ClassTerms {
+        name: class.name.clone(),
+        priority: class.limits.priority,
+        settable_by: Vec::new(),
+    });
+    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap().into()), ..ClassRule::of(ClassIndex(0)) };
+    Settings {
+        listen: Listen {
+            addresses: vec!["127.0.0.1:0".parse().unwrap()],
+            socket_folders: Vec::new(),
+            clients_max: 100,
+            login_timeout: PATIENCE,
+            workers: 1,
+            tls: None,
+            tls_required: false,
+        },
+        server: ServerUrl::parse_in(server, &|_| None).unwrap(),
+        control: None,
+        rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
+        classes,
+        total_mpl: None,
+        preemption: Preemption {
+            policy: PreemptionPolicy::parse("never").unwrap(),
+            threshold: Duration::from_millis(2),
+            look_interval: Duration::from_millis(2),
+            idle_counts_as_waiting: true,
+            bound: StarvationBound::default(),
+            replay_bytes_max: 1 << 20,
+        },
+        cpu: Cpu { shares: false, inheritance: false },
+        admin: Admin { database: "console".to_owned(), users: Vec::new() },
+        http: None,
+        break_glass: vec!["fireman".to_owned()],
+        log: Log { is_json: false, level: tracing::Level::INFO },
+    }
+}
+
+/// A governor between the test's clients and the test's server.
+pub struct World {
+    pub governor: Arc<Governor>,
+    pub running: Running,
+    pub server: TcpListener,
+}
+
+impl World {
+    pub fn new() -> Self {
+        World::with(|_| {})
+    }
+
+    /// With other settings.
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://nobody@{}/none?sslmode=disable", server.local_addr().unwrap());
+        let mut settings = settings(&url);
+        change(&mut settings);
+        let (governor, running) = govern(settings);
+        World { governor, running, server }
+    }
+
+    /// Where clients come in.
+    pub fn address(&self) -> SocketAddr {
+        tcp_address(&self.running)
+    }
+
+    /// A client that has said nothing.
+    pub fn client(&self) -> Peer {
+        Peer::new(TcpStream::connect(self.address()).unwrap())
+    }
+
+    /// The next connection that the server gets.
+    pub fn accept(&self) -> Peer {
+        let deadline = Instant::now() + PATIENCE;
+        self.server.set_nonblocking(true).unwrap();
+        loop {
+            match self.server.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).unwrap();
+                    return Peer::new(stream);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    assert!(Instant::now() < deadline, "nobody came")
+                }
+                Err(error) => panic!("{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether nobody connects to the server for a while.
+    pub fn nobody_comes(&self) -> bool {
+        self.server.set_nonblocking(true).unwrap();
+        std::thread::sleep(A_WHILE);
+        self.server.accept().is_err()
+    }
+
+    /// A client that was let in as that user, and its connection at the server, whose key is that.
+    pub fn session(&self, user: &str, key: &[u8]) -> (Peer, Peer) {
+        let mut client = self.client();
+        client.send(&startup(&[("user", user)]));
+        let mut server = self.accept();
+        assert_eq!(server.packet(), startup(&[("user", user)]));
+        server.send(&welcome(key));
+        assert_eq!(client.until(b'Z'), welcome(key));
+        (client, server)
+    }
+}
+
+/// Starts a governor's relay.
+pub fn govern(settings: Settings) -> (Arc<Governor>, Running) {
+    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let running = relay::start(Arc::clone(&governor)).unwrap();
+    (governor, running)
+}
+
+/// The first TCP address of a relay.
+pub fn tcp_address(running: &Running) -> SocketAddr {
+    let tcp = |address: &Address| if let Address::Tcp(address) = address { Some(*address) } else { None };
+    running.addresses().iter().find_map(tcp).unwrap()
+}
+
+/// One end of a connection, played by the test.
+pub struct Peer {
+    pub stream: Box<dyn Stream>,
+}
+
+/// What a peer speaks through.
+pub trait Stream: Read + Write + Send {
+    fn wait(&self, at_most: Duration);
+}
+
+impl Stream for TcpStream {
+    fn wait(&self, at_most: Duration) {
+        self.set_read_timeout(Some(at_most)).unwrap();
+        self.set_write_timeout(Some(at_most)).unwrap();
+    }
+}
+
+impl Stream for std::os::unix::net::UnixStream {
+    fn wait(&self, at_most: Duration) {
+        self.set_read_timeout(Some(at_most)).unwrap();
+        self.set_write_timeout(Some(at_most)).unwrap();
+    }
+}
+
+impl Peer {
+    pub fn new(stream: impl Stream + 'static) -> Self {
+        stream.wait(PATIENCE);
+        Peer { stream: Box::new(stream) }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// A packet without a tag.
+    pub fn packet(&mut self) -> Vec<u8> {
+        let head = self.bytes(4);
+        let length = u32::from_be_bytes(head[..].try_into().unwrap()) as usize;
+        [head, self.bytes(length - 4)].concat()
+    }
+
+    /// A message, whole.
+    pub fn message(&mut self) -> Vec<u8> {
+        let head = self.bytes(5);
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        [head, self.bytes(length - 4)].concat()
+    }
+
+    /// All messages up to one with that tag.
+    pub fn until(&mut self, tag: u8) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let message = self.message();
+            all.extend_from_slice(&message);
+            if message[0] == tag {
+                return all;
+            }
+        }
+    }
+
+    /// Reads an error, and returns its SQLSTATE and all of it as text.
+    pub fn error(&mut self) -> (String, String) {
+        let message = loop {
+            let message = self.message();
+            if message[0] == b'E' {
+                break message;
+            }
+        };
+        let text = String::from_utf8_lossy(&message[5..]).into_owned();
+        let code = text.split('\0').find_map(|field| field.strip_prefix('C')).unwrap_or_default().to_owned();
+        (code, text)
+    }
+
+    /// Whether the other end closes without a further word.
+    pub fn is_closed(&mut self) -> bool {
+        match self.stream.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Whether nothing comes for a while.
+    pub fn is_silent(&mut self) -> bool {
+        self.stream.wait(A_WHILE);
+        let read: io::Result<usize> = self.stream.read(&mut [0]);
+        self.stream.wait(PATIENCE);
+        matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+}
+
+/// A message with a tag.
+pub fn tagged(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+}
+
+/// A query.
+pub fn query(sql: &str) -> Vec<u8> {
+    tagged(b'Q', format!("{sql}\0").as_bytes())
+}
+
+/// The server is ready for more.
+pub fn ready(status: u8) -> Vec<u8> {
+    tagged(b'Z', &[status])
+}
+
+/// An answer without rows.
+pub fn done(tag: &str) -> Vec<u8> {
+    [tagged(b'C', format!("{tag}\0").as_bytes()), ready(b'I')].concat()
+}
+
+/// A packet without a tag.
+pub fn packet(code: [u16; 2], body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 8).to_be_bytes();
+    [&length[..], &code[0].to_be_bytes(), &code[1].to_be_bytes(), body].concat()
+}
+
+/// A start-up message.
+pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let mut body: Vec<u8> =
+        parameters.iter().flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect();
+    body.push(0);
+    packet([3, 0], &body)
+}
+
+/// What a server says when it lets a client in; the process is 7.
+pub fn welcome(key: &[u8]) -> Vec<u8> {
+    let key = [&7_i32.to_be_bytes()[..], key].concat();
+    [tagged(b'R', &[0; 4]), tagged(b'S', b"server_version\x0015.0\0"), tagged(b'K', &key), ready(b'I')].concat()
+}
+
+/// A request to cancel what the session with that key does.
+pub fn cancel(key: &[u8]) -> Vec<u8> {
+    packet([1234, 5678], &[&7_i32.to_be_bytes()[..], key].concat())
+}
