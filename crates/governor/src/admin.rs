@@ -268,9 +268,8 @@ impl Console {
         let formats: Option<Vec<bool>> = (0..count).map(|_| Some(fields.count()? == 1)).collect();
         let formats = formats.ok_or(TOO_SHORT)?;
         let bound = self.prepared.statement(statement).cloned();
-        let kept = bound.and_then(|statement| {
-            self.prepared.keep_portal(portal, Portal { statement, formats, rest: None })
-        });
+        let kept =
+            bound.and_then(|statement| self.prepared.keep_portal(portal, Portal { statement, formats, rest: None }));
         Ok(kept.map(|()| self.answers.bare(b'2')))
     }
 
@@ -316,7 +315,11 @@ impl Console {
         for row in answer.rows.drain(..sent) {
             put_row(&row, &formats, &mut self.answers);
         }
-        if has_more { self.answers.bare(b's') } else { self.answers.complete(&tag) }
+        if has_more {
+            self.answers.bare(b's')
+        } else {
+            self.answers.complete(&tag)
+        }
         self.prepared.portal(name)?.rest = Some((answer, tag));
         Ok(())
     }

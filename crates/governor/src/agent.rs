@@ -115,7 +115,9 @@ impl Agent {
 
     /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.
     pub fn inherit(&mut self, settings: &Settings, card: &SessionCard, transaction: u64, share: CpuShare) -> bool {
-        if !self.may_inherit(settings) || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share)) {
+        if !self.may_inherit(settings)
+            || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share))
+        {
             return false;
         }
         if let Ok(postmaster) = self.server {

@@ -25,4 +25,5 @@ pub mod session;
 pub mod settings;
 pub mod statement;
 pub mod statistics;
+pub mod top;
 pub mod watch;

@@ -54,7 +54,9 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 15] = [
     ("replays_unsafe", "Rolled back and not replayed, for that was not safe; the client got 40001.", |class| {
         &class.replays_unsafe
     }),
-    ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| &class.idle_ended),
+    ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| {
+        &class.idle_ended
+    }),
 ];
 
 /// Histograms of each class.
@@ -67,9 +69,7 @@ const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
 /// Gauges of each class.
 const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
     ("class_sessions", "Sessions.", |facts, class| facts.count(class, |_| true)),
-    ("class_inside", "Transactions that are inside.", |facts, class| {
-        facts.count(class, |phase| matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted))
-    }),
+    ("class_inside", "Transactions that are inside.", |facts, class| facts.inside[usize::from(class.0)]),
     ("class_queued", "Transactions that wait to be let in.", |facts, class| {
         facts.count(class, |phase| phase == Phase::Queued)
     }),
@@ -105,7 +105,9 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
     ("sessions_max", "How many there may be.", |facts| Some(facts.sessions_max)),
     ("draining", "1 while the governor waits for its sessions to end.", |facts| Some(facts.is_draining.into())),
-    ("control_up", "1 while the governor's own connection to the server is up.", |facts| Some(facts.is_control_up.into())),
+    ("control_up", "1 while the governor's own connection to the server is up.", |facts| {
+        Some(facts.is_control_up.into())
+    }),
     ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
         facts.own.resident_bytes.map(|bytes| bytes as f64)
     }),
@@ -120,6 +122,8 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
 #[derive(Debug)]
 struct Facts {
     sessions: Vec<(ClassIndex, Phase)>,
+    /// By class.
+    inside: Vec<f64>,
     paused: Vec<ClassIndex>,
     own: OwnProcess,
     look_seconds: f64,
@@ -145,6 +149,7 @@ impl Facts {
         let classes = (0..).map(ClassIndex).zip(&settings.classes);
         Facts {
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
+            inside: governor.statistics.classes().map(|class| class.inside.load(Relaxed) as f64).collect(),
             paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
@@ -189,7 +194,8 @@ pub fn names() -> Vec<(String, &'static str)> {
 /// Whether each lever works.
 const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");
 /// Processes out of reach.
-const UNTOUCHABLE: (&str, &str) = ("untouchable_processes", "Server processes whose share of the cores cannot be changed.");
+const UNTOUCHABLE: (&str, &str) =
+    ("untouchable_processes", "Server processes whose share of the cores cannot be changed.");
 
 /// Tells what has been counted, when it is asked for.
 #[derive(Debug)]
@@ -245,7 +251,12 @@ impl Metrics {
                 let counts = of(class).counts();
                 let labels = [("class", class.name.as_str())];
                 let mut family = metric.encode_family(&labels)?;
-                family.encode_histogram::<NoLabelSet>(counts.sum().as_secs_f64(), counts.count(), &buckets(&counts), None)?;
+                family.encode_histogram::<NoLabelSet>(
+                    counts.sum().as_secs_f64(),
+                    counts.count(),
+                    &buckets(&counts),
+                    None,
+                )?;
             }
         }
         Ok(())

@@ -48,7 +48,10 @@ impl Governor {
                 let all = reloaded.changed.iter().chain(&reloaded.after_restart);
                 tracing::info!(changed = all.count(), "settings were read anew");
                 reloaded.changed.iter().for_each(|change| tracing::info!("changed: {change}"));
-                reloaded.after_restart.iter().for_each(|change| tracing::warn!("not changed before a restart: {change}"));
+                reloaded
+                    .after_restart
+                    .iter()
+                    .for_each(|change| tracing::warn!("not changed before a restart: {change}"));
                 reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             }
             Err(error) => tracing::error!("settings stay as they are: {error}"),
@@ -130,7 +133,8 @@ impl Governor {
 
 /// What differs between two descriptions of settings, in the order of the second.
 fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
-    let value = |of: &[(String, String)], key: &str| of.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone());
+    let value =
+        |of: &[(String, String)], key: &str| of.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone());
     let changed = now.iter().filter_map(|(key, now)| match value(before, key) {
         Some(before) if before == *now => None,
         Some(before) => Some(format!("{key}: {before} -> {now}")),
@@ -139,3 +143,6 @@ fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<Str
     let gone = before.iter().filter(|(key, _)| value(now, key).is_none());
     changed.chain(gone.map(|(key, value)| format!("{key}: {value} (gone)"))).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,8 @@ pub fn govern(config_file: &Path) -> Result<End, GovernError> {
     log::start(config.settings.log);
     let (sender, heard) = mpsc::channel();
     // Before anything else, so that a signal that comes now is not the end of a process that has left things behind.
-    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(|error| system("signals cannot be heard", &error))?;
+    let signals =
+        Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(|error| system("signals cannot be heard", &error))?;
     let governor = Arc::new(Governor::new(config.settings, Instant::now()));
     let file = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_owned());
     governor.config_file.set(file).expect("the governor is new");

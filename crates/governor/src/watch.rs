@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use crate::agent::Agent;
 use crate::governor::Governor;
 use control::Control;
-use pace::Pace;
+use pace::{Pace, Seen};
 use round::Round;
 
 /// How long the thread sleeps at most: then it sees whether the connection is still there.
@@ -84,9 +84,10 @@ impl Watch {
     fn run(mut self) {
         while !self.stops() {
             let now = Instant::now();
-            self.tend(now);
+            let is_new = self.tend(now);
             let sleep = self.agent.due(now).map_or(SLEEP_MAX, |due| due.min(SLEEP_MAX));
-            if self.governor.bell.wait(sleep) {
+            // Who has rung while there was no connection does not ring again.
+            if is_new || self.governor.bell.wait(sleep) {
                 self.watch();
             }
         }
@@ -96,13 +97,16 @@ impl Watch {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Connects where that is due, sees whether the connection is sound, and gives processes their shares.
-    fn tend(&mut self, now: Instant) {
+    /// Connects where that is due, sees whether the connection is sound, and gives processes their shares. Whether the
+    /// connection has come or gone.
+    fn tend(&mut self, now: Instant) -> bool {
         let settings = self.governor.settings();
-        if self.control.tend(&settings, now) {
+        let is_new = self.control.tend(&settings, now);
+        if is_new {
             self.agent.server(self.control.server_of_this_machine());
         }
         self.agent.tend(&settings, now);
+        is_new
     }
 
     /// Looks, decides and acts for as long as anybody is late.
@@ -114,20 +118,21 @@ impl Watch {
             let settings = self.governor.settings();
             let rules = round::rules(&settings, &self.agent);
             let late = late::late(&self.governor, &settings, now);
-            let Some(connection) = self.control.connection().filter(|_| rules.is_some() && !late.is_empty()) else {
-                break;
+            let is_over = rules.is_none() || late.processes.is_empty();
+            let Some(up) = self.control.connection().filter(|_| !is_over) else { break };
+            let outcome = match late.may_be_blocked {
+                true => self.round.go(up, &settings, &late.processes, &mut self.agent),
+                false => Ok(Seen { changed: false, blocked: false }),
             };
-            let outcome = self.round.go(connection, &settings, &late, &mut self.agent);
-            match outcome {
-                Ok(seen) => pace.note(now.elapsed(), seen),
-                Err(error) => {
-                    self.control.lost_or_refused(&error);
-                    break;
-                }
-            }
+            let seen = outcome.unwrap_or_else(|error| {
+                self.control.lost_or_refused(&error);
+                Seen { changed: false, blocked: false }
+            });
+            pace.note(now.elapsed(), seen);
             // Somebody else who is late is a reason to look again soon.
-            if self.governor.bell.wait(pace.pause(settings.preemption.look_interval)) {
-                std::thread::sleep(pace.rest(settings.preemption.look_interval, now.elapsed()));
+            let interval = settings.preemption.look_interval;
+            if self.governor.bell.wait(pace.pause(interval)) {
+                std::thread::sleep(pace.rest(interval, now.elapsed()));
                 pace.hurry();
             }
         }

@@ -225,7 +225,11 @@ mod tests {
     fn a_process_gets_its_share_and_gets_back_what_it_had() {
         let (sleeper, host) = (Sleeper::new(), Host::real());
         let before = sleeper.facts();
-        assert_eq!((before.parent, before.share.autogroup), (std::process::id().cast_signed(), None), "no session leader");
+        assert_eq!(
+            (before.parent, before.share.autogroup),
+            (std::process::id().cast_signed(), None),
+            "no session leader"
+        );
         let nicer = before.share.with_nice((before.share.nice + 3).min(19));
         nicer.give(&host, before.identity).unwrap();
         assert_eq!(sleeper.facts().share, nicer);

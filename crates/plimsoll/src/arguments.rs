@@ -47,6 +47,13 @@ pub enum Command {
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
+    /// Stand in front of a PostgreSQL server and keep important work fast
+    ///
+    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it anew, SIGTERM waits until sessions are idle and
+    /// ends, SIGQUIT ends at once.
+    Govern(GovernOptions),
+    /// Watch a governor: classes, queue, preemptions, refreshed each second
+    Top(TopOptions),
     /// Be a hog: take a set amount of one resource until the input ends; a line of input asks for a report
     #[command(hide = true)]
     Hog(HogOptions),
@@ -271,6 +278,40 @@ pub struct HogOptions {
     /// The folder for the file of a disk hog [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+}
+
+/// `plimsoll govern`.
+#[derive(Debug, Args)]
+pub struct GovernOptions {
+    /// The settings, as docs/examples/plimsoll.toml
+    #[arg(long, value_name = "FILE", required_unless_present = "hash_password")]
+    pub config: Option<PathBuf>,
+    /// Read the settings, say what they mean and what is wrong with them, and end
+    #[arg(long, requires = "config")]
+    pub check: bool,
+    /// With --check: see whether the server can be reached, and what the control user may do there
+    #[arg(long, requires = "check")]
+    pub connect: bool,
+    /// With --check: print one JSON document instead of text
+    #[arg(long, requires = "check")]
+    pub json: bool,
+    /// Read a password from standard input and print what a user of the console is given as `verifier`
+    #[arg(long, conflicts_with_all = ["config", "check"])]
+    pub hash_password: bool,
+}
+
+/// `plimsoll top`.
+#[derive(Debug, Args)]
+pub struct TopOptions {
+    /// Where the governor's live page is
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:6433")]
+    pub url: String,
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print the state as one JSON document and end
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `plimsoll machine`.

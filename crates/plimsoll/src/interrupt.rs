@@ -20,6 +20,15 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
         }
         eprintln!("\nfinishing the run at hand; press Ctrl-C again to end at once");
     };
+    begin(handler)
+}
+
+/// As before, for what ends at once and has nothing to finish.
+pub fn listen_quietly() -> Result<&'static AtomicBool, Failure> {
+    begin(|| STOP.store(true, Ordering::Relaxed))
+}
+
+fn begin(handler: impl FnMut() + Send + 'static) -> Result<&'static AtomicBool, Failure> {
     static LISTENS: Once = Once::new();
     let mut outcome = Ok(());
     LISTENS.call_once(|| outcome = ctrlc::set_handler(handler));

@@ -10,6 +10,7 @@ mod compare;
 mod exhibits;
 mod experiment;
 mod failure;
+mod govern;
 mod hog;
 mod interrupt;
 mod load;
@@ -24,6 +25,7 @@ mod reproduce;
 mod run;
 mod study;
 mod targets;
+mod top;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         Command::Load(options) => load::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),
+        Command::Govern(options) => govern::run(options),
+        Command::Top(options) => top::run(options),
         Command::Hog(options) => hog::run(options),
     };
     match outcome {

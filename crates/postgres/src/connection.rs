@@ -83,6 +83,11 @@ impl Connection {
         self.process_id
     }
 
+    /// The secret that, with the id of the process, cancels what this session does: see [`Cancel::by_key`].
+    pub fn secret_key(&self) -> [u8; 4] {
+        self.secret_key.to_be_bytes()
+    }
+
     /// The id of the process that serves this session, if that is a process of this machine: a server that is reached by a
     /// socket or a loopback address may still count its processes in a space of its own, as containers do.
     pub fn server_process(&self) -> Option<i32> {
@@ -124,7 +129,7 @@ impl Connection {
 
     /// What ends the statements of this session from elsewhere.
     pub fn canceller(&self) -> Cancel {
-        Cancel::by_key(&self.url, self.process_id, &self.secret_key.to_be_bytes())
+        Cancel::by_key(&self.url, self.process_id, &self.secret_key())
     }
 
     /// Runs statements, with semicolons between them, and forgets their rows.

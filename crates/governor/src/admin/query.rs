@@ -80,7 +80,11 @@ impl Statement {
             Statement::Empty => Ok((Answer::default(), String::new(), None)),
             Statement::Fixed(fixed) => Ok((fixed.answer.clone(), fixed.tag.clone(), fixed.status)),
             Statement::Command(command, _) if command.changes && !may_change => {
-                tracing::warn!(user = call.user, command = command.words, "console: refused to a user that may look only");
+                tracing::warn!(
+                    user = call.user,
+                    command = command.words,
+                    "console: refused to a user that may look only"
+                );
                 let message = format!("permission denied: user \"{}\" may look, not change", call.user);
                 Err(Refusal::new("42501", message).hint("`may_change = true` in its [[admin.user]] would allow it."))
             }

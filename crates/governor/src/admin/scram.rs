@@ -46,7 +46,8 @@ impl Verifier {
     /// Reads one. The error says what is wrong with it, without showing it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("SCRAM-SHA-256$").ok_or("it does not begin with SCRAM-SHA-256$")?;
-        let parts = rest.split_once('$').and_then(|(first, keys)| Some((first.split_once(':')?, keys.split_once(':')?)));
+        let parts =
+            rest.split_once('$').and_then(|(first, keys)| Some((first.split_once(':')?, keys.split_once(':')?)));
         let ((iterations, salt), (stored_key, server_key)) =
             parts.ok_or("it is not of the form iterations:salt$stored-key:server-key")?;
         let iterations = iterations.parse().ok().filter(|count| (1..=ITERATIONS_MAX).contains(count));
@@ -71,6 +72,11 @@ impl Verifier {
         let iterations = like.map_or(ITERATIONS, |like| like.iterations);
         Verifier { iterations, salt, stored_key: made(b"stored"), server_key: made(b"server") }
     }
+}
+
+/// What is kept of a password, with a salt of its own.
+pub fn hash_password(password: &str) -> String {
+    postgres_protocol::password::scram_sha_256(password.as_bytes())
 }
 
 /// A login that is under way.
@@ -216,7 +222,16 @@ mod tests {
     fn nonsense_is_refused() {
         let verifier = Verifier::parse(&scram_sha_256(b"a")).expect("a verifier");
         let long = format!("n,,n=,r={}", "x".repeat(1000));
-        for first in ["", "n,,", "n,,n=x", "p=tls-unique,,n=,r=abc", "n,a=other,n=,r=abc", "n,,n=,r=", long.as_str(), "n,,r=a\u{7f}"] {
+        for first in [
+            "",
+            "n,,",
+            "n,,n=x",
+            "p=tls-unique,,n=,r=abc",
+            "n,a=other,n=,r=abc",
+            "n,,n=,r=",
+            long.as_str(),
+            "n,,r=a\u{7f}",
+        ] {
             assert!(Exchange::new(verifier.clone()).challenge(first.as_bytes()).is_err(), "{first}");
         }
         let last_is_refused = |make: &dyn Fn(&str) -> String| {

@@ -1,1 +1,379 @@
-//! Tests.
+//! Clients of the console, from the start-up on, without sockets.
+
+use std::time::Instant;
+
+use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+use proptest::prelude::*;
+
+use super::command::COMMANDS;
+use super::*;
+use crate::settings::{AdminUser, for_tests};
+
+fn governor() -> Arc<Governor> {
+    let mut settings = for_tests();
+    let user = |name: &str, may_change| AdminUser {
+        name: name.to_owned(),
+        verifier: scram::hash_password(name),
+        may_change,
+    };
+    settings.admin.users = vec![user("admin", true), user("viewer", false)];
+    Arc::new(Governor::new(settings, Instant::now()))
+}
+
+/// A client and what it was sent, message by message.
+struct Client {
+    console: Console,
+    received: Vec<(u8, Vec<u8>)>,
+}
+
+impl Client {
+    fn new(governor: &Arc<Governor>, user: &str) -> Self {
+        let mut client =
+            Client { console: Console::new(Arc::clone(governor), user, "test"), received: Vec::new() };
+        client.send_bytes(&[]);
+        client
+    }
+
+    /// One that is let in.
+    fn let_in(governor: &Arc<Governor>, user: &str) -> Self {
+        let mut client = Client::new(governor, user);
+        client.log_in(user);
+        assert!(client.console.is_let_in());
+        client.received.clear();
+        client
+    }
+
+    fn log_in(&mut self, password: &str) {
+        let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        let first = scram.message().to_vec();
+        let mut body = b"SCRAM-SHA-256\0".to_vec();
+        body.extend((first.len() as i32).to_be_bytes());
+        body.extend(first);
+        self.send(b'p', &body);
+        let challenge = self.received.last().expect("an answer").1[4..].to_vec();
+        scram.update(&challenge).expect("a challenge");
+        let proof = scram.message().to_vec();
+        self.send(b'p', &proof);
+        if let Some((_, body)) = self.received.iter().find(|(tag, body)| *tag == b'R' && body[..4] == [0, 0, 0, 12]) {
+            scram.finish(&body[4..]).expect("the console knows the password, too");
+        }
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) -> usize {
+        let mut sent = Vec::new();
+        let taken = self.console.on_client(bytes, Instant::now(), &mut |bytes| sent.extend_from_slice(bytes));
+        let mut rest = sent.as_slice();
+        while let Some((message, length)) = first_message(rest, usize::MAX / 2).expect("answers are messages") {
+            self.received.push((message.tag, message.body.to_vec()));
+            rest = &rest[length..];
+        }
+        assert!(rest.is_empty(), "answers are whole");
+        taken
+    }
+
+    fn send(&mut self, tag: u8, body: &[u8]) {
+        let bytes = message(tag, body);
+        assert_eq!(self.send_bytes(&bytes), bytes.len());
+    }
+
+    /// Sends a text as a simple query; the tags of the answers.
+    fn query(&mut self, text: &str) -> String {
+        self.received.clear();
+        self.send(b'Q', format!("{text}\0").as_bytes());
+        self.tags()
+    }
+
+    fn tags(&self) -> String {
+        self.received.iter().map(|(tag, _)| char::from(*tag)).collect()
+    }
+
+    /// The rows that were received, as texts.
+    fn rows(&self) -> Vec<Vec<Option<String>>> {
+        let row = |body: &[u8]| {
+            let mut fields = Fields(body);
+            let count = fields.count().expect("a count");
+            (0..count)
+                .map(|_| {
+                    let length = usize::try_from(fields.int().expect("a length")).ok()?;
+                    Some(String::from_utf8_lossy(fields.bytes(length).expect("a field")).into_owned())
+                })
+                .collect()
+        };
+        self.received.iter().filter(|(tag, _)| *tag == b'D').map(|(_, body)| row(body)).collect()
+    }
+
+    /// SQLSTATE and message of the first error, or nothing.
+    fn error(&self) -> Option<(String, String)> {
+        let (_, body) = self.received.iter().find(|(tag, _)| *tag == b'E')?;
+        let fields: Vec<String> = body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect();
+        let field = |of: char| fields.iter().find_map(|text| text.strip_prefix(of)).unwrap_or_default().to_owned();
+        Some((field('C'), field('M')))
+    }
+}
+
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend((body.len() as u32 + 4).to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn a_user_with_the_password_is_let_in() {
+    let governor = governor();
+    let mut client = Client::new(&governor, "admin");
+    assert_eq!(client.tags(), "R");
+    assert!(!client.console.is_let_in());
+    client.log_in("admin");
+    assert_eq!(client.tags(), format!("RRRR{}KZ", "S".repeat(PARAMETERS.len())));
+}
+
+#[test]
+fn others_are_refused_alike_and_counted() {
+    let governor = governor();
+    let refuse = |user: &str, password: &str| {
+        let mut client = Client::new(&governor, user);
+        client.log_in(password);
+        assert!(client.console.has_ended() && !client.console.is_let_in());
+        assert_eq!(client.tags(), "RRE");
+        client.error().expect("an error")
+    };
+    let expect = |user: &str| ("28P01".to_owned(), format!("password authentication failed for user \"{user}\""));
+    assert_eq!(refuse("admin", "wrong"), expect("admin"));
+    assert_eq!(refuse("nobody", "wrong"), expect("nobody"));
+    assert_eq!(governor.statistics.console_refused.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[test]
+fn nothing_is_done_before_the_login() {
+    let governor = governor();
+    for (tag, body) in [(b'Q', b"SHUTDOWN\0".as_slice()), (b'P', b"\0SHOW POOLS\0\0\0"), (b'X', b""), (b'p', b"password\0")] {
+        let mut client = Client::new(&governor, "admin");
+        client.send(tag, body);
+        assert!(client.console.has_ended(), "{}", char::from(tag));
+        assert_eq!(client.tags(), "RE");
+    }
+}
+
+/// Lengths that a client claims before it is let in: CVE-2026-6664 was an overflow, CVE-2026-6665 a nonce too long for its place.
+#[test]
+fn lengths_are_bounded_before_the_login() {
+    let governor = governor();
+    for length in [0u32, 3, 3000, 1 << 20, 0x7fff_ffff, 0xffff_ffff] {
+        let mut client = Client::new(&governor, "admin");
+        let mut bytes = vec![b'p'];
+        bytes.extend(length.to_be_bytes());
+        client.send_bytes(&bytes);
+        assert!(client.console.has_ended(), "{length}");
+        assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("08P01"), "{length}");
+    }
+    for claimed in [-1i32, 0x7fff_ffff, 5] {
+        let mut client = Client::new(&governor, "admin");
+        let mut body = b"SCRAM-SHA-256\0".to_vec();
+        body.extend(claimed.to_be_bytes());
+        body.extend(b"n,,n=,r=abc");
+        client.send(b'p', &body);
+        assert!(client.console.has_ended(), "{claimed}");
+    }
+    let mut client = Client::new(&governor, "admin");
+    let first = format!("n,,n=,r={}", "a".repeat(1500));
+    let mut body = b"SCRAM-SHA-256\0".to_vec();
+    body.extend((first.len() as i32).to_be_bytes());
+    body.extend(first.as_bytes());
+    client.send(b'p', &body);
+    assert!(client.console.has_ended());
+}
+
+/// CVE-2026-6667: a command that ends clients was carried out for users who may only look.
+#[test]
+fn users_that_may_look_only_change_nothing() {
+    let governor = governor();
+    let before = governor.settings().described();
+    for command in COMMANDS {
+        let mut client = Client::let_in(&governor, "viewer");
+        let statement = match command.words {
+            "SET" => "SET preemption.policy = never".to_owned(),
+            "KILL" => "KILL 1".to_owned(),
+            "FINGERPRINT" => "SHOW FINGERPRINT 'select 1'".to_owned(),
+            _ => command.syntax().replace(" [class]", "").replace(" [WAIT_FOR_CLIENTS]", ""),
+        };
+        client.query(&statement);
+        let code = client.error().map(|(code, _)| code);
+        assert_eq!(code.as_deref(), command.changes.then_some("42501"), "{statement}");
+        // Nor by the other protocol.
+        client.received.clear();
+        client.send(b'P', format!("\0{statement}\0\0\0").as_bytes());
+        client.send(b'B', b"\0\0\0\0\0\0\0\0");
+        client.send(b'E', b"\0\0\0\0\0");
+        client.send(b'S', b"");
+        let code = client.error().map(|(code, _)| code);
+        assert_eq!(code.as_deref(), command.changes.then_some("42501"), "{statement}");
+    }
+    assert_eq!(governor.settings().described(), before);
+    assert!(!governor.settings().classes.iter().any(|class| class.is_paused));
+}
+
+#[test]
+fn every_look_has_as_many_cells_as_columns() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "admin");
+    for command in COMMANDS.iter().filter(|command| !command.changes) {
+        let statement = command.syntax().replace("'statement'", "'select 1'");
+        assert_eq!(client.query(&statement).replace('D', ""), "TCZ", "{statement}: {:?}", client.error());
+        assert!(client.rows().iter().all(|row| row.len() == command.columns.len()), "{statement}");
+    }
+}
+
+#[test]
+fn an_administrator_changes_what_can_be_changed() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "admin");
+    assert_eq!(client.query("SET class.low.mpl = 5; SET preemption.policy TO after(50ms)"), "NCNCZ");
+    assert_eq!(client.query("set class.low.cpu = nice 5"), "NCZ", "{:?}", client.error());
+    let settings = governor.settings();
+    assert_eq!(settings.classes[1].limits.mpl, Some(5));
+    assert_eq!(settings.preemption.policy.to_string(), "after(50ms)");
+    assert_eq!(client.query("PAUSE low"), "NCZ");
+    client.query("SHOW CLASSES");
+    assert_eq!(client.rows()[1][7].as_deref(), Some("t"));
+    assert_eq!(client.query("RESUME"), "CZ");
+    assert_eq!(client.query("RESUME"), "EZ");
+    let mut refused = |statement: &str, code: &str, part: &str| {
+        client.query(statement);
+        let (found, message) = client.error().unwrap_or_else(|| panic!("{statement} was carried out"));
+        assert!(found == code && message.contains(part), "{statement}: {found} {message}");
+    };
+    refused("SET preemption.polcy = pow", "42704", "did you mean `preemption.policy`?");
+    refused("SET class.lwo.mpl = 1", "42704", "did you mean `low`?");
+    refused("SET class.low.mpl = x", "22023", "class.low.mpl: `x` is no number");
+    refused("SET preemption.threshold = 1us", "22023", "shorter than 100us");
+    refused("PAUSE medium", "42704", "there is no class \"medium\"");
+    refused("KILL 99", "42704", "there is no session 99");
+    refused("RELOAD", "F0000", "was not started from a file");
+    refused("SHOW POLS", "42601", "did you mean `POOLS`?");
+    refused("SHUTDOWN", "55000", "nobody is there");
+    refused("SELECT 'a", "42601", "has no second one");
+    refused("DROP TABLE x", "42601", "this console has no command \"DROP\"");
+}
+
+#[test]
+fn drivers_find_what_they_look_for_when_they_connect() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "viewer");
+    let mut check = |text: &str, tags: &str| assert_eq!(client.query(text), tags, "{text}: {:?}", client.error());
+    check("", "IZ");
+    check(";;", "IZ");
+    check("SET extra_float_digits = 3", "CZ");
+    check("SET application_name = 'x'; SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "CCZ");
+    check("SELECT version()", "TDCZ");
+    check("select pg_catalog.version()", "TDCZ");
+    check("SELECT 1", "TDCZ");
+    check("SHOW server_version", "TDCZ");
+    check("SHOW TRANSACTION ISOLATION LEVEL", "TDCZ");
+    check("SELECT pg_advisory_unlock_all();CLOSE ALL;UNLISTEN *;RESET ALL;", "TDCCCCZ");
+    check("SELECT typname FROM pg_catalog.pg_type", "TCZ");
+    check("BEGIN; SHOW POOLS; COMMIT", "CTCCZ");
+    check("DISCARD ALL", "CZ");
+}
+
+#[test]
+fn statements_can_be_prepared_and_fetched_in_parts() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "viewer");
+    let total = PARAMETERS.len().max(COMMANDS.len());
+    client.send(b'P', b"help\0SHOW HELP\0\0\0");
+    client.send(b'D', b"Shelp\0");
+    client.send(b'B', b"p\0help\0\0\0\0\0\0\x01\0\x01");
+    client.send(b'D', b"Pp\0");
+    client.send(b'E', b"p\0\0\0\0\x02");
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'C', b"Pp\0");
+    client.send(b'C', b"Snone\0");
+    client.send(b'H', b"");
+    client.send(b'S', b"");
+    assert_eq!(client.tags(), format!("1tT2TDDs{}C33Z", "D".repeat(COMMANDS.len() - 2)), "of {total}");
+    client.received.clear();
+    // What follows a mistake is passed over up to the Sync.
+    client.send(b'B', b"\0missing\0\0\0\0\0\0\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    assert_eq!(client.tags(), "E");
+    client.send(b'S', b"");
+    client.send(b'P', b"\0SHOW VERSION\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(client.tags(), "EZ1Z");
+    client.received.clear();
+    client.send(b'P', b"help\0SHOW HELP\0\0\0");
+    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("42P05"));
+}
+
+#[test]
+fn numbers_come_in_binary_where_that_is_asked_for() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "viewer");
+    client.send(b'P', b"\0SHOW LISTS\0\0\0");
+    client.send(b'B', b"\0\0\0\0\0\0\0\x01\0\x01");
+    client.send(b'E', b"\0\0\0\0\x01");
+    let row = &client.received.last_chunk::<2>().expect("two answers")[0].1;
+    let mut expect = vec![0, 2, 0, 0, 0, 9];
+    expect.extend(b"databases");
+    expect.extend([0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(row, &expect);
+}
+
+#[test]
+fn a_right_that_was_taken_away_is_gone_at_once() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "admin");
+    governor.change(|settings| settings.admin.users[0].may_change = false).unwrap_or_else(|error| panic!("{error}"));
+    client.query("PAUSE");
+    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("42501"));
+    governor.change(|settings| settings.admin.users.clear()).unwrap_or_else(|error| panic!("{error}"));
+    client.query("SHOW POOLS");
+    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("28000"));
+}
+
+proptest! {
+    /// Whatever comes in whatever pieces, it is answered or ends the client, and no piece makes a difference.
+    #[test]
+    fn pieces_make_no_difference(parts in prop::collection::vec(any_message(), 1..6), cut in 1usize..20) {
+        let governor = governor();
+        let all: Vec<u8> = parts.concat();
+        let mut whole = Client::let_in(&governor, "viewer");
+        whole.send_bytes(&all);
+        let mut pieces = Client::let_in(&governor, "viewer");
+        let mut held: Vec<u8> = Vec::new();
+        for piece in all.chunks(cut) {
+            held.extend(piece);
+            let taken = pieces.send_bytes(&held);
+            held.drain(..taken);
+        }
+        prop_assert_eq!(whole.tags(), pieces.tags());
+        prop_assert_eq!(whole.console.has_ended(), pieces.console.has_ended());
+    }
+
+    /// Nothing that anybody sends before the login makes it panic, or lets it in.
+    #[test]
+    fn garbage_is_not_let_in(bytes in prop::collection::vec(any::<u8>(), 0..300), after in any::<bool>()) {
+        let governor = governor();
+        let mut client = Client::new(&governor, "admin");
+        if after {
+            client.send_bytes(&message(b'p', b"SCRAM-SHA-256\0\0\0\0\x0bn,,n=,r=abc"));
+        }
+        client.send_bytes(&bytes);
+        prop_assert!(!client.console.is_let_in());
+    }
+}
+
+/// A message that is right, or nearly.
+fn any_message() -> impl Strategy<Value = Vec<u8>> {
+    let texts = prop::sample::select(vec!["SHOW POOLS", "SELECT 1", "", "BEGIN", "nonsense", "SHOW HELP; SHOW LISTS"]);
+    let tags = prop::sample::select(b"QPBDECSHFXdcfz".to_vec());
+    prop_oneof![
+        texts.prop_map(|text| message(b'Q', format!("{text}\0").as_bytes())),
+        (tags, prop::collection::vec(any::<u8>(), 0..12)).prop_map(|(tag, body)| message(tag, &body)),
+        Just(message(b'P', b"\0SHOW LISTS\0\0\0")),
+        Just(message(b'B', b"\0\0\0\0\0\0\0\0")),
+        Just(message(b'E', b"\0\0\0\0\0")),
+        Just(message(b'S', b"")),
+    ]
+}

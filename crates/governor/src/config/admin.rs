@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::resolve::Reader;
 use super::typed::{At, TypedAdmin, TypedAdminUser};
-use crate::admin::scram::Verifier;
+use crate::admin::scram::{Verifier, hash_password};
 use crate::settings::{Admin, AdminUser};
 
 /// The name of the console's database where nothing is said.
@@ -74,6 +74,6 @@ fn verifier_of(text: &str) -> Result<String, String> {
     match text {
         "" => Err("the password is empty; nobody could be kept out".to_owned()),
         verifier if Verifier::parse(verifier).is_ok() => Ok(verifier.to_owned()),
-        password => Ok(postgres_protocol::password::scram_sha_256(password.as_bytes())),
+        password => Ok(hash_password(password)),
     }
 }

@@ -141,16 +141,22 @@ impl Class {
 }
 
 fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
-    let mut levers: Vec<(&str, String)> =
-        settings.own_levers().into_iter().map(|lever| (lever.name, if lever.is_on { lever.why } else { format!("off: {}", lever.why) })).collect();
+    let mut levers: Vec<(&str, String)> = settings
+        .own_levers()
+        .into_iter()
+        .map(|lever| (lever.name, if lever.is_on { lever.why } else { format!("off: {}", lever.why) }))
+        .collect();
     let preemption = &settings.preemption;
     let watches = format!("asks once a statement is {} old", write_duration(preemption.threshold));
-    levers.push(("preemption", match (settings.control.is_some(), preemption.policy.watches()) {
-        (false, _) => "off: no `control`".to_owned(),
-        (true, false) => "off: policy never".to_owned(),
-        (true, true) if !preemption.policy.acts() => format!("counts only (policy track); {watches}"),
-        (true, true) => format!("policy {}; {watches}", preemption.policy),
-    }));
+    levers.push((
+        "preemption",
+        match (settings.control.is_some(), preemption.policy.watches()) {
+            (false, _) => "off: no `control`".to_owned(),
+            (true, false) => "off: policy never".to_owned(),
+            (true, true) if !preemption.policy.acts() => format!("counts only (policy track); {watches}"),
+            (true, true) => format!("policy {}; {watches}", preemption.policy),
+        },
+    ));
     let cpu = |is_on: bool, what: &str| match (settings.control.is_some(), is_on) {
         (false, _) => "off: no `control`".to_owned(),
         (true, false) => "off".to_owned(),
@@ -171,7 +177,10 @@ impl fmt::Display for Report {
         line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;
         line("live page", &self.http.as_ref().map_or("none".to_owned(), |address| format!("http://{address}/")))?;
         let Console { database, may_change, may_look } = &self.console;
-        line("console", &format!("database {database}; may change: {}; may look: {}", list(may_change), list(may_look)))?;
+        line(
+            "console",
+            &format!("database {database}; may change: {}; may look: {}", list(may_change), list(may_look)),
+        )?;
         line("break glass", &list(&self.break_glass))?;
         self.write_classes(out)?;
         writeln!(out, "\nRules, the first that matches holds")?;
@@ -186,7 +195,11 @@ impl fmt::Display for Report {
         if let Some(probes) = &self.connection {
             writeln!(out, "\nAt the server")?;
             for probe in probes {
-                write_line(out, if probe.is_good { "ok" } else { "FAILED" }, &format!("{}: {}", probe.what, probe.found))?;
+                write_line(
+                    out,
+                    if probe.is_good { "ok" } else { "FAILED" },
+                    &format!("{}: {}", probe.what, probe.found),
+                )?;
             }
         }
         if !self.warnings.is_empty() {

@@ -10,8 +10,15 @@ const TIME_UNITS: [(&str, u64); 6] =
 const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Units and how many bytes each has.
-const SIZE_UNITS: [(&str, u64); 7] =
-    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+const SIZE_UNITS: [(&str, u64); 7] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
 
 /// Reads a length of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -49,7 +56,11 @@ pub fn write_duration(length: Duration) -> String {
 
 /// Writes a size in the largest unit that needs no fraction.
 pub fn write_size(bytes: usize) -> String {
-    let (name, factor) = SIZE_UNITS[..4].iter().rev().find(|(_, unit)| bytes > 0 && (bytes as u64).is_multiple_of(*unit)).unwrap_or(&SIZE_UNITS[0]);
+    let (name, factor) = SIZE_UNITS[..4]
+        .iter()
+        .rev()
+        .find(|(_, unit)| bytes > 0 && (bytes as u64).is_multiple_of(*unit))
+        .unwrap_or(&SIZE_UNITS[0]);
     format!("{}{name}", bytes as u64 / factor)
 }
 

@@ -17,9 +17,13 @@ const PROTOCOL: &[u8] = b"postgresql";
 pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<Arc<ServerConfig>> {
     let file = read.path(&typed.certificate);
     let certificates = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = certificates.map_err(|error| format!("cannot read certificates from {}: {error}", file.display()));
+    let certificates =
+        certificates.map_err(|error| format!("cannot read certificates from {}: {error}", file.display()));
     let certificates = certificates.and_then(|found| match found.is_empty() {
-        true => Err(format!("there is no certificate in {}; it should begin with -----BEGIN CERTIFICATE-----", file.display())),
+        true => Err(format!(
+            "there is no certificate in {}; it should begin with -----BEGIN CERTIFICATE-----",
+            file.display()
+        )),
         false => Ok(found),
     });
     let certificates = read.problems.note(typed.certificate.span(), certificates);

@@ -51,7 +51,8 @@ fn everything_is_served() {
 #[test]
 fn only_get_and_only_by_a_name_of_ours() {
     let page = start(&governor()).expect("it starts");
-    let (status, _) = ask(&page, "POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let (status, _) =
+        ask(&page, "POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     assert!(status.contains("405"), "{status}");
     assert!(get_as(&page, "/", "db1.example:6433").0.contains("200"));
     let (status, body) = get_as(&page, "/state.json", "evil.example");
@@ -63,7 +64,8 @@ fn only_get_and_only_by_a_name_of_ours() {
 #[test]
 fn names_can_be_made_to_lead_here_and_addresses_cannot() {
     let hosts = ["db1.example".to_owned()];
-    for ours in ["localhost", "LOCALHOST:6433", "127.0.0.1", "127.0.0.1:80", "[::1]:6433", "10.1.2.3:1", "DB1.example"] {
+    for ours in ["localhost", "LOCALHOST:6433", "127.0.0.1", "127.0.0.1:80", "[::1]:6433", "10.1.2.3:1", "DB1.example"]
+    {
         assert!(is_ours(ours, &hosts), "{ours}");
     }
     for other in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[evil]:1", ":6433"] {
@@ -78,4 +80,77 @@ fn an_address_that_is_taken_is_told() {
     settings.http = Some(Http { address: taken.local_addr().expect("an address"), hosts: Vec::new() });
     let error = start(&Arc::new(Governor::new(settings, Instant::now()))).expect_err("it is taken");
     assert!(error.to_string().contains("give another [http] address, or \"off\""), "{error}");
+}
+
+/// A state with something everywhere, which the test of the live page in `web/test` shows. Written anew with
+/// `PLIMSOLL_BLESS=1`.
+#[test]
+fn the_state_that_the_live_page_is_tested_with_is_one() {
+    let path = "../../web/test/governor-state.json";
+    let text = serde_json::to_string_pretty(&sample()).expect("JSON") + "\n";
+    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
+        std::fs::write(path, &text).expect("tests can be written");
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap_or_default() == text,
+        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor live_page"
+    );
+}
+
+#[test]
+fn the_schema_of_states_in_the_documentation_is_up_to_date() {
+    let path = "../../docs/governor-state.schema.json";
+    let schema = schemars::schema_for!(state::State).to_value();
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
+        std::fs::write(path, &text).expect("docs can be written");
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap_or_default() == text,
+        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor schema_of_states"
+    );
+}
+
+fn sample() -> state::State {
+    let governor = governor();
+    let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));
+    let start = Instant::now();
+    governor.history.lock().take(&governor.statistics, start);
+    for count in 1..=25 {
+        crate::statistics::count(&low.transactions);
+        low.times.transaction.record(Duration::from_millis(if count <= 20 { 3 } else { 8 }));
+    }
+    governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
+    governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
+    governor.pause(&[plimsoll_policy::ClassIndex(1)], true);
+    let mut state = state::State::of(&governor, start);
+    state.at = "2026-01-02T03:04:05.678Z".to_owned();
+    (state.resident_bytes, state.cpu_s, state.uptime_s) = (Some(6_803_456), 1.5, 93.25);
+    state.control.is_set = true;
+    state.control.up_since = Some("2026-01-02T03:02:32.000Z".to_owned());
+    state.classes[1].mpl = Some(4);
+    state.queue = vec![state::Queued {
+        session: 12,
+        user: Some("report".to_owned()),
+        database: Some("shop".to_owned()),
+        class: "low".to_owned(),
+        waited_s: 1.25,
+        why: "class mpl 4 is full".to_owned(),
+    }];
+    state.preemptions = vec![state::Preempted {
+        at: "2026-01-02T03:04:04.123Z".to_owned(),
+        victim: 11,
+        victim_class: "low".to_owned(),
+        victim_was: "waited for its client".to_owned(),
+        waiter: 8,
+        waiter_class: "high".to_owned(),
+        waited_s: 0.0416,
+        done: "rolled back".to_owned(),
+    }];
+    state.levers.push(state::Lever {
+        name: "cpu shares".to_owned(),
+        works: false,
+        why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
+    });
+    state
 }

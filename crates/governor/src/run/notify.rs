@@ -41,7 +41,8 @@ mod tests {
         let path = folder.path().join("notify");
         let file = UnixDatagram::bind(&path).expect("a socket");
         let name = format!("plimsoll-test-{}", std::process::id());
-        let unnamed = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("a socket");
+        let unnamed =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("a socket");
         tell_at(&path.to_string_lossy(), "READY=1");
         tell_at(&format!("@{name}"), "STOPPING=1");
         let read = |socket: &UnixDatagram| {

@@ -203,7 +203,8 @@ fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     }
     let asked = "select extract(epoch from backend_start)::int8 \
         from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())";
-    let began = connection.text(asked).map_err(|error| format!("the server does not tell when a process began: {error}"))?;
+    let began =
+        connection.text(asked).map_err(|error| format!("the server does not tell when a process began: {error}"))?;
     let backend_began = began.and_then(|began| began.parse().ok());
     let backend_began = backend_began.ok_or("the server does not tell when a process began")?;
     Ok(ServerHere { backend: connection.process_id(), backend_began })

@@ -9,26 +9,33 @@ use crate::governor::Governor;
 use crate::registry::{CardState, Phase, SessionCard};
 use crate::settings::Settings;
 
-/// The processes of sessions whose unit has been in flight for longer than the threshold and that somebody with a lower
-/// priority might block; none if there is nobody like that.
-pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> Vec<i32> {
-    let mut late = Vec::new();
-    let mut lowest_inside: Option<Priority> = None;
+/// Those for whom it is worth asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Late {
+    /// The processes of sessions whose unit has been in flight for longer than the threshold, above the lowest priority.
+    pub processes: Vec<i32>,
+    /// Whether somebody with a lower priority than one of them has a transaction open, and so could be in its way.
+    pub may_be_blocked: bool,
+}
+
+/// Who is late now.
+pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> Late {
+    let (mut processes, mut highest, mut lowest_inside) = (Vec::new(), Priority::LOW, Priority::PROMOTED);
     for card in governor.registry.all() {
         let (phase, priority, since) = {
             let state = card.state();
             (state.phase, present_priority(settings, &state), state.since)
         };
         if matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted) {
-            lowest_inside = Some(lowest_inside.map_or(priority, |lowest| lowest.min(priority)));
+            lowest_inside = lowest_inside.min(priority);
         }
         let is_late = phase == Phase::Active && now.saturating_duration_since(since) >= settings.preemption.threshold;
         if let Some(process) = card.process().filter(|_| is_late && priority > Priority::LOW) {
-            late.push((process, priority));
+            processes.push(process);
+            highest = highest.max(priority);
         }
     }
-    late.retain(|(_, priority)| lowest_inside.is_some_and(|lowest| lowest < *priority));
-    late.into_iter().map(|(process, _)| process).collect()
+    Late { processes, may_be_blocked: lowest_inside < highest }
 }
 
 /// The priority of a session's transaction: that of its class, or above all if it has lost often enough.

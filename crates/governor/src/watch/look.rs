@@ -29,7 +29,8 @@ pub(super) struct Looked {
 impl Looked {
     /// Every process that waits or is waited for, in order.
     pub(super) fn processes(&self) -> Vec<i32> {
-        let mut all: Vec<i32> = self.waits.iter().flat_map(|(pid, blockers)| blockers.iter().chain([pid])).copied().collect();
+        let mut all: Vec<i32> =
+            self.waits.iter().flat_map(|(pid, blockers)| blockers.iter().chain([pid])).copied().collect();
         all.sort_unstable();
         all.dedup();
         all

@@ -78,10 +78,10 @@ impl Round {
                 Action::Inherit { holder, priority } => {
                     acted |= inherit(agent, settings, &scene.nodes[holder], priority);
                 }
-                Action::Preempt { victim, waiter } if settings.preemption.policy.acts() => victims.push((victim, waiter)),
+                Action::Preempt { victim, waiter } if settings.preemption.policy.acts() => {
+                    victims.push((victim, waiter))
+                }
                 Action::Preempt { victim, waiter } => self.track(&scene, settings, victim, waiter),
-                #[allow(unreachable_patterns, reason = "actions may be added")]
-                _ => {}
             }
         }
         let seen = Seen { changed: looked != self.last, blocked: !looked.waits.is_empty() };
@@ -161,7 +161,8 @@ impl Round {
 
     /// Notes for people what was done to whom.
     fn note(&self, settings: &Settings, scene: &Scene, victim: usize, waiter: usize, done: &'static str) {
-        let party = |at: usize| scene.nodes[at].session.as_ref().map(|(card, state)| (card, state, scene.nodes[at].process));
+        let party =
+            |at: usize| scene.nodes[at].session.as_ref().map(|(card, state)| (card, state, scene.nodes[at].process));
         let (Some(victim_is), Some(waiter_is)) = (party(victim), party(waiter)) else { return };
         let class_of = |state: &crate::registry::CardState| settings.class(state.class).name.clone();
         self.governor.note(PreemptionEvent {

@@ -18,12 +18,18 @@ use super::server::PASSWORD;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message of the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its type.
     pub tag: u8,
     /// What follows its length.
     pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{:.200}", char::from(self.tag), self.body.escape_ascii().to_string())
+    }
 }
 
 /// What an `ErrorResponse` says.
@@ -255,7 +261,13 @@ impl Client {
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone().unwrap()),
             Stream::Unix(stream) => Stream::Unix(stream.try_clone().unwrap()),
         };
-        Client { stream, read: BytesMut::new(), place: self.place.clone(), key: Vec::new(), parameters: BTreeMap::new() }
+        Client {
+            stream,
+            read: BytesMut::new(),
+            place: self.place.clone(),
+            key: Vec::new(),
+            parameters: BTreeMap::new(),
+        }
     }
 
     /// Says that nothing more will be sent.
@@ -335,11 +347,6 @@ impl Client {
     /// The first value of what a statement returns.
     pub fn value(&mut self, sql: &str) -> Result<String, Failure> {
         Ok(self.query(sql)?.value().expect("asked for a value").to_owned())
-    }
-
-    /// The number of the server's process.
-    pub fn process_id(&self) -> i32 {
-        i32::from_be_bytes(self.key[..4].try_into().unwrap())
     }
 
     /// Whether the other side has closed, or does so before patience ends. What it still says is thrown away.

@@ -4,6 +4,8 @@
 //! and as one that no lever touches. Messages and their order must be the same to the last byte, but for what names the
 //! process and the time.
 
+use std::io::ErrorKind;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -92,27 +94,48 @@ fn step() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// What was answered.
+#[derive(Debug, PartialEq)]
+struct Held {
+    messages: Vec<Message>,
+    is_ended: bool,
+}
+
 /// Says all of it in those pieces, then what ends any state one can be in, and returns what was answered.
-fn hold(place: Place, user: &str, database: &str, said: &[u8], cuts: &[usize]) -> Vec<Message> {
+///
+/// The server may end it: what comes in the midst of a copy and does not belong there is the end of the connection.
+fn hold(place: Place, user: &str, database: &str, said: &[u8], cuts: &[usize]) -> Held {
     let mut client = Client::connect(place, user, database).unwrap();
     let mut pieces = cuts.iter().map(|cut| cut % (said.len() + 1)).collect::<Vec<_>>();
     pieces.extend([0, said.len()]);
     pieces.sort_unstable();
     let mut sender = client.second_handle();
     for piece in pieces.windows(2) {
-        sender.send(&said[piece[0]..piece[1]]).unwrap();
+        // Whoever has hung up meanwhile has said why.
+        let _ = sender.send(&said[piece[0]..piece[1]]);
     }
     // Ends a copy, the skipping after an error, and a transaction; the last answer is known by its text. The end of a copy
     // ends the extended protocol's skipping, too, so that Sync comes behind it.
-    let end = [message(b'f', b"end\0"), message(b'S', b""), message(b'Q', b"ROLLBACK\0"), message(b'Q', b"SELECT 'that was all'\0")];
-    sender.send(&end.concat()).unwrap();
+    let end = [
+        message(b'f', b"end\0"),
+        message(b'S', b""),
+        message(b'Q', b"ROLLBACK\0"),
+        message(b'Q', b"SELECT 'that was all'\0"),
+    ];
+    let _ = sender.send(&end.concat());
     let mut messages = Vec::new();
     loop {
-        let message = client.message().unwrap_or_else(|error| panic!("{error} after {messages:?}"));
+        let message = match client.message() {
+            Ok(message) => message,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("silence after {messages:?}")
+            }
+            Err(_) => return Held { messages, is_ended: true },
+        };
         let is_last = message.tag == b'D' && message.body.ends_with(b"that was all");
         messages.push(message);
         if is_last {
-            return messages;
+            return Held { messages, is_ended: false };
         }
     }
 }
@@ -124,7 +147,8 @@ fn a_governor_answers_what_the_server_answers() {
     let cases = if std::env::var_os("PLIMSOLL_LONG").is_some() { 5_000 } else { 250 };
     // Nothing is written beside the sources when one fails: it is printed, and the seed is fixed.
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()));
+    let mut runner =
+        TestRunner::new_with_rng(config, proptest::test_runner::TestRng::deterministic_rng(Default::default()));
     let strategy = (
         prop::collection::vec(step(), 1..25),
         prop::collection::vec(any::<prop::sample::Index>(), 0..6),
@@ -135,7 +159,14 @@ fn a_governor_answers_what_the_server_answers() {
         let cuts = cuts.iter().map(|cut| cut.index(said.len() + 1)).collect::<Vec<_>>();
         let direct = hold(Place::Unix(server.socket()), user, server.database(), &said, &[]);
         let governed = hold(Place::Tcp(governed.address), user, server.database(), &said, &cuts);
-        prop_assert_eq!(governed, direct);
+        if direct.is_ended {
+            // A side that closes while more is on its way to it may take back its last words.
+            prop_assert!(governed.is_ended, "it goes on: {:?}", governed.messages);
+            let count = governed.messages.len().min(direct.messages.len());
+            prop_assert_eq!(&governed.messages[..count], &direct.messages[..count]);
+        } else {
+            prop_assert_eq!(governed, direct);
+        }
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}\n{}", governed.said()));

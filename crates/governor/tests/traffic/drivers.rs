@@ -6,7 +6,6 @@
 
 pub mod environment;
 mod load;
-mod tokio_postgres_checks;
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use environment::{go_program, java_driver, node_folder, python};
+use environment::{go_program, java_driver, node_folder, python, rust_program};
 use load::Load;
 
 use super::governed::Governed;
@@ -22,32 +21,35 @@ use super::server::{PASSWORD, Server};
 
 /// What every program checks, or says why not.
 const CHECKS: [&str; 11] = [
-    "connect", "simple", "prepared", "pipeline", "copy", "cancel", "notify", "rollback", "large", "notice", "contended",
+    "connect",
+    "simple",
+    "prepared",
+    "pipeline",
+    "copy",
+    "cancel",
+    "notify",
+    "rollback",
+    "large",
+    "notice",
+    "contended",
 ];
 
 /// The programs take a few seconds; what takes this long hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
 
-/// Has something use a governor while others of a higher class are busy with the same rows.
-fn governed(use_it: impl FnOnce(&Governed, &Server)) {
+/// Runs a program through a governor while others of a higher class are busy with the same rows.
+fn check(program: Command) {
     let server = Server::shared();
     let mut governed = Governed::start(&server);
     let load = Load::start(governed.address, server.database(), 2);
-    use_it(&governed, &server);
+    let said = run(program, &governed, server.database());
+    for check in CHECKS {
+        let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
+        assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
+    }
     load.stop();
     assert!(governed.count("SHOW STATS", "low", "queued") > 0, "nobody was queued: admission was not tested");
     governed.assert_alive();
-}
-
-/// Runs a program through a governor.
-fn check(program: Command) {
-    governed(|governed, server| {
-        let said = run(program, governed, server.database());
-        for check in CHECKS {
-            let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
-            assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
-        }
-    });
 }
 
 /// Runs a program to its end and returns what it said.
@@ -137,8 +139,5 @@ fn pgx() {
 
 #[test]
 fn tokio_postgres() {
-    governed(|governed, server| {
-        let config = tokio_postgres_checks::config(governed.address, server.database());
-        tokio_postgres_checks::run(&config);
-    });
+    check(Command::new(rust_program(&programs().join("rust"))));
 }

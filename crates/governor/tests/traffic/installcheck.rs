@@ -9,10 +9,9 @@ mod source;
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use super::governed::Governed;
 use super::server::Server;
@@ -22,7 +21,7 @@ use source::Suite;
 const EXCLUDED: &[(&str, &str)] = &[];
 
 /// Of the suite one test in so many is run, unless `PLIMSOLL_LONG` is set; those that others build on always are.
-const SHARE: usize = 1;
+const SHARE: usize = 3;
 
 /// What other tests build on: tables, functions, types.
 const GROUNDWORK: &[&str] = &[
@@ -62,7 +61,9 @@ impl Run {
         }
         let mut own = server.connection();
         own.run("CREATE DATABASE regression TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'").unwrap();
-        for setting in ["lc_messages = 'C'", "lc_monetary = 'C'", "lc_numeric = 'C'", "lc_time = 'C'", "bytea_output = 'hex'"] {
+        for setting in
+            ["lc_messages = 'C'", "lc_monetary = 'C'", "lc_numeric = 'C'", "lc_time = 'C'", "bytea_output = 'hex'"]
+        {
             own.run(&format!("ALTER DATABASE regression SET {setting}")).unwrap();
         }
         let governed = is_governed.then(|| Governed::start(&server));

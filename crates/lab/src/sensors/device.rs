@@ -175,6 +175,10 @@ mod tests {
         let device = lap_beside_a_busy_process(|server| ServerProcesses { server: vec![server, own], proxy: None });
         let (all, clients) = (device.cpu_busy.expect("known"), device.cpu_busy_clients.expect("there is a server"));
         assert!(all > clients && clients > 0.0, "{all} {clients}");
-        assert_eq!(DeviceMeter::start(&ServerProcesses::default()).lap().cpu_busy_clients, None, "without a server all is this process's");
+        assert_eq!(
+            DeviceMeter::start(&ServerProcesses::default()).lap().cpu_busy_clients,
+            None,
+            "without a server all is this process's"
+        );
     }
 }

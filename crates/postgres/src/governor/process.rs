@@ -11,8 +11,8 @@ use plimsoll_machine::process_identity::ProcessIdentity;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::configuration::{self, PORT};
 use super::GovernorSettings;
+use super::configuration::{self, PORT};
 use crate::connection::{Connection, WireError};
 use crate::url::{ServerHost, ServerUrl};
 
@@ -111,8 +111,7 @@ impl GovernorProcess {
             let _ = watch.wait();
             return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
         };
-        let url =
-            ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
+        let url = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
         let governor = GovernorProcess { settings, watch, input, process, url, folder };
         match governor.wait_until_ready() {
             Ok(()) => Ok(governor),

@@ -173,9 +173,10 @@ impl Kind {
                 let names = or(cpu_policies().map(|name| format!("`{name}`")).collect());
                 format!("{names}; the others must be asked when one transaction waits for another")
             }
-            Kind::Preemption => {
-                or(PREEMPTION_POLICIES.iter().map(|policy| format!("`{}` ({})", policy.example, policy.about)).collect())
-            }
+            Kind::Preemption => or(PREEMPTION_POLICIES
+                .iter()
+                .map(|policy| format!("`{}` ({})", policy.example, policy.about))
+                .collect()),
             Kind::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }
     }

@@ -11,8 +11,8 @@ use plimsoll_workload::registry::nearest;
 use serde_json::Value;
 
 use super::error::ServerError;
-use crate::governor::{GovernorMode, GovernorSettings};
 use super::options::{Effect, MachineSize, SERVER_OPTIONS, ServerOption, Setting};
+use crate::governor::{GovernorMode, GovernorSettings};
 
 /// The options of a server, each with its value.
 #[derive(Debug, Clone, PartialEq)]

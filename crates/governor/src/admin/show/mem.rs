@@ -10,6 +10,7 @@ pub const COLUMNS: &[Column] = &[text("name"), int("bytes")];
 /// The rows.
 pub fn run(_: &Call<'_>) -> Result<Answer, Refusal> {
     let own = OwnProcess::read();
-    let lines = [("resident", own.resident_bytes), ("resident_peak", own.resident_peak_bytes), ("virtual", own.virtual_bytes)];
+    let lines =
+        [("resident", own.resident_bytes), ("resident_peak", own.resident_peak_bytes), ("virtual", own.virtual_bytes)];
     Ok(Answer::of(lines.into_iter().map(|(name, bytes)| vec![Cell::from(name), bytes.into()]).collect()))
 }

@@ -40,14 +40,8 @@ pub const TOTALS: &[Column] = &[
 ];
 
 /// The columns of averages alone.
-pub const AVERAGES: &[Column] = &[
-    text("class"),
-    int("xact_count"),
-    int("query_count"),
-    int("xact_time"),
-    int("query_time"),
-    int("wait_time"),
-];
+pub const AVERAGES: &[Column] =
+    &[text("class"), int("xact_count"), int("query_count"), int("xact_time"), int("query_time"), int("wait_time")];
 
 /// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {

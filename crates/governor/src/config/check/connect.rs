@@ -85,8 +85,10 @@ fn probe_control(control: &ServerUrl) -> Vec<Probe> {
         (Ok(()), (true, false)) => good("rights", format!("{user} may cancel what others run")),
         (Ok(()), (false, false)) => good(
             "rights",
-            format!("{user} may not cancel what others run, so sessions' own keys are used, which is slower: GRANT \
-                     pg_signal_backend TO {user}"),
+            format!(
+                "{user} may not cancel what others run, so sessions' own keys are used, which is slower: GRANT \
+                     pg_signal_backend TO {user}"
+            ),
         ),
     });
     probes.push(match connection.server_process() {

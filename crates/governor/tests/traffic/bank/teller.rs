@@ -42,7 +42,8 @@ impl Bank {
     /// A bank with so many tellers of those users.
     pub fn new(address: SocketAddr, database: &str, tellers: &[(&'static str, usize)]) -> Bank {
         let users = tellers.iter().flat_map(|&(user, count)| std::iter::repeat_n(user, count));
-        let seat = |user| Seat { user, key: Mutex::default(), cancels: AtomicU64::new(0), acknowledged: AtomicU64::new(0) };
+        let seat =
+            |user| Seat { user, key: Mutex::default(), cancels: AtomicU64::new(0), acknowledged: AtomicU64::new(0) };
         Bank {
             address: Mutex::new(address),
             database: database.to_owned(),

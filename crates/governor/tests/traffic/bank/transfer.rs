@@ -114,7 +114,8 @@ impl Transfer {
                 out.extend_from_slice(value.to_string().as_bytes());
                 Ok(IsNull::No)
             };
-            frontend::bind("", "", [], values, write, [], out).map_err(|_| std::io::Error::other("values are numbers"))?;
+            frontend::bind("", "", [], values, write, [], out)
+                .map_err(|_| std::io::Error::other("values are numbers"))?;
             frontend::execute("", 0, out)?;
             frontend::sync(out);
             Ok(())

@@ -10,8 +10,12 @@ use sha2::{Digest, Sha256};
 
 /// Fails, with what to install, where a program is missing.
 pub fn tool(name: &str, package: &str) {
-    let is_there = env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).exists()));
-    assert!(is_there, "{name} is not installed, and this test drives a driver with it; on Debian: apt install {package}");
+    let is_there =
+        env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).exists()));
+    assert!(
+        is_there,
+        "{name} is not installed, and this test drives a driver with it; on Debian: apt install {package}"
+    );
 }
 
 /// A folder that has what `make` puts into it, made anew when a file of `wanted` (names in `from`) has changed.
@@ -23,7 +27,8 @@ pub fn made(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) 
     // The program is in target/release/deps.
     let folder = program.ancestors().nth(3).unwrap().join("drivers").join(name);
     let contents = wanted.iter().flat_map(|file| fs::read(from.join(file)).unwrap());
-    let stamp = Sha256::digest(contents.collect::<Vec<u8>>()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let stamp =
+        Sha256::digest(contents.collect::<Vec<u8>>()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let stamp_file = folder.join("made-from");
     if fs::read_to_string(&stamp_file).is_ok_and(|made_from| made_from == stamp) {
         return folder;
@@ -56,7 +61,15 @@ pub fn python(from: &Path) -> PathBuf {
     let made = made("python", from, &["requirements.txt"], |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
         run(Command::new(folder.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--requirement"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--only-binary=:all:",
+                "--requirement",
+            ])
             .arg(from.join("requirements.txt")));
     });
     made.join("bin/python")
@@ -83,9 +96,26 @@ pub fn go_program(from: &Path) -> PathBuf {
         for file in wanted {
             fs::copy(from.join(file), folder.join(file)).unwrap();
         }
-        run(Command::new("go").args(["build", "-o", "checks", "."]).current_dir(folder).env("GOFLAGS", "-mod=readonly"));
+        run(Command::new("go")
+            .args(["build", "-o", "checks", "."])
+            .current_dir(folder)
+            .env("GOFLAGS", "-mod=readonly"));
     });
     made.join("checks")
+}
+
+/// The program, built.
+pub fn rust_program(from: &Path) -> PathBuf {
+    tool("cargo", "cargo");
+    let wanted = ["Cargo.toml", "Cargo.lock", "src/main.rs"];
+    let made = made("rust", from, &wanted, |folder| {
+        fs::create_dir(folder.join("src")).unwrap();
+        for file in wanted {
+            fs::copy(from.join(file), folder.join(file)).unwrap();
+        }
+        run(Command::new("cargo").args(["build", "--locked", "--target-dir", "target"]).current_dir(folder));
+    });
+    made.join("target/debug/tokio-postgres-checks")
 }
 
 /// The driver's archive, of the version and with the checksum that `jdbc.properties` has.

@@ -199,7 +199,9 @@ fn what_a_session_sets_is_its_own() {
     )
     .unwrap();
     let database = attacked.server.database();
-    for (name, value) in [("search_path", "evil, pg_catalog"), ("options", "-c search_path=evil,pg_catalog -c work_mem=3MB")] {
+    for (name, value) in
+        [("search_path", "evil, pg_catalog"), ("options", "-c search_path=evil,pg_catalog -c work_mem=3MB")]
+    {
         let parameters = [("user", "low"), ("database", database), (name, value)];
         let mut client = Client::log_in(attacked.address(), &parameters, PASSWORD).unwrap();
         assert!(client.value("SHOW search_path").unwrap().starts_with("evil"));

@@ -32,7 +32,8 @@ impl Suite {
             let apt = Apt::new(&folder.join("apt"));
             // The installed version may be gone from the repositories; then that of a near one says as much, for both
             // outputs that are compared come from the same server.
-            let found = apt.versions(&package, &version).into_iter().find(|version| apt.fetch(&package, version, folder));
+            let found =
+                apt.versions(&package, &version).into_iter().find(|version| apt.fetch(&package, version, folder));
             assert!(found.is_some(), "no source package of {package} can be fetched");
             unpack(folder, major);
             fs::remove_dir_all(folder.join("apt")).unwrap();
@@ -99,7 +100,9 @@ impl Apt {
         source.args(["-qq", "source", "--download-only", &format!("{package}={version}")]);
         let mut download = self.command("apt-get");
         download.args(["-qq", "download", &format!("{headers}={version}")]);
-        [source, download].iter_mut().all(|command| command.current_dir(folder).output().is_ok_and(|output| output.status.success()))
+        [source, download]
+            .iter_mut()
+            .all(|command| command.current_dir(folder).output().is_ok_and(|output| output.status.success()))
     }
 }
 

@@ -1,5 +1,6 @@
-//! tokio-postgres: what `tests/drivers/README.md` lists.
+//! tokio-postgres: see ../README.md.
 
+use std::env;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
@@ -12,35 +13,45 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, SimpleQueryMessage};
 
-use super::super::server::PASSWORD;
-
 const CONTENDERS: usize = 6;
 const ROUNDS: i64 = 12;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs every check.
-pub fn run(config: &Config) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
-        simple(config).await;
-        prepared(config).await;
-        pipeline(config).await;
-        copy(config).await;
-        cancel(config).await;
-        notify_and_notice(config).await;
-        rollback(config).await;
-        large(config).await;
-        contended(config).await;
-    });
+/// What is printed when it has passed.
+fn ok(check: &str) {
+    println!("ok {check}");
 }
 
-/// As whom and where to.
-pub fn config(address: std::net::SocketAddr, database: &str) -> Config {
+/// Where to is in libpq's variables.
+fn config() -> Config {
+    let variable = |name: &str| env::var(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut config = Config::new();
-    config.host(address.ip().to_string()).port(address.port()).user("low").password(PASSWORD).dbname(database);
+    config.host(variable("PGHOST")).port(variable("PGPORT").parse().unwrap());
+    config.user(variable("PGUSER")).password(variable("PGPASSWORD")).dbname(variable("PGDATABASE"));
     config
+}
+
+#[tokio::main]
+async fn main() {
+    let config = &config();
+    simple(config).await;
+    prepared(config).await;
+    ok("prepared");
+    pipeline(config).await;
+    ok("pipeline");
+    copy(config).await;
+    ok("copy");
+    cancel(config).await;
+    ok("cancel");
+    notify_and_notice(config).await;
+    rollback(config).await;
+    ok("rollback");
+    large(config).await;
+    ok("large");
+    contended(config).await;
+    ok("contended");
 }
 
 /// A connection, and what the server tells it unasked.
@@ -69,6 +80,7 @@ async fn simple(config: &Config) {
     let client = client(config.clone().application_name("tokio checks")).await;
     let row = client.query_one("SHOW application_name", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "tokio checks");
+    ok("connect");
     let messages = client.simple_query("SELECT 1; SELECT 'zwei'; SELECT NULL").await.unwrap();
     let rows = messages.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row.get(0)),
@@ -76,6 +88,7 @@ async fn simple(config: &Config) {
     });
     assert_eq!(rows.collect::<Vec<_>>(), [Some("1"), Some("zwei"), None]);
     client.batch_execute("").await.unwrap();
+    ok("simple");
 }
 
 async fn prepared(config: &Config) {
@@ -172,11 +185,13 @@ async fn notify_and_notice(config: &Config) {
             other => panic!("{other:?}"),
         }
     }
+    ok("notify");
     listener.batch_execute("DO $$ BEGIN RAISE NOTICE 'hear %', 'me'; END $$").await.unwrap();
     match timeout(PATIENCE, told.recv()).await.unwrap().unwrap() {
         AsyncMessage::Notice(notice) => assert_eq!(notice.message(), "hear me"),
         other => panic!("{other:?}"),
     }
+    ok("notice");
 }
 
 async fn rollback(config: &Config) {

@@ -1,0 +1,127 @@
+//! What is run through a proxy, and what it takes.
+
+use std::fs;
+
+use plimsoll_postgres::connection::Connection;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::proxy::Proxy;
+use crate::report::median;
+use crate::server::Server;
+
+/// Which share of transactions has its latency written down: enough of them, at no cost worth speaking of.
+const SAMPLED: &str = "0.02";
+
+/// One run of `pgbench`.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    pub clients: u32,
+    pub threads: u32,
+    pub seconds: u32,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Ran {
+    pub per_s: f64,
+    /// The median of latency, microseconds.
+    pub p50_us: f64,
+    /// The proxy's processor time for a transaction, microseconds; 0 without one.
+    pub proxy_us: f64,
+    /// The server's and pgbench's, microseconds.
+    pub others_us: f64,
+}
+
+impl Load {
+    /// Runs it by a way to the server: through a proxy, or straight.
+    pub fn run(self, server: &Server, way: Option<&Proxy>) -> Ran {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = server.pgbench(way.map_or(server.port, |proxy| proxy.port));
+        command.args(["-n", "-S", "-M", "prepared", "-c", &self.clients.to_string(), "-j", &self.threads.to_string()]);
+        command.args(["-T", &self.seconds.to_string(), "-l", "--sampling-rate", SAMPLED]).current_dir(folder.path());
+        command.arg(server.private.database());
+        let used = || (way.and_then(|proxy| processor_us(proxy.process())).unwrap_or(0.0), server.processor_us());
+        let (proxy_before, server_before, clients_before) = (used().0, used().1, children_us());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let (proxy_after, server_after) = used();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let figure = |before: &str| -> f64 {
+            let rest = said.split(before).nth(1).unwrap_or_else(|| panic!("no `{before}` in {said}"));
+            rest.split(|c: char| !c.is_ascii_digit() && c != '.').next().and_then(|word| word.parse().ok()).unwrap()
+        };
+        assert_eq!(figure("number of failed transactions: "), 0.0, "{said}");
+        let transactions = figure("number of transactions actually processed: ");
+        // Sessions of the run have ended with what they used: the server's first process has it in its sum for children.
+        let others = server_after - server_before + children_us() - clients_before;
+        Ran {
+            per_s: figure("tps = "),
+            p50_us: median_latency_us(folder.path()),
+            proxy_us: (proxy_after - proxy_before) / transactions,
+            others_us: others / transactions,
+        }
+    }
+}
+
+/// The median of the latencies that pgbench has written into a folder, microseconds.
+fn median_latency_us(folder: &std::path::Path) -> f64 {
+    let mut latencies = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        latencies.extend(text.lines().map(|line| line.split(' ').nth(2).and_then(|word| word.parse::<f64>().ok()).unwrap()));
+    }
+    assert!(!latencies.is_empty(), "pgbench has written no latencies");
+    latencies.sort_by(f64::total_cmp);
+    median(&latencies)
+}
+
+/// What idle connections take of a proxy's memory.
+pub struct Idle {
+    pub before_mb: f64,
+    pub with_mb: f64,
+}
+
+/// Opens so many connections through a proxy, and has each run one statement, so that each has one to the server.
+pub fn idle(server: &Server, proxy: &Proxy, connections: usize) -> Idle {
+    let before_mb = resident_mb(proxy.process());
+    let url = server.url(proxy.port);
+    let open = |_| {
+        let mut connection = Connection::open(&url).unwrap();
+        connection.run("select 1").unwrap();
+        connection
+    };
+    let open: Vec<Connection> = (0..connections).map(open).collect();
+    let with_mb = resident_mb(proxy.process());
+    assert!(open.iter().all(|connection| connection.lost().is_none()));
+    Idle { before_mb, with_mb }
+}
+
+/// The processor time of a process and of its children that have ended, microseconds; `None` if it is gone.
+pub fn processor_us(process: i32) -> Option<f64> {
+    times_us(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?, 11..=14)
+}
+
+/// Processor time of all processes that we have started and waited for, microseconds.
+fn children_us() -> f64 {
+    times_us(&fs::read_to_string("/proc/self/stat").unwrap(), 13..=14).unwrap()
+}
+
+/// The sum of some of the times of proc(5)'s stat, which are the fields 14 to 17: 11 to 14 behind the name, from 0; in hundredths
+/// of a second.
+fn times_us(stat: &str, places: std::ops::RangeInclusive<usize>) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    places.map(|place| fields.get(place)?.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks * 1e4)
+}
+
+/// Resident memory of a process, MB (10^6 bytes).
+fn resident_mb(process: i32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
+}
+
+/// A connection is a file here and two in a proxy, which inherits the limit.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+}

@@ -1,0 +1,137 @@
+//! The governor as a proxy, against pgbouncer and against no proxy: `pgbench -S -M prepared` with 16 clients over TCP, in rounds
+//! that take turns, and what 2,000 idle connections take of memory.
+//!
+//! pgbouncer pools sessions, so that there, too, one connection of a client is one to the server. The governor has its levers: its
+//! only clients are of high priority, with an eye on each statement and nobody to be kept back. Both reach the server as the
+//! clients reach them, over TCP on this machine, and share its cores with clients and server.
+//!
+//! Told are medians over rounds with the least and the most, and ratios within rounds. Goals: at least 0.9 of pgbouncer's
+//! throughput with at most 1.1 of its processor time for a transaction, at most 40 us more than direct in the median of
+//! latency, and at most 150 MB for the connections. Where nobody waits for a core, one client at a time shows what a way
+//! through a proxy takes; with 16 on few cores latency is the inverse of throughput.
+//!
+//! Under `cargo test` it runs for a moment and checks that everything is measured. Without pgbouncer the rest is measured.
+#![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
+
+mod load;
+mod proxy;
+mod report;
+mod server;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use load::{Idle, Load, Ran};
+use proxy::Proxy;
+use report::{Table, spread};
+use server::Server;
+
+/// How much is measured.
+struct Extent {
+    rounds: usize,
+    seconds: u32,
+    scale: u32,
+    idle_connections: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    // The governor is this program in another process: it is started as `plimsoll` is.
+    if let [_, word, option, config] = &arguments[..]
+        && (word.as_str(), option.as_str()) == ("govern", "--config")
+    {
+        return match plimsoll_governor::run::govern(Path::new(config)) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let is_bench = arguments.iter().any(|argument| argument == "--bench");
+    let extent = if is_bench {
+        Extent { rounds: 9, seconds: 6, scale: 20, idle_connections: 2_000 }
+    } else {
+        Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20 }
+    };
+    measure(&extent);
+    ExitCode::SUCCESS
+}
+
+fn measure(extent: &Extent) {
+    load::raise_descriptor_limit();
+    let server = Server::start(extent.idle_connections, extent.scale);
+    let pgbouncer = Proxy::pgbouncer(&server, extent.idle_connections);
+    let governor = Proxy::governor(&server, extent.idle_connections);
+    if let Err(why) = &pgbouncer {
+        println!("pgbouncer is not measured: {why}");
+    }
+    let proxies: Vec<Proxy> = pgbouncer.into_iter().chain([governor]).collect();
+    print_place();
+    for (clients, threads) in [(16, 2), (1, 1)] {
+        let load = Load { clients, threads, seconds: extent.seconds };
+        compare(&server, &proxies, load, extent.rounds);
+    }
+    println!(
+        "\n{} idle connections that have run one statement, resident memory of the proxy:",
+        extent.idle_connections
+    );
+    for proxy in &proxies {
+        let Idle { before_mb, with_mb } = load::idle(&server, proxy, extent.idle_connections);
+        println!("{:<12}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
+    }
+}
+
+/// Runs a load on every way to the server, round after round.
+fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
+    let ways: Vec<Option<&Proxy>> = std::iter::once(None).chain(proxies.iter().map(Some)).collect();
+    let mut ran: Vec<Vec<Ran>> = vec![Vec::new(); ways.len()];
+    // Everybody once before it counts: caches are filled, and connections to a pool are made.
+    ways.iter().for_each(|way| drop(load.run(server, *way)));
+    for round in 0..rounds {
+        // The order changes from round to round, so that a drift of the machine hits all alike.
+        for place in 0..ways.len() {
+            let way = (place + round) % ways.len();
+            ran[way].push(load.run(server, ways[way]));
+        }
+    }
+    let Load { clients, threads, seconds } = load;
+    println!("\npgbench -S -M prepared -c {clients} -j {threads} -T {seconds}, {rounds} rounds, median (least-most):");
+    let mut table =
+        Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
+    for (way, ran) in ways.iter().zip(&ran) {
+        let of = |figure: fn(&Ran) -> f64| spread(ran.iter().map(figure), 1);
+        let proxys = way.map_or_else(|| "-".to_owned(), |_| of(|ran| ran.proxy_us));
+        let name = way.map_or("direct", |proxy| proxy.name);
+        table.row([name.to_owned(), of(|ran| ran.per_s), of(|ran| ran.p50_us), proxys, of(|ran| ran.others_us)]);
+    }
+    table.print();
+    let (direct, of_proxies) = ran.split_first().unwrap();
+    let last = of_proxies.last().unwrap();
+    let added = last.iter().zip(direct).map(|(governor, direct)| governor.p50_us - direct.p50_us);
+    println!("governor, added to direct's p50: {} us", spread(added, 1));
+    for (name, other) in
+        ["direct", "pgbouncer"].iter().zip([Some(direct), (of_proxies.len() > 1).then(|| &of_proxies[0])])
+    {
+        let Some(other) = other else { continue };
+        let ratio = |figure: fn(&Ran) -> f64| spread(last.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
+        println!("governor / {name}: throughput {}", ratio(|ran| ran.per_s));
+        if other.iter().all(|ran| ran.proxy_us > 0.0) {
+            println!("governor / {name}: processor time for a transaction {}", ratio(|ran| ran.proxy_us));
+        }
+    }
+}
+
+/// On what machine and of which commit this is.
+fn print_place() {
+    let facts = plimsoll_machine::MachineFacts::read();
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("machine: {}, {} cores; load before: {}", facts.cpu_model, facts.cores_usable, load.trim());
+    println!("commit: {commit}{}", if changed { " with changes" } else { "" });
+}

@@ -1,0 +1,108 @@
+//! What stands between clients and server, each a process of its own.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::Connection;
+use tempfile::TempDir;
+
+use crate::server::{Server, free_port};
+
+/// Until a proxy lets clients in.
+const START_MAX: Duration = Duration::from_secs(20);
+
+pub struct Proxy {
+    pub name: &'static str,
+    pub port: u16,
+    child: Child,
+    /// Where its configuration and its log are.
+    _folder: TempDir,
+}
+
+impl Proxy {
+    /// pgbouncer, pooling sessions; why there is none.
+    pub fn pgbouncer(server: &Server, connections: usize) -> Result<Proxy, String> {
+        let port = free_port();
+        let (name, user) = (server.private.database(), server.private.user());
+        let connections = connections + 50;
+        let config = format!(
+            "[databases]\n{name} = host=127.0.0.1 port={} dbname={name} user={user}\n\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             pool_mode = session\nmax_client_conn = {connections}\ndefault_pool_size = {connections}\n\
+             ignore_startup_parameters = extra_float_digits\nlog_connections = 0\nlog_disconnections = 0\n",
+            server.port
+        );
+        let mut command = Command::new("pgbouncer");
+        command.arg("-q");
+        if rustix::process::geteuid().is_root() {
+            // It refuses to be root.
+            command.args(["-u", "postgres"]);
+        }
+        Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, command)
+    }
+
+    /// The governor, with a single class, above which nobody is.
+    pub fn governor(server: &Server, connections: usize) -> Proxy {
+        let port = free_port();
+        let control = server.url(server.port);
+        let config = format!(
+            "server = \"{control}\"\ncontrol = \"{control}\"\ndefault_class = \"high\"\n\
+             [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\n\
+             [[class]]\nname = \"high\"\npriority = \"high\"\n\
+             [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 4\n\
+             [preemption]\npolicy = \"pow\"\n\
+             [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n",
+            connections + 50
+        );
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["govern", "--config"]);
+        Proxy::start("governor", server, port, "plimsoll.toml", &config, command).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Writes a configuration, starts a command with its path as the last argument, and waits until a client gets through.
+    fn start(
+        name: &'static str,
+        server: &Server,
+        port: u16,
+        file: &str,
+        config: &str,
+        mut command: Command,
+    ) -> Result<Proxy, String> {
+        let folder = tempfile::tempdir().unwrap();
+        // Read by the account that a proxy may change to.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(folder.path().join(file), config).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        command.arg(folder.path().join(file)).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
+        let mut proxy = Proxy { name, port, child, _folder: folder };
+        let began = Instant::now();
+        loop {
+            let refused = match Connection::open(&server.url(port)) {
+                Ok(_) => return Ok(proxy),
+                Err(error) => error,
+            };
+            if proxy.child.try_wait().unwrap().is_some() || began.elapsed() > START_MAX {
+                let log = std::fs::read_to_string(Path::new(proxy._folder.path()).join("log")).unwrap_or_default();
+                return Err(format!("{name} lets nobody in: {refused}; its log:\n{log}"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,70 @@
+//! A PostgreSQL server of our own that can be reached over TCP, with pgbench's tables.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::{ServerHost, ServerUrl};
+
+pub struct Server {
+    pub private: PrivateServer,
+    /// Its port on this machine.
+    pub port: u16,
+}
+
+impl Server {
+    /// Starts one with room for so many connections, and fills it.
+    pub fn start(connections: usize, scale: u32) -> Server {
+        let mut settings = ServerSettings::for_this_machine();
+        // Only reads are measured; what waits for the disk is making the tables.
+        for (name, value) in [("fsync", "off"), ("shared_buffers", "512MB"), ("max_connections", "50")] {
+            settings.set(name, value).unwrap();
+        }
+        let mut private = PrivateServer::start(settings.clone()).unwrap();
+        let port = free_port();
+        let url = ServerUrl::of_socket(private.socket_folder(), private.port(), private.user(), private.database());
+        let mut connection = Connection::open(&url).unwrap();
+        for (name, value) in [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())] {
+            connection.run(&format!("ALTER SYSTEM SET {name} = '{value}'")).unwrap();
+        }
+        drop(connection);
+        // Restarted for the number of connections, it begins to listen.
+        settings.set("max_connections", &(connections + 50).to_string()).unwrap();
+        private.apply(settings).unwrap();
+        let server = Server { private, port };
+        let made =
+            server.pgbench(port).args(["-i", "-q", "-s", &scale.to_string(), server.private.database()]).output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        server
+    }
+
+    /// `pgbench` over TCP, by the port of the server or of a proxy.
+    pub fn pgbench(&self, port: u16) -> Command {
+        let program: PathBuf = self.private.installation().bin_folder.join("pgbench");
+        let mut command = Command::new(program);
+        command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", self.private.user()]);
+        command
+    }
+
+    /// The way in over TCP by a port.
+    pub fn url(&self, port: u16) -> ServerUrl {
+        let private = &self.private;
+        ServerUrl {
+            host: ServerHost::Tcp("127.0.0.1".to_owned()),
+            ..ServerUrl::of_socket("", port, private.user(), private.database())
+        }
+    }
+
+    /// The processor time of its processes, microseconds.
+    pub fn processor_us(&self) -> f64 {
+        self.private.processes().iter().filter_map(|process| crate::load::processor_us(*process)).sum()
+    }
+}
+
+/// A port of this machine that nobody listens at.
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}

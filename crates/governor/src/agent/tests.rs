@@ -1,0 +1,4 @@
+//! The agent on a made-up machine, and on this one with a real server.
+
+mod made_up;
+mod real;

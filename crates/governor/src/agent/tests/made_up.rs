@@ -1,0 +1,346 @@
+//! A machine whose `/proc` behaves as the kernel's does for the few processes of a server.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::change::Changes;
+use plimsoll_machine::host::Host;
+use plimsoll_policy::{ClassIndex, Login};
+
+use crate::agent::{Agent, EVERY, ServerHere};
+use crate::governor::Governor;
+use crate::registry::{BackendKey, Phase, SessionCard};
+use crate::settings::{Cpu, CpuShare, Settings, for_tests};
+
+const HIGH: ClassIndex = ClassIndex(0);
+const LOW: ClassIndex = ClassIndex(1);
+
+const POSTMASTER: i32 = 100;
+/// The process behind the control connection.
+const CONTROL: i32 = 101;
+/// When everything began, seconds since 1970, and since boot.
+const BEGAN: u64 = 1_000_050;
+
+#[derive(Debug)]
+struct FakeKernel {
+    proc: PathBuf,
+    /// Processes that must not be given what they ask for.
+    refused: Mutex<BTreeSet<i32>>,
+    /// Whether nice values can be taken back.
+    may_raise: bool,
+}
+
+impl FakeKernel {
+    fn fields(&self, process: i32) -> io::Result<Vec<String>> {
+        let stat = fs::read_to_string(self.proc.join(format!("{process}/stat")))
+            .map_err(|_| io::Error::from_raw_os_error(3))?;
+        Ok(stat.split_whitespace().map(str::to_owned).collect())
+    }
+
+    fn set(&self, process: i32, field: usize, value: i32) -> io::Result<()> {
+        let mut fields = self.fields(process)?;
+        let is_less: bool = fields[field].parse::<i32>().is_ok_and(|now| value < now);
+        if self.refused.lock().unwrap().contains(&process) || is_less && !self.may_raise {
+            return Err(io::Error::from_raw_os_error(13));
+        }
+        fields[field] = value.to_string();
+        fs::write(self.proc.join(format!("{process}/stat")), fields.join(" "))
+    }
+}
+
+impl Changes for FakeKernel {
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        assert!(path.ends_with("autogroup") && path.exists(), "{path:?}");
+        fs::write(path, format!("/autogroup-1 nice {text}\n"))
+    }
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        panic!("{path:?}")
+    }
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        panic!("{path:?}")
+    }
+    fn set_affinity(&self, thread: i32, _cores: &[usize]) -> io::Result<()> {
+        panic!("{thread}")
+    }
+    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()> {
+        self.set(thread, 18, nice)
+    }
+    fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()> {
+        self.set(thread, 40, policy)
+    }
+    fn set_register(&self, path: &Path, _register: u32, _value: u64) -> io::Result<()> {
+        panic!("{path:?}")
+    }
+}
+
+struct Machine {
+    folder: tempfile::TempDir,
+    kernel: Arc<FakeKernel>,
+    governor: Arc<Governor>,
+    children: Mutex<BTreeSet<i32>>,
+}
+
+impl Machine {
+    fn new(change: impl FnOnce(&mut Settings)) -> Machine {
+        Machine::with(true, change)
+    }
+
+    fn with(may_raise: bool, change: impl FnOnce(&mut Settings)) -> Machine {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = FakeKernel { proc: folder.path().join("proc"), refused: Mutex::default(), may_raise };
+        let mut settings = for_tests();
+        settings.cpu = Cpu { shares: true, inheritance: true };
+        settings.classes[1].cpu = CpuShare::Nice(10);
+        change(&mut settings);
+        let governor = Arc::new(Governor::new(settings, Instant::now()));
+        let machine = Machine { folder, kernel: Arc::new(kernel), governor, children: Mutex::default() };
+        machine.write("/proc/stat", "cpu 0 0\nbtime 1000000\n");
+        machine.write("/proc/sys/kernel/sched_autogroup_enabled", "1\n");
+        machine.process(POSTMASTER, 1, "postgres", "/usr/bin/postgres -D /data");
+        machine.process(CONTROL, POSTMASTER, "postgres", "postgres: plimsoll shop [local] idle");
+        machine
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.folder.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Begins a process that leads a session of its own, 50 s after the machine.
+    fn process(&self, process: i32, parent: i32, program: &str, title: &str) {
+        self.begin(process, parent, program, title, 5000);
+    }
+
+    fn begin(&self, process: i32, parent: i32, program: &str, title: &str, ticks: u64) {
+        let zeros = |count: usize| " 0".repeat(count);
+        let stat = format!(
+            "{process} ({program}) S {parent} {process} {process}{} 20 0 1 0 {ticks}{} 17 1{}\n",
+            zeros(11),
+            zeros(15),
+            zeros(13)
+        );
+        self.write(&format!("/proc/{process}/stat"), &stat);
+        self.write(&format!("/proc/{process}/autogroup"), "/autogroup-1 nice 0\n");
+        self.write(&format!("/proc/{process}/cmdline"), &format!("{title}\0"));
+        if parent == POSTMASTER {
+            self.children.lock().unwrap().insert(process);
+        }
+        self.list();
+    }
+
+    fn end(&self, process: i32) {
+        fs::remove_dir_all(self.folder.path().join(format!("proc/{process}"))).unwrap();
+        self.children.lock().unwrap().remove(&process);
+        self.list();
+    }
+
+    fn list(&self) {
+        let children: Vec<String> = self.children.lock().unwrap().iter().map(i32::to_string).collect();
+        self.write(&format!("/proc/{POSTMASTER}/task/{POSTMASTER}/children"), &children.join(" "));
+    }
+
+    /// Nice value, scheduling policy, nice value of the autogroup.
+    fn share(&self, process: i32) -> (i32, i32, i32) {
+        let fields = self.kernel.fields(process).unwrap();
+        let group = fs::read_to_string(self.folder.path().join(format!("proc/{process}/autogroup"))).unwrap();
+        let group = group.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
+        (fields[18].parse().unwrap(), fields[40].parse().unwrap(), group)
+    }
+
+    /// An agent that has found the server.
+    fn agent(&self) -> Agent {
+        let mut agent = self.lost_agent();
+        agent.server(Ok(ServerHere { backend: CONTROL, backend_began: BEGAN }));
+        agent
+    }
+
+    fn lost_agent(&self) -> Agent {
+        Agent::on(self.governor.clone(), Host::changed_by(self.folder.path(), self.kernel.clone()))
+    }
+
+    /// A session whose process is there.
+    fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
+        self.process(process, POSTMASTER, "postgres", "postgres: ann shop [local] idle");
+        let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
+        let id = self.governor.registry.next_id();
+        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, class, Instant::now()));
+        card.key.set(BackendKey { process, secret: Box::default() }).expect("set once");
+        (card.state().phase, card.state().transaction) = (Phase::Active, 1);
+        self.governor.registry.insert(card.clone());
+        card
+    }
+
+    /// The next walk of an agent.
+    fn walk(&self, agent: &mut Agent) {
+        agent.tend(&self.governor.settings(), agent.next + EVERY);
+    }
+
+    fn lever(&self, name: &str) -> (bool, String) {
+        let health = self.governor.health.lock();
+        let lever = health.levers.iter().find(|lever| lever.name == name).unwrap();
+        (lever.is_on, lever.why.clone())
+    }
+}
+
+#[test]
+fn sessions_have_the_share_of_their_class_and_get_back_what_they_had() {
+    let machine = Machine::new(|_| {});
+    let (high, low) = (machine.session(200, HIGH), machine.session(201, LOW));
+    let mut agent = machine.agent();
+    assert!(agent.due(Instant::now()).is_none(), "it has not seen the settings yet");
+    machine.walk(&mut agent);
+    assert!(agent.due(Instant::now()).is_some());
+    assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (10, 0, 10)));
+    assert_eq!(machine.share(CONTROL), (0, 0, 0), "it was tried out and put back");
+    (high.state().class, low.state().class) = (LOW, HIGH);
+    machine.walk(&mut agent);
+    assert_eq!((machine.share(200), machine.share(201)), ((10, 0, 10), (0, 0, 0)));
+    assert!(machine.lever("cpu shares").0 && machine.lever("inheritance").0);
+    drop(agent);
+    assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (0, 0, 0)));
+}
+
+#[test]
+fn only_what_nobody_else_wants() {
+    let machine = Machine::new(|settings| settings.classes[1].cpu = CpuShare::Idle);
+    machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (0, 5, 19));
+    drop(agent);
+    assert_eq!(machine.share(201), (0, 0, 0));
+}
+
+#[test]
+fn workers_have_what_their_leader_has() {
+    let machine = Machine::new(|_| {});
+    let low = machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.process(300, POSTMASTER, "postgres", "postgres: parallel worker for PID 201 ");
+    machine.process(301, POSTMASTER, "postgres", "postgres: parallel worker for PID 4711 ");
+    machine.process(302, POSTMASTER, "postgres", "/usr/bin/postgres -D /data");
+    machine.walk(&mut agent);
+    let nice = |process| machine.share(process).0;
+    assert_eq!((nice(300), nice(301), nice(302)), (10, 0, 0));
+    machine.write("/proc/302/cmdline", "postgres: parallel worker for PID 201 \0");
+    machine.end(300);
+    machine.walk(&mut agent);
+    assert_eq!(nice(302), 10, "it had its parent's title for a moment");
+    low.state().class = HIGH;
+    machine.walk(&mut agent);
+    assert_eq!((nice(201), nice(302)), (0, 0));
+}
+
+#[test]
+fn a_holder_inherits_until_its_transaction_ends() {
+    let machine = Machine::new(|settings| settings.classes[0].cpu = CpuShare::Nice(-5));
+    let low = machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    let settings = machine.governor.settings();
+    assert!(agent.inherit(&settings, &low, 1, CpuShare::Nice(-5)));
+    assert_eq!(machine.share(201).0, -5, "at once");
+    assert!(!agent.inherit(&settings, &low, 1, CpuShare::Nice(-5)), "it has it");
+    low.state().phase = Phase::IdleInTransaction;
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201).0, -5);
+    low.state().transaction = 2;
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201).0, 10);
+    // What was decided about a transaction that has ended is of no effect.
+    agent.inherit(&settings, &low, 1, CpuShare::Nice(-5));
+    assert_eq!(machine.share(201).0, 10);
+}
+
+#[test]
+fn who_has_got_a_number_since_and_who_is_no_child_of_the_server_is_not_touched() {
+    let machine = Machine::new(|_| {});
+    machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    // The session has ended, though its card is still there, and its number is another backend's.
+    machine.end(201);
+    machine.begin(201, POSTMASTER, "postgres", "postgres: bob shop [local] idle", 9000);
+    drop(agent);
+    assert_eq!(machine.share(201), (0, 0, 0), "what was changed was another");
+    let mut agent = machine.agent();
+    for (parent, program) in [(1, "postgres"), (POSTMASTER, "sleep")] {
+        machine.end(201);
+        machine.begin(201, parent, program, "sleep", 9500);
+        machine.walk(&mut agent);
+        assert_eq!(machine.share(201), (0, 0, 0), "{program}");
+    }
+}
+
+#[test]
+fn those_that_cannot_be_touched_are_listed() {
+    let machine = Machine::new(|_| {});
+    let low = machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.kernel.refused.lock().unwrap().insert(201);
+    machine.walk(&mut agent);
+    let untouchable = || machine.governor.health.lock().untouchable.clone();
+    assert_eq!(untouchable().len(), 1);
+    assert!(untouchable()[0].0 == 201 && untouchable()[0].1.contains("nice 10"), "{:?}", untouchable());
+    machine.kernel.refused.lock().unwrap().clear();
+    low.state().class = HIGH;
+    machine.walk(&mut agent);
+    assert_eq!(untouchable(), []);
+    low.state().class = LOW;
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201).0, 10);
+}
+
+#[test]
+fn where_shares_cannot_be_taken_back_none_are_given() {
+    let machine = Machine::with(false, |_| {});
+    machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (0, 0, 0));
+    let (is_on, why) = machine.lever("cpu shares");
+    assert!(!is_on && why.contains("CAP_SYS_NICE"), "{why}");
+}
+
+#[test]
+fn a_server_whose_processes_are_not_here_is_left_alone() {
+    let machine = Machine::new(|_| {});
+    machine.session(201, LOW);
+    let check = |here: Result<ServerHere, String>, expect: &str| {
+        let mut agent = machine.lost_agent();
+        agent.server(here);
+        machine.walk(&mut agent);
+        let (is_on, why) = machine.lever("inheritance");
+        assert!(!is_on && why.contains(expect), "{why}, expected {expect}");
+        assert_eq!(machine.share(201), (0, 0, 0));
+    };
+    let found = ServerHere { backend: CONTROL, backend_began: BEGAN };
+    check(Err("the server is on another machine".to_owned()), "on another machine");
+    check(Ok(ServerHere { backend: 4711, ..found }), "in a container");
+    check(Ok(ServerHere { backend_began: BEGAN + 60, ..found }), "in a container");
+    machine.write(&format!("/proc/{CONTROL}/status"), &format!("NSpid:\t{CONTROL}\t7\n"));
+    check(Ok(found.clone()), "in a container");
+    machine.end(CONTROL);
+    machine.process(CONTROL, POSTMASTER, "bash", "bash");
+    check(Ok(found), "in a container");
+}
+
+#[test]
+fn turned_off_everything_is_put_back() {
+    let machine = Machine::new(|_| {});
+    machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201).0, 10);
+    let mut off = (*machine.governor.settings()).clone();
+    off.cpu = Cpu { shares: false, inheritance: false };
+    let off = Arc::new(off);
+    agent.tend(&off, agent.next + Duration::from_secs(1));
+    assert_eq!((machine.share(201), agent.due(Instant::now())), ((0, 0, 0), None));
+    assert_eq!(machine.lever("cpu shares"), (false, "turned off in the settings".to_owned()));
+}

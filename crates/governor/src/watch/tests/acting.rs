@@ -1,0 +1,211 @@
+//! What is done to victims, and what never is.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::url::ServerUrl;
+
+use super::stage::{Client, HIGH, LOW, Stage, url};
+use crate::governor::SessionCommand;
+use crate::registry::Cancels;
+use crate::watch::act::{LookedAt, Target, cancel};
+use crate::watch::control::Signals;
+
+/// A low client that waits for somebody's lock and is in the way of a high one; the three, the holder first.
+fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
+    let (holder, high) = (stage.stranger(), stage.client(HIGH));
+    holder.run(&format!("begin; select pg_advisory_xact_lock({key}, 0)"));
+    low.run(&format!("begin; select pg_advisory_xact_lock({key}, 1)"));
+    low.send(&format!("select pg_advisory_xact_lock({key}, 0)"));
+    stage.until_it_waits(&low);
+    high.send(&format!("begin; select pg_advisory_xact_lock({key}, 1)"));
+    stage.until_it_waits(&high);
+    (holder, low, high)
+}
+
+/// The target that a look at such a scene would find.
+fn target(low: &Client, high: &Client) -> Target {
+    let (transaction, unit) = low.place();
+    let chain = vec![(high.process(), low.process())];
+    Target { card: low.card.clone(), process: low.process(), transaction, unit, if_waiting: true, chain }
+}
+
+/// Cancels a target as if the look had been now.
+fn strike(stage: &mut Stage, target: &Target) -> Result<bool, WireError> {
+    let settings = stage.governor.settings();
+    let up = stage.control.connection().expect("it is up");
+    let server = up.connection.text("select extract(epoch from clock_timestamp())").unwrap().unwrap();
+    let looked_at = LookedAt { server: server.parse().unwrap(), here: Instant::now() };
+    cancel(up, &stage.governor, &settings, std::slice::from_ref(target), looked_at).map(|done| done[0])
+}
+
+/// Ends a scene in which the victim was not hit: whatever it does next goes well.
+fn end_unharmed(scene: (Client, Client, Client)) {
+    let (holder, low, high) = scene;
+    holder.run("rollback");
+    low.outcome().unwrap();
+    low.run("select pg_sleep(0.02)");
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run("rollback");
+}
+
+fn cancels(client: &Client) -> (u32, Option<u64>) {
+    let Cancels { in_flight, preempting, .. } = client.card.state().cancels;
+    (in_flight, preempting)
+}
+
+/// A whole preemption by a control connection as that role; `signals` is how it goes about it.
+fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
+    let mut stage = Stage::with("pow", |settings| {
+        let control = settings.control.as_mut().unwrap();
+        role.clone_into(&mut control.user);
+    });
+    assert_eq!(stage.control.connection().unwrap().signals, signals, "{role}");
+    let of_victim = ServerUrl { user: victim.to_owned(), ..url(&stage.server) };
+    let low = Client::new(&stage.governor, &of_victim, LOW);
+    let (holder, low, high) = scene(&stage, low, key);
+    stage.round().unwrap();
+    assert_eq!(low.failure(), "57014", "{role} {victim}");
+    assert_eq!(cancels(&low), (0, Some(low.place().1)), "the session knows whose cancel it was");
+    assert_eq!(stage.told(), [(low.card.id, SessionCommand::CancelArrived)]);
+    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+    let event = &stage.governor.events()[0];
+    assert_eq!((event.victim_was, event.done), ("waited for a lock", "cancelled"));
+    assert_eq!((event.victim.1, event.waiter.1), (low.process(), high.process()));
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run("rollback");
+    holder.run("rollback");
+}
+
+#[test]
+fn a_role_that_may_signals() {
+    let owner = super::stage::server().user().to_owned();
+    check_role(&owner, &owner, 201, Signals::ByRight);
+    check_role("signaller", "customer", 202, Signals::ByRight);
+}
+
+#[test]
+fn a_role_that_may_not_cancels_by_keys() {
+    let owner = super::stage::server().user().to_owned();
+    check_role("timid", "customer", 211, Signals::ByKey);
+    // May signal, but not superusers.
+    check_role("signaller", &owner, 212, Signals::ByRight);
+}
+
+#[test]
+fn without_a_way_to_the_server_nobody_is_hit() {
+    let mut stage = Stage::with("pow", |settings| {
+        "timid".clone_into(&mut settings.control.as_mut().unwrap().user);
+        settings.server = ServerUrl::of_socket("/nowhere", 1, "nobody", "none");
+    });
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 221);
+    assert!(!strike(&mut stage, &target(&scene.1, &scene.2)).unwrap(), "there is no way to the server");
+    assert_eq!((cancels(&scene.1), stage.told().len()), ((0, None), 1));
+    let health = stage.governor.health.lock().clone();
+    let lever = health.levers.iter().find(|lever| lever.name == "preemption").unwrap();
+    assert!(!lever.is_on && lever.why.contains("keys"), "{lever:?}");
+    end_unharmed(scene);
+}
+
+#[test]
+fn whoever_has_moved_on_is_not_hit() {
+    let mut stage = Stage::new("pow");
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 231);
+    let seen = target(&scene.1, &scene.2);
+    // Its session has begun another unit, as far as it knows.
+    scene.1.card.state().unit += 1;
+    assert!(!strike(&mut stage, &seen).unwrap());
+    assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![]), "it was not even aimed at");
+    scene.1.card.state().unit -= 1;
+    // It must not be rolled back any more.
+    scene.1.card.state().preemptible = false;
+    assert!(!strike(&mut stage, &seen).unwrap());
+    scene.1.card.state().preemptible = true;
+    // The server knows better: it does not wait any more, and runs what its card still shows.
+    scene.0.run("rollback");
+    scene.1.outcome().unwrap();
+    scene.1.send("select pg_sleep(0.2)");
+    scene.1.card.state().unit -= 1;
+    assert!(!strike(&mut stage, &seen).unwrap());
+    assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![(scene.1.card.id, SessionCommand::CancelArrived)]));
+    scene.1.outcome().unwrap();
+    scene.1.run("rollback");
+    // Nobody is in anybody's way.
+    scene.2.outcome().unwrap();
+    scene.1.send("select pg_sleep(0.2)");
+    let running = Target { if_waiting: false, ..target(&scene.1, &scene.2) };
+    assert!(!strike(&mut stage, &running).unwrap());
+    scene.1.outcome().unwrap();
+    scene.2.run("rollback");
+}
+
+#[test]
+fn what_was_seen_too_long_ago_is_not_done() {
+    let mut stage = Stage::new("pow");
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 241);
+    let settings = stage.governor.settings();
+    let up = stage.control.connection().unwrap();
+    let looked_at = LookedAt { server: 1.0, here: Instant::now() };
+    let done = cancel(up, &stage.governor, &settings, &[target(&scene.1, &scene.2)], looked_at).unwrap();
+    assert_eq!((done, cancels(&scene.1)), (vec![false], (0, None)));
+    assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
+    end_unharmed(scene);
+}
+
+#[test]
+fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
+    let mut stage = Stage::new("pow");
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 251);
+    let seen = target(&scene.1, &scene.2);
+    let process = stage.control.connection().unwrap().connection.process_id();
+    let began = Instant::now();
+    let looked_at = LookedAt { server: 4e9, here: began };
+    let mut killer = Connection::open(&url(&stage.server)).unwrap();
+    killer.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
+    let settings = stage.governor.settings();
+    let up = stage.control.connection().unwrap();
+    let error = cancel(up, &stage.governor, &settings, &[seen], looked_at).unwrap_err();
+    assert!(began.elapsed() >= Duration::from_millis(900), "it was held until nothing could come any more");
+    assert_eq!(cancels(&scene.1).0, 0);
+    assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
+    assert!(stage.control.lost_or_refused(&error) && stage.control.connection().is_none());
+    let health = stage.governor.health.lock().clone();
+    assert!(health.control_up.is_none() && health.control_error.is_some() && health.levers.iter().all(|l| !l.is_on));
+    stage.control.tend(&settings, Instant::now() + Duration::from_secs(1));
+    assert!(stage.governor.health.lock().control_up.is_some());
+    // Nobody knows whether it was cancelled, so that it is not aimed at again in this unit.
+    stage.round().unwrap();
+    assert_eq!((cancels(&scene.1), stage.told()), ((0, Some(scene.1.place().1)), vec![]));
+    end_unharmed(scene);
+}
+
+#[test]
+fn a_look_over_a_killed_connection_is_an_error() {
+    let mut stage = Stage::new("pow");
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 261);
+    let process = stage.control.connection().unwrap().connection.process_id();
+    let mut killer = Connection::open(&url(&stage.server)).unwrap();
+    killer.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
+    let error = stage.round().unwrap_err();
+    assert!(error.to_string().contains("57P01"), "{error}");
+    assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![]));
+    end_unharmed(scene);
+}
+
+#[test]
+fn track_counts_once_and_does_nothing() {
+    let mut stage = Stage::new("track");
+    let low = stage.client(LOW);
+    let scene = scene(&stage, low, 271);
+    (0..3).for_each(|_| drop(stage.round().unwrap()));
+    assert_eq!((stage.counts(), stage.told()), ([0, 0, 0, 1], vec![]));
+    assert_eq!(stage.governor.events().len(), 1);
+    end_unharmed(scene);
+}

@@ -1,0 +1,146 @@
+//! Who is seen to wait for whom, and what follows from it.
+
+use plimsoll_policy::Activity;
+
+use super::stage::{Client, HIGH, LOW, Stage};
+use crate::governor::SessionCommand;
+use crate::watch::graph::Links;
+use crate::watch::late::cards_of;
+use crate::watch::look::{Looked, look};
+
+/// Looks beginning with one client.
+fn seen_by(stage: &mut Stage, client: &Client) -> Looked {
+    let up = stage.control.connection().unwrap();
+    look(&mut up.connection, &up.look, &[client.process()]).unwrap()
+}
+
+/// Everybody in a look with what they are doing.
+fn activities(stage: &Stage, looked: &Looked) -> Vec<(i32, Activity)> {
+    let settings = stage.governor.settings();
+    let cards = cards_of(&stage.governor, &looked.processes());
+    let now = std::time::Instant::now();
+    let scene = Links::default().scene(looked, cards, &settings, now, stage.governor.clock(now));
+    let activity = scene.graph.transactions.iter().map(|transaction| transaction.activity);
+    scene.nodes.iter().map(|node| node.process).zip(activity).collect()
+}
+
+#[test]
+fn chains_are_followed_to_their_ends() {
+    let mut stage = Stage::new("pow");
+    let (high, middle, end) = (stage.client(HIGH), stage.client(LOW), stage.client(LOW));
+    end.run("begin; select pg_advisory_xact_lock(101)");
+    middle.run("begin; select pg_advisory_xact_lock(102)");
+    assert_eq!(seen_by(&mut stage, &high), Looked::default(), "nobody waits");
+    middle.send("select pg_advisory_xact_lock(101)");
+    stage.until_it_waits(&middle);
+    high.send("select pg_advisory_xact_lock(102)");
+    stage.until_it_waits(&high);
+    let looked = seen_by(&mut stage, &high);
+    let expect = [(high.process(), vec![middle.process()]), (middle.process(), vec![end.process()])];
+    assert_eq!(looked.waits, expect.into_iter().collect());
+    assert!(looked.at > 1.7e9, "the server tells its clock: {}", looked.at);
+    let activities = activities(&stage, &looked);
+    for (client, activity) in
+        [(&high, Activity::WaitsForLock), (&middle, Activity::WaitsForLock), (&end, Activity::WaitsForClient)]
+    {
+        assert!(activities.contains(&(client.process(), activity)), "{activities:?}");
+    }
+    end.run("rollback");
+    middle.outcome().unwrap();
+    middle.run("rollback");
+    high.outcome().unwrap();
+}
+
+#[test]
+fn the_queue_for_a_row_is_seen_in_its_order() {
+    let mut stage = Stage::new("pow");
+    let (holder, first, high) = (stage.client(LOW), stage.client(LOW), stage.client(HIGH));
+    holder.run("create table queued (id int primary key, n int); insert into queued values (1, 0)");
+    let update = "begin; update queued set n = n + 1 where id = 1";
+    holder.run(update);
+    // The first who waits for a row has its tuple lock and waits for the holder; the next waits for the first.
+    first.send(update);
+    stage.until_it_waits(&first);
+    high.send(update);
+    stage.until_it_waits(&high);
+    let looked = seen_by(&mut stage, &high);
+    let expect = [(high.process(), vec![first.process()]), (first.process(), vec![holder.process()])];
+    assert_eq!(looked.waits, expect.into_iter().collect());
+    // The first waits and is rolled back; the holder's client thinks, and it is asked to roll back, too.
+    let seen = stage.round().unwrap();
+    assert!(seen.changed && seen.blocked);
+    assert_eq!(first.failure(), "57014");
+    first.run("rollback");
+    assert!(stage.told().contains(&(first.card.id, SessionCommand::CancelArrived)));
+    let (transaction, unit) = holder.place();
+    stage.until_it_waits(&high);
+    stage.round().unwrap();
+    assert!(stage.told().contains(&(holder.card.id, SessionCommand::RollBackIdle { transaction, unit })));
+    stage.round().unwrap();
+    assert_eq!(stage.told(), [], "it is asked once");
+    holder.run("rollback");
+    high.outcome().unwrap();
+    high.run("rollback");
+    high.run("drop table queued");
+    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
+    let mut stage = Stage::new("pabort");
+    let (high, preparer, stranger, low) = (stage.client(HIGH), stage.client(LOW), stage.stranger(), stage.client(LOW));
+    preparer.run("create table shared_by_all (id int)");
+    preparer.run("begin; lock table shared_by_all in share mode; prepare transaction 'watched'");
+    high.send("begin; lock table shared_by_all");
+    stage.until_it_waits(&high);
+    let looked = seen_by(&mut stage, &high);
+    assert_eq!(looked.waits, [(high.process(), vec![0])].into_iter().collect());
+    assert_eq!(activities(&stage, &looked), [(0, Activity::Prepared), (high.process(), Activity::WaitsForLock)]);
+    stage.round().unwrap();
+    preparer.run("rollback prepared 'watched'");
+    high.outcome().unwrap();
+    high.run("rollback; drop table shared_by_all");
+
+    // A stranger is never touched, but whoever of ours is in its way is.
+    low.run("begin; select pg_advisory_xact_lock(111)");
+    stranger.run("begin; select pg_advisory_xact_lock(112)");
+    stranger.send("select pg_advisory_xact_lock(111)");
+    stage.until_it_waits(&stranger);
+    high.send("select pg_advisory_lock(112)");
+    stage.until_it_waits(&high);
+    let looked = seen_by(&mut stage, &high);
+    assert!(activities(&stage, &looked).contains(&(stranger.process(), Activity::Foreign)));
+    stage.told();
+    stage.round().unwrap();
+    let (transaction, unit) = low.place();
+    assert_eq!(stage.told(), [(low.card.id, SessionCommand::RollBackIdle { transaction, unit })]);
+    low.run("rollback");
+    stranger.outcome().unwrap();
+    stranger.run("rollback");
+    high.outcome().unwrap();
+    assert_eq!(stage.counts(), [0; 4]);
+}
+
+#[test]
+fn parallel_workers_are_their_leader() {
+    let mut stage = Stage::new("pabort");
+    let (high, low) = (stage.client(HIGH), stage.client(LOW));
+    low.run("create table scanned as select g from generate_series(1, 20000) g");
+    low.run("set min_parallel_table_scan_size = 0; set parallel_setup_cost = 0; set parallel_tuple_cost = 0");
+    low.run("begin");
+    low.send("select count(*) from scanned where pg_sleep(0.01)::text = 'never'");
+    let leader = low.process();
+    let workers = format!("select count(*) > 0 from pg_stat_activity where leader_pid = {leader} and pid <> {leader}");
+    stage.until("there are workers", &workers);
+    high.send("begin; lock table scanned");
+    stage.until_it_waits(&high);
+    let looked = seen_by(&mut stage, &high);
+    assert_eq!(looked.waits, [(high.process(), vec![leader])].into_iter().collect(), "each once");
+    // It runs, and the policy rolls back whoever is in the way.
+    stage.round().unwrap();
+    assert_eq!(low.failure(), "57014");
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run("drop table scanned; commit");
+    assert_eq!(stage.counts(), [0, 1, 0, 0]);
+}

@@ -1,0 +1,88 @@
+//! The thread itself: it wakes when it is rung for, acts, says what works, and ends.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::url::ServerUrl;
+
+use super::stage::{Client, HIGH, LOW, governor, server, url};
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::watch;
+
+/// Waits until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_up(governor: &Governor) -> bool {
+    governor.health.lock().control_up.is_some()
+}
+
+fn processes_of_governors(connection: &mut Connection, database: &str) -> Vec<String> {
+    let sql = format!(
+        "select pid from pg_stat_activity where application_name = 'plimsoll governor' and datname = '{database}'"
+    );
+    let mut found = Vec::new();
+    connection.text_rows(&sql, &mut |row| found.extend(row[0].map(str::to_owned))).unwrap();
+    found
+}
+
+#[test]
+fn it_acts_when_it_is_rung_for_and_reconnects_when_it_was_cut_off() {
+    let server = server();
+    // A database of its own tells this governor's connection from those of other tests.
+    let mut connection = Connection::open(&url(&server)).unwrap();
+    connection.run("create database watched").unwrap();
+    let own = ServerUrl { database: "watched".to_owned(), ..url(&server) };
+    let (governor, _commands, _poll) = governor(&server, "pow", |settings| settings.control = Some(own));
+    let watcher = watch::start(governor.clone());
+    until("it connects", || is_up(&governor));
+
+    let [high, low, stranger] = [HIGH, LOW, LOW].map(|class| Client::new(&governor, &url(&server), class));
+    governor.registry.remove(stranger.card.id);
+    for round in 0..2 {
+        stranger.run("begin; select pg_advisory_xact_lock(301)");
+        low.run("begin; select pg_advisory_xact_lock(302)");
+        high.send("begin; select pg_advisory_xact_lock(302)");
+        low.send("select pg_advisory_xact_lock(301)");
+        governor.bell.ring();
+        assert_eq!(low.failure(), "57014", "round {round}");
+        low.run("rollback");
+        low.card.state().phase = Phase::Idle;
+        high.outcome().unwrap();
+        high.run("rollback");
+        stranger.run("rollback");
+        for process in processes_of_governors(&mut connection, "watched") {
+            connection.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
+        }
+        // It notices by itself, or when it is needed next.
+        until("it notices", || governor.health.lock().control_error.is_some() || round == 1);
+        until("it connects again", || is_up(&governor) || round == 1);
+    }
+    watcher.stop();
+    until("its connection is closed", || processes_of_governors(&mut connection, "watched").is_empty());
+}
+
+#[test]
+fn without_a_way_to_ask_it_says_so() {
+    let server = server();
+    let nowhere = ServerUrl::of_socket("/nowhere", 1, "nobody", "none");
+    for (control, why) in [(None, "no control connection is set"), (Some(nowhere), "/nowhere")] {
+        let (governor, ..) = governor(&server, "pow", |settings| settings.control = control);
+        let watcher = watch::start(governor.clone());
+        until("it says why", || governor.health.lock().control_error.as_deref().is_some_and(|told| told.contains(why)));
+        governor.bell.ring();
+        drop(watcher);
+        let health = governor.health.lock().clone();
+        assert!(health.control_up.is_none());
+        for lever in ["preemption", "cpu shares", "inheritance"] {
+            let lever = health.levers.iter().find(|known| known.name == lever).unwrap();
+            assert!(!lever.is_on && lever.why.contains(why), "{lever:?}");
+        }
+    }
+}

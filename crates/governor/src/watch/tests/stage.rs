@@ -1,0 +1,240 @@
+//! A server, a governor that knows it, and clients whose cards tests change by hand.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, Login, PreemptionPolicy};
+use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+use crate::agent::Agent;
+use crate::governor::{Governor, SessionCommand, WorkerCommand, WorkerHandle};
+use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
+use crate::settings::{Settings, for_tests};
+use crate::watch::control::Control;
+use crate::watch::pace::Seen;
+use crate::watch::round::Round;
+use crate::watch::{late, round};
+
+pub(super) const HIGH: ClassIndex = ClassIndex(0);
+pub(super) const LOW: ClassIndex = ClassIndex(1);
+
+/// One server for all tests, which use locks and tables of their own. It ends with the last of them.
+pub(super) fn server() -> Arc<PrivateServer> {
+    static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
+    // A test that fails while it starts the server fails alone; the next one tries again.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let mut settings = ServerSettings::for_this_machine();
+        // Deadlocks are not what is tested: whoever waits too long fails its test.
+        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+            settings.set(name, value).unwrap();
+        }
+        let mut server = PrivateServer::start(settings).expect("these tests need a PostgreSQL server");
+        let mut connection = Connection::open(&url(&server)).unwrap();
+        connection.run("alter system set max_prepared_transactions = 10").unwrap();
+        connection.run("create role timid login").unwrap();
+        connection.run("create role signaller login; grant pg_signal_backend to signaller").unwrap();
+        connection.run("create role customer login").unwrap();
+        drop(connection);
+        server.restart().unwrap();
+        let server = Arc::new(server);
+        *shared = Arc::downgrade(&server);
+        server
+    })
+}
+
+/// How the server is reached by its superuser.
+pub(super) fn url(server: &PrivateServer) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
+}
+
+/// Everything that a watcher has, driven by hand.
+pub(super) struct Stage {
+    pub control: Control,
+    pub agent: Agent,
+    pub round: Round,
+    pub governor: Arc<Governor>,
+    /// What sessions have been told.
+    commands: Receiver<WorkerCommand>,
+    _poll: mio::Poll,
+    pub server: Arc<PrivateServer>,
+}
+
+/// A governor of that server, with one worker, whose commands come out of the channel.
+pub(super) fn governor(
+    server: &PrivateServer,
+    policy: &str,
+    change: impl FnOnce(&mut Settings),
+) -> (Arc<Governor>, Receiver<WorkerCommand>, mio::Poll) {
+    let mut settings = for_tests();
+    (settings.server, settings.control) = (url(server), Some(url(server)));
+    settings.preemption.policy = PreemptionPolicy::parse(policy).unwrap();
+    change(&mut settings);
+    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let poll = mio::Poll::new().unwrap();
+    let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+    let (sender, commands) = channel();
+    governor.set_workers(vec![WorkerHandle { sender, waker }]);
+    (governor, commands, poll)
+}
+
+impl Stage {
+    pub(super) fn new(policy: &str) -> Stage {
+        Stage::with(policy, |_| {})
+    }
+
+    pub(super) fn with(policy: &str, change: impl FnOnce(&mut Settings)) -> Stage {
+        let server = server();
+        let (governor, commands, _poll) = governor(&server, policy, change);
+        let mut control = Control::new(governor.clone());
+        control.tend(&governor.settings(), Instant::now());
+        assert_eq!(governor.health.lock().control_error, None);
+        let (agent, round) = (Agent::new(governor.clone()), Round::new(governor.clone()));
+        Stage { control, agent, round, governor, commands, _poll, server }
+    }
+
+    /// One round, for everybody who is late.
+    pub(super) fn round(&mut self) -> Result<Seen, WireError> {
+        let settings = self.governor.settings();
+        assert!(round::rules(&settings, &self.agent).is_some());
+        let late = late::late(&self.governor, &settings, Instant::now());
+        let up = self.control.connection().expect("it is up");
+        self.round.go(up, &settings, &late.processes, &mut self.agent)
+    }
+
+    /// What sessions have been told since the last time.
+    pub(super) fn told(&self) -> Vec<(SessionId, SessionCommand)> {
+        let session = |command| match command {
+            WorkerCommand::Session(id, command) => (id, command),
+            other => panic!("{other:?}"),
+        };
+        self.commands.try_iter().map(session).collect()
+    }
+
+    /// A client of that class, as the server's superuser.
+    pub(super) fn client(&self, class: ClassIndex) -> Client {
+        Client::new(&self.governor, &url(&self.server), class)
+    }
+
+    /// Somebody who has not come through the governor.
+    pub(super) fn stranger(&self) -> Client {
+        let (governor, ..) = governor(&self.server, "never", |_| {});
+        Client::new(&governor, &url(&self.server), LOW)
+    }
+
+    /// The counts of the low class: waiting, running, too late, tracked.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        let low = self.governor.statistics.class(LOW);
+        let counters =
+            [&low.preempted_waiting, &low.preempted_running, &low.preempted_too_late, &low.preemptions_tracked];
+        counters.map(|counter| counter.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Waits until a client's process waits for a lock.
+    pub(super) fn until_it_waits(&self, client: &Client) {
+        let process = client.process();
+        let sql = format!("select pg_blocking_pids({process}) <> '{{}}'");
+        self.until(&format!("process {process} waits"), &sql);
+    }
+
+    /// Waits until a question about the server is answered by yes.
+    pub(super) fn until(&self, what: &str, sql: &str) {
+        let mut connection = Connection::open(&url(&self.server)).unwrap();
+        let began = Instant::now();
+        while connection.text(sql).unwrap().as_deref() != Some("t") {
+            assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A connection on a thread of its own, and a card.
+pub(super) struct Client {
+    pub card: Arc<SessionCard>,
+    statements: Option<Sender<String>>,
+    outcomes: Receiver<Result<(), WireError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    pub(super) fn new(governor: &Arc<Governor>, url: &ServerUrl, class: ClassIndex) -> Client {
+        let mut connection = Connection::open(url).unwrap();
+        let login =
+            Login { user: url.user.clone(), database: url.database.clone(), application_name: "test".to_owned() };
+        let card = SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, Instant::now());
+        let key = BackendKey { process: connection.process_id(), secret: connection.secret_key().into() };
+        card.key.set(key).expect("set once");
+        card.state().phase = Phase::Idle;
+        let card = Arc::new(card);
+        governor.registry.insert(card.clone());
+        let (statements, todo) = channel::<String>();
+        let (done, outcomes) = channel();
+        let thread = std::thread::spawn(move || {
+            for sql in todo {
+                if done.send(connection.run(&sql)).is_err() {
+                    break;
+                }
+            }
+        });
+        Client { card, statements: Some(statements), outcomes, thread: Some(thread) }
+    }
+
+    pub(super) fn process(&self) -> i32 {
+        self.card.process().unwrap()
+    }
+
+    /// Begins a statement, which its card shows as in flight for long enough to be late.
+    pub(super) fn send(&self, sql: &str) {
+        let mut state = self.card.state();
+        if matches!(state.phase, Phase::Idle) {
+            state.transaction += 1;
+        }
+        state.unit += 1;
+        state.phase = Phase::Active;
+        state.since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        state.preemptible = state.class == LOW;
+        state.cancels.preempting = None;
+        drop(state);
+        self.statements.as_ref().unwrap().send(sql.to_owned()).unwrap();
+    }
+
+    /// What has become of it; its transaction stays open.
+    pub(super) fn outcome(&self) -> Result<(), WireError> {
+        let outcome = self.outcomes.recv_timeout(Duration::from_secs(60)).expect("it has an end");
+        self.card.state().phase = Phase::IdleInTransaction;
+        outcome
+    }
+
+    /// Runs a statement that succeeds.
+    pub(super) fn run(&self, sql: &str) {
+        self.send(sql);
+        self.outcome().unwrap();
+    }
+
+    /// The SQLSTATE with which what was begun has failed.
+    pub(super) fn failure(&self) -> String {
+        self.outcome().expect_err("it fails").server().expect("the server says so").code.clone()
+    }
+
+    /// Which transaction and unit it is at.
+    pub(super) fn place(&self) -> (u64, u64) {
+        let state = self.card.state();
+        (state.transaction, state.unit)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.statements = None;
+        if let Some(thread) = self.thread.take() {
+            // A client that is still blocked when its test fails must not keep it from ending.
+            if !std::thread::panicking() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

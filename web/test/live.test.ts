@@ -1,0 +1,102 @@
+// The governor's live page, which crates/governor embeds as it is: run in a made-up browser with a made-up governor.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import html from "../../crates/governor/src/page/live.html?raw";
+import state from "./governor-state.json";
+
+type State = typeof state;
+
+let answer: () => Promise<unknown>;
+
+function open(): void {
+  document.body.innerHTML = html.slice(html.indexOf("<main>"), html.indexOf("</main>") + 7);
+  const script = html.slice(html.indexOf("<script>") + 8, html.indexOf("</script>"));
+  new Function(script)();
+}
+
+const answers = (with_: (state: State) => void = () => {}): void => {
+  const changed = structuredClone(state);
+  with_(changed);
+  answer = async () => ({ ok: true, status: 200, json: async () => changed });
+};
+
+const text = (selector: string): string => document.querySelector(selector)?.textContent ?? "";
+const pass = (): Promise<unknown> => vi.advanceTimersByTimeAsync(1100);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  answers();
+  vi.stubGlobal("fetch", () => answer());
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test("each class has its numbers and two charts", async () => {
+  open();
+  await pass();
+  const cards = [...document.querySelectorAll("article")];
+  expect(cards.map((card) => card.dataset.class)).toEqual(state.classes.map((of) => of.name));
+  const low = cards[1];
+  for (const word of ["priority low, mpl 4", "paused", "12.5", "3.01 ms", "8.13 ms"]) expect(low?.textContent).toContain(word);
+  expect(low?.querySelectorAll("svg path.time, svg path.rate").length).toBe(2);
+  for (const path of document.querySelectorAll("path")) expect(path.getAttribute("d")).not.toMatch(/NaN|Infinity|undefined/);
+  expect(document.body.textContent).not.toMatch(/NaN|undefined|null/);
+  expect(text("#queue")).toContain("class mpl 4 is full");
+  expect(text("#preemptions")).toContain("rolled back");
+  expect(text("#levers")).toContain("run as root or with CAP_SYS_NICE");
+  expect(document.querySelector<HTMLElement>("#lost")?.hidden).toBe(true);
+});
+
+test("nothing has happened yet: dashes, not zeros that were never measured", async () => {
+  answers((state) => {
+    for (const of of state.classes) {
+      Object.assign(of, { last_10_s: null, last_60_s: null, chart_transactions_per_s: [], chart_p95_s: [] });
+    }
+    Object.assign(state, { queue: [], preemptions: [], levers: [] });
+  });
+  open();
+  await pass();
+  expect([...document.querySelectorAll("article dd")].slice(0, 6).map((cell) => cell.textContent)).toEqual(Array(6).fill("–"));
+  expect(text("#queue")).toBe("nobody waits");
+  expect(text("#preemptions")).toBe("nobody was rolled back");
+  expect(document.body.innerHTML).not.toMatch(/NaN|Infinity|undefined/);
+});
+
+test("names that clients choose are text", async () => {
+  const name = "<img src=x onerror=alert(1)>";
+  answers((state) => {
+    state.classes[0]!.name = name;
+    state.queue[0]!.user = name;
+    state.preemptions[0]!.victim_class = name;
+  });
+  open();
+  await pass();
+  expect(document.querySelector("img")).toBeNull();
+  expect(text("article h3")).toContain(name);
+  expect(text("#queue")).toContain(name);
+});
+
+test("a connection that is lost is told, and forgotten when it is back", async () => {
+  open();
+  await pass();
+  answer = async () => { throw new TypeError("failed to fetch"); };
+  await pass();
+  const lost = document.querySelector<HTMLElement>("#lost")!;
+  expect(lost.hidden).toBe(false);
+  expect(lost.textContent).toMatch(/Connection lost: nobody answers\. What is shown is \d+ s old\./);
+  expect(document.querySelectorAll("article").length).toBe(2);
+  answer = async () => ({ ok: false, status: 503 });
+  await pass();
+  expect(lost.textContent).toContain("the governor answers 503");
+  answers();
+  await pass();
+  expect(lost.hidden).toBe(true);
+});
+
+test("nothing is loaded from elsewhere", () => {
+  const addresses = [...html.matchAll(/(?:https?:)?\/\/[\w.-]+\.\w+[^\s"']*/g)].map(([address]) => address);
+  expect(addresses).toEqual(["http://www.w3.org/2000/svg"]);
+  expect(html).not.toMatch(/<link[^>]+stylesheet|<script[^>]+src|@import|url\(/);
+});
