@@ -240,7 +240,9 @@ impl Pair {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
-            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
+            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => {
+                false
+            }
             _ => true,
         }
     }
@@ -349,6 +351,10 @@ impl Pair {
 
     /// Sends what is left, then ends.
     fn close(&mut self, context: &mut Context, now: Instant) {
+        if matches!(self.phase, Phase::Session(_) | Phase::Raw) && self.server.is_some() && !self.has_said_goodbye {
+            // The server would notice only when it has something to send, and holds its locks until then.
+            context.cancel_for_the_gone(self.card.as_ref());
+        }
         self.leave(context, now);
         self.phase = Phase::Closing { is_finished: false };
         self.deadline = Some(now + FAREWELL);

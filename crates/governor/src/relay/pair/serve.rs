@@ -139,13 +139,7 @@ impl Pair {
             // The cancel that it has asked for goes on.
             Phase::Cancel { .. } => {}
             Phase::Dialling(dial) if !dial.is_for_session() => {}
-            Phase::Session(_) | Phase::Raw => {
-                // The server would notice only when it has something to send, and holds its locks until then.
-                if !self.has_said_goodbye {
-                    context.cancel_for_the_gone(self.card.as_ref());
-                }
-                self.close(context, now);
-            }
+            Phase::Session(_) | Phase::Raw => self.close(context, now),
             Phase::Closing { .. } => {}
             _ => self.phase = Phase::Over,
         }
