@@ -285,7 +285,7 @@ impl Session {
     fn is_late_worth_telling(&self) -> bool {
         let Some(inside) = self.inside else { return false };
         (self.unit_open || !self.outstanding.is_empty())
-            && self.settings.preemption.policy.watches()
+            && (self.settings.preemption.policy.watches() || self.settings.cpu.inheritance)
             && self.settings.class(inside.class).limits.priority > self.settings.lowest_priority()
     }
 

@@ -111,7 +111,7 @@ enum Phase {
     /// The client speaks to the governor itself.
     Console(Box<Console>),
     /// The server has been sent a cancel; it closes when that was carried out.
-    Cancel(Aimed),
+    Cancel { _held: Aimed },
     /// What is left is sent.
     Closing { is_finished: bool },
     /// Nothing is left.
@@ -240,7 +240,7 @@ impl Pair {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
-            (Phase::Dialling(_) | Phase::Cancel(_) | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
+            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
             _ => true,
         }
     }
@@ -294,7 +294,7 @@ impl Pair {
             Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
             Phase::Console(_) => self.close(context, now),
             // Nobody knows where their transactions end.
-            Phase::Session(_) | Phase::Raw | Phase::Cancel(_) | Phase::Closing { .. } | Phase::Over => {}
+            Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
         }
     }
 

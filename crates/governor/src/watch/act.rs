@@ -98,7 +98,7 @@ pub(super) fn cancel(
     let by_key =
         |up: &Up, at: &usize| up.signals == Signals::ByKey || up.unsignallable.contains(&targets[*at].card.login.user);
     let all: Vec<usize> = (0..targets.len()).filter(|at| is_aimed(&aimed, at)).collect();
-    let (mut keyed, signalled): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|at| by_key(up, at));
+    let (mut keyed, signalled): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|at| by_key(&*up, at));
     let batch = Batch { governor, targets, looked_at };
     match batch.signal(up, &signalled, &mut aimed, &mut done) {
         Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {

@@ -82,8 +82,6 @@ impl Round {
                     victims.push((victim, waiter))
                 }
                 Action::Preempt { victim, waiter } => self.track(&scene, settings, victim, waiter),
-                #[allow(unreachable_patterns, reason = "actions may be added")]
-                _ => {}
             }
         }
         let seen = Seen { changed: looked != self.last, blocked: !looked.waits.is_empty() };

@@ -29,6 +29,7 @@ pub fn settings(server: &str) -> Settings {
         cpu: CpuShare::Untouched,
         preemptible: priority == Priority::LOW,
         replay: true,
+        is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
     let terms = classes.iter().map(|class| ClassTerms {
@@ -36,7 +37,7 @@ pub fn settings(server: &str) -> Settings {
         priority: class.limits.priority,
         settable_by: Vec::new(),
     });
-    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap()), ..ClassRule::of(ClassIndex(0)) };
+    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap().into()), ..ClassRule::of(ClassIndex(0)) };
     Settings {
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().unwrap()],
@@ -64,6 +65,7 @@ pub fn settings(server: &str) -> Settings {
         admin: Admin { database: "console".to_owned(), users: Vec::new() },
         http: None,
         break_glass: vec!["fireman".to_owned()],
+        log: Log { is_json: false, level: tracing::Level::INFO },
     }
 }
 

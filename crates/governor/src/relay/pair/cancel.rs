@@ -69,6 +69,6 @@ impl Pair {
         }
         aimed.was_sent = true;
         self.deadline = Some(now + CANCEL_TIMEOUT);
-        self.phase = Phase::Cancel(aimed);
+        self.phase = Phase::Cancel { _held: aimed };
     }
 }

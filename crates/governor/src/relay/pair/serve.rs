@@ -48,7 +48,7 @@ impl Pair {
                 taken
             }
             Phase::Closing { .. } | Phase::Over => bytes.len(),
-            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel(_) => 0,
+            Phase::Greeting(_) | Phase::Dialling(_) | Phase::Cancel { .. } => 0,
         }
     }
 
@@ -137,7 +137,7 @@ impl Pair {
         self.client = None;
         match &self.phase {
             // The cancel that it has asked for goes on.
-            Phase::Cancel(_) => {}
+            Phase::Cancel { .. } => {}
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Session(_) | Phase::Raw => {
                 // The server would notice only when it has something to send, and holds its locks until then.
@@ -163,7 +163,7 @@ impl Pair {
             }
             Phase::Closing { .. } => self.server = None,
             // The server has done what was asked.
-            Phase::Cancel(_) => self.phase = Phase::Over,
+            Phase::Cancel { .. } => self.phase = Phase::Over,
             // What it has said is passed on; then its client sees the end that the server has made.
             _ => {
                 self.server = None;
