@@ -184,7 +184,7 @@ fn classes_that_there_are_keep_their_places() {
          [[class]]\nname = \"high\"\npriority = \"high\""
     );
     let classes = ["high".to_owned(), "low".to_owned()];
-    let surroundings = Surroundings { folder: Path::new("."), environment: &|_| Some("x".to_owned()), classes: &classes };
+    let surroundings = Surroundings { folder: Path::new("."), environment: &|name| (name == "USER").then(|| "x".to_owned()), classes: &classes };
     let config = parse(&text, "x.toml", &surroundings).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = config.settings.classes.iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["high", "low", "new"]);
