@@ -107,7 +107,7 @@ fn each_mistake_has_its_remedy() {
         assert!(told.contains(expect), "{more}\nis answered with\n{told}\nwithout\n{expect}");
     };
     check("[http]\nadress = \"off\"", "there is no key `adress` in [http] (did you mean `address`?)");
-    check("[listen]\nmpl = 3", "there is no key `mpl` in [listen]; it belongs into [[class]] or into [admission]");
+    check("[listen]\nmpl = 3", "there is no key `mpl` in [listen]; it belongs into [[class]] or [admission]");
     check("[class]\nname = \"x\"", "there can be several: write [[class]], with two brackets");
     check("break_glass = \"dba\"", "there can be several: write break_glass = [\"dba\"]");
     check("admin = \"x\"", "`admin` is a table; write [admin]");
@@ -198,8 +198,11 @@ fn classes_that_there_are_keep_their_places() {
          [[class]]\nname = \"high\"\npriority = \"high\""
     );
     let classes = ["high".to_owned(), "low".to_owned()];
-    let surroundings =
-        Surroundings { folder: Path::new("."), environment: &|_| None, classes: &classes };
+    let surroundings = Surroundings {
+        folder: Path::new("."),
+        environment: &|name| (name == "USER").then(|| "x".to_owned()),
+        classes: &classes,
+    };
     let config = parse(&text, "x.toml", &surroundings).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = config.settings.classes.iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["high", "low", "new"]);
