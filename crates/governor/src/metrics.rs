@@ -69,9 +69,7 @@ const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
 /// Gauges of each class.
 const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
     ("class_sessions", "Sessions.", |facts, class| facts.count(class, |_| true)),
-    ("class_inside", "Transactions that are inside.", |facts, class| {
-        facts.count(class, |phase| matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted))
-    }),
+    ("class_inside", "Transactions that are inside.", |facts, class| facts.inside[usize::from(class.0)]),
     ("class_queued", "Transactions that wait to be let in.", |facts, class| {
         facts.count(class, |phase| phase == Phase::Queued)
     }),
@@ -124,6 +122,8 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
 #[derive(Debug)]
 struct Facts {
     sessions: Vec<(ClassIndex, Phase)>,
+    /// By class.
+    inside: Vec<f64>,
     paused: Vec<ClassIndex>,
     own: OwnProcess,
     look_seconds: f64,
@@ -149,6 +149,7 @@ impl Facts {
         let classes = (0..).map(ClassIndex).zip(&settings.classes);
         Facts {
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
+            inside: governor.statistics.classes().map(|class| class.inside.load(Relaxed) as f64).collect(),
             paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,

@@ -11,11 +11,8 @@ use crate::settings::{AdminUser, for_tests};
 
 fn governor() -> Arc<Governor> {
     let mut settings = for_tests();
-    let user = |name: &str, may_change| AdminUser {
-        name: name.to_owned(),
-        verifier: scram::hash_password(name),
-        may_change,
-    };
+    let user =
+        |name: &str, may_change| AdminUser { name: name.to_owned(), verifier: scram::hash_password(name), may_change };
     settings.admin.users = vec![user("admin", true), user("viewer", false)];
     Arc::new(Governor::new(settings, Instant::now()))
 }
@@ -28,8 +25,7 @@ struct Client {
 
 impl Client {
     fn new(governor: &Arc<Governor>, user: &str) -> Self {
-        let mut client =
-            Client { console: Console::new(Arc::clone(governor), user, "test"), received: Vec::new() };
+        let mut client = Client { console: Console::new(Arc::clone(governor), user, "test"), received: Vec::new() };
         client.send_bytes(&[]);
         client
     }
@@ -105,7 +101,8 @@ impl Client {
     /// SQLSTATE and message of the first error, or nothing.
     fn error(&self) -> Option<(String, String)> {
         let (_, body) = self.received.iter().find(|(tag, _)| *tag == b'E')?;
-        let fields: Vec<String> = body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect();
+        let fields: Vec<String> =
+            body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect();
         let field = |of: char| fields.iter().find_map(|text| text.strip_prefix(of)).unwrap_or_default().to_owned();
         Some((field('C'), field('M')))
     }
@@ -147,7 +144,9 @@ fn others_are_refused_alike_and_counted() {
 #[test]
 fn nothing_is_done_before_the_login() {
     let governor = governor();
-    for (tag, body) in [(b'Q', b"SHUTDOWN\0".as_slice()), (b'P', b"\0SHOW POOLS\0\0\0"), (b'X', b""), (b'p', b"password\0")] {
+    for (tag, body) in
+        [(b'Q', b"SHUTDOWN\0".as_slice()), (b'P', b"\0SHOW POOLS\0\0\0"), (b'X', b""), (b'p', b"password\0")]
+    {
         let mut client = Client::new(&governor, "admin");
         client.send(tag, body);
         assert!(client.console.has_ended(), "{}", char::from(tag));

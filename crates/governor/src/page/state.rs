@@ -1,12 +1,13 @@
 //! `/state.json`: how the governor is, for the live page, for `plimsoll top` and for scripts.
 //!
-//! Times are in seconds, rates a second, moments in UTC (RFC 3339). What is not known, or has not happened, is null.
+//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates a second, moments in UTC (RFC 3339). What is not known, or has not happened, is null.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use plimsoll_policy::ClassIndex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::governor::Governor;
@@ -25,7 +26,7 @@ const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(60);
 
 /// Everything.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
     /// The version of Plimsoll.
     pub version: String,
@@ -62,7 +63,7 @@ pub struct State {
 }
 
 /// The governor's own connection to the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Control {
     /// Whether one is set.
     pub is_set: bool,
@@ -73,7 +74,7 @@ pub struct Control {
 }
 
 /// A class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassState {
     /// Its name.
     pub name: String,
@@ -106,7 +107,7 @@ pub struct ClassState {
 }
 
 /// What happened within some seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowState {
     /// How long that was really: less while the governor is young.
     pub seconds: f64,
@@ -127,7 +128,7 @@ pub struct WindowState {
 }
 
 /// Times of whatever it is; null where there was nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// How many.
     pub count: u64,
@@ -141,29 +142,43 @@ pub struct Times {
     pub p99_s: Option<f64>,
 }
 
-/// What was counted since the governor began. `docs/governor.md` has the meaning of each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of statistics::ClassStatistics, where they are described")]
+/// What was counted since the governor began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
+    /// Transactions that ended, whichever way.
     pub transactions: u64,
+    /// Units (queries, or all up to a Sync) that ended.
     pub units: u64,
+    /// Errors that clients were sent.
     pub errors: u64,
+    /// Transactions that had to wait to be let in.
     pub queued: u64,
+    /// Transactions refused because the queue was full.
     pub refused_full: u64,
+    /// Transactions refused because they had waited too long.
     pub refused_timeout: u64,
+    /// Transactions rolled back for others while they waited for a lock.
     pub preempted_waiting: u64,
+    /// Transactions rolled back for others while they ran.
     pub preempted_running: u64,
+    /// Transactions rolled back for others while they waited for their client.
     pub preempted_idle: u64,
+    /// Preemptions that met nobody: the victim had moved on.
     pub preempted_too_late: u64,
+    /// Preemptions that were decided and, by `track`, not done.
     pub preemptions_tracked: u64,
+    /// Replays that came out the same.
     pub replays_verified: u64,
+    /// Replays in which an answer differed; the client got 40001.
     pub replays_differed: u64,
+    /// Rolled back and not replayed, for that was not safe; the client got 40001.
     pub replays_unsafe: u64,
+    /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: u64,
 }
 
 /// A transaction that waits to be let in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Queued {
     /// Its session.
     pub session: u64,
@@ -180,7 +195,7 @@ pub struct Queued {
 }
 
 /// A preemption.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Preempted {
     /// When.
     pub at: String,
@@ -201,7 +216,7 @@ pub struct Preempted {
 }
 
 /// Something the governor can do, and whether it can.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lever {
     /// Its name.
     pub name: String,
@@ -266,8 +281,6 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
         for (_, phase) in states.iter().filter(|(of, _)| *of == index) {
             *phases.entry(phase.name().to_owned()).or_default() += 1;
         }
-        let inside = [Phase::Active, Phase::IdleInTransaction, Phase::Preempted];
-        let is_inside = |(of, phase): &&(ClassIndex, Phase)| *of == index && inside.contains(phase);
         let of_points = || history.points().map(|point| point.classes.get(place).copied().unwrap_or((0.0, None)));
         ClassState {
             name: class.name.clone(),
@@ -275,7 +288,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             priority_level: class.limits.priority.level(),
             mpl: class.limits.mpl,
             is_paused: class.is_paused,
-            inside: states.iter().filter(is_inside).count() as u64,
+            inside: governor.statistics.class(index).inside.load(Relaxed),
             queued: waiting.iter().filter(|waiting| waiting.class == index).count() as u64,
             sessions: phases.values().sum(),
             phases,

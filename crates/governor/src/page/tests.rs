@@ -97,6 +97,20 @@ fn the_state_that_the_live_page_is_tested_with_is_one() {
     );
 }
 
+#[test]
+fn the_schema_of_states_in_the_documentation_is_up_to_date() {
+    let path = "../../docs/governor-state.schema.json";
+    let schema = schemars::schema_for!(state::State).to_value();
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
+        std::fs::write(path, &text).expect("docs can be written");
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap_or_default() == text,
+        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor schema_of_states"
+    );
+}
+
 fn sample() -> state::State {
     let governor = governor();
     let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));

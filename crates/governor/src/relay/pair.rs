@@ -240,7 +240,9 @@ impl Pair {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes(),
             (Phase::Dialling(dial), End::Server) => dial.is_asking(),
-            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => false,
+            (Phase::Dialling(_) | Phase::Cancel { .. } | Phase::Over, End::Client) | (Phase::Over, End::Server) => {
+                false
+            }
             _ => true,
         }
     }

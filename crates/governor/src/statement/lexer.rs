@@ -10,6 +10,9 @@
 //! - operators are runs of operator characters up to a comment; a run of more than one ends in `+` or `-` only with one
 //!   of ``~!@#^&|`?%`` in it.
 //!
+//! Bytes from 128 on are letters. That is right for every encoding that a server can have; in those that only clients have
+//! (SJIS, BIG5, GBK and their like) a character's second byte may look like a backslash, which matters within `E'…'`.
+//!
 //! What is not closed goes to the end of the text. Every byte is looked at a bounded number of times, so that reading takes
 //! time in proportion to the length, and nothing is allocated.
 

@@ -28,7 +28,8 @@ pub(super) struct Aimed<'a> {
 impl<'a> Aimed<'a> {
     /// Aims at a unit, if it is still the one in flight and may be preempted.
     pub(super) fn aim(governor: &'a Governor, card: Arc<SessionCard>, transaction: u64, unit: u64) -> Option<Self> {
-        card.aim_preemption(transaction, unit).then_some(Aimed { governor, card, fate: Fate::NotSent })
+        // Made only if it is aimed: one that is dropped says that its cancel has arrived.
+        card.aim_preemption(transaction, unit).then(|| Aimed { governor, card, fate: Fate::NotSent })
     }
 
     /// Something is about to be sent: until more is known, its fate is unknown.

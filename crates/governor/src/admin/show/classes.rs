@@ -1,5 +1,7 @@
 //! `SHOW CLASSES`.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use plimsoll_policy::ClassIndex;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, int, text};
@@ -37,7 +39,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             Cell::from(class.name.as_str()),
             class.limits.priority.to_string().into(),
             class.limits.mpl.into(),
-            governor.inside(index).into(),
+            governor.statistics.class(index).inside.load(Relaxed).into(),
             waiting.iter().filter(|waiting| waiting.class == index).count().into(),
             class.limits.queue_max.into(),
             sessions.iter().filter(|card| card.state().class == index).count().into(),

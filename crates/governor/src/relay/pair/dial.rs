@@ -52,7 +52,7 @@ pub(super) enum Purpose {
         conduct: Conduct,
     },
     /// A cancel.
-    Cancel { _held: Aimed },
+    Cancel(Aimed),
 }
 
 #[derive(Debug, Clone)]

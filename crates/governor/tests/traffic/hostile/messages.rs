@@ -125,11 +125,10 @@ fn who_does_not_read_is_not_written_for() {
 
     // Queries by the thousand, and messages to which there is an answer each but never a Sync.
     let mut query = BytesMut::new();
-    // Long, so that few of them fill what lies between.
-    let comment = "c".repeat(1000);
-    frontend::query(&format!("SELECT repeat('y', 100) -- {comment}"), &mut query).unwrap();
+    // With answers much longer than what is asked, so that few of them fill what lies between.
+    frontend::query("SELECT repeat('y', 5000)", &mut query).unwrap();
     let mut parse = BytesMut::new();
-    frontend::parse("", &format!("SELECT 1 -- {comment}"), [], &mut parse).unwrap();
+    frontend::parse("", &format!("SELECT 1{}", ",1".repeat(200)), [], &mut parse).unwrap();
     frontend::describe(b'S', "", &mut parse).unwrap();
     for (user, bytes) in [("high", &query), ("low", &query), ("high", &parse), ("low", &parse)] {
         let mut client = attacked.client(user);
