@@ -69,7 +69,7 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     assert_eq!(low.failure(), "57014", "{role} {victim}");
     assert_eq!(cancels(&low), (0, Some(low.place().1)), "the session knows whose cancel it was");
     assert_eq!(stage.told(), [(low.card.id, SessionCommand::CancelArrived)]);
-    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+    assert!(low.card.state().cancels.was_waiting);
     let event = &stage.governor.events()[0];
     assert_eq!((event.victim_was, event.done), ("waited for a lock", "cancelled"));
     assert_eq!((event.victim.1, event.waiter.1), (low.process(), high.process()));
@@ -207,8 +207,10 @@ fn track_counts_once_and_does_nothing() {
     let mut stage = Stage::new("track");
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 271);
-    (0..3).for_each(|_| drop(stage.round().unwrap()));
-    assert_eq!((stage.counts(), stage.told()), ([0, 0, 0, 1], vec![]));
+    for _ in 0..3 {
+        stage.round().unwrap();
+    }
+    assert_eq!((stage.counts(), stage.told()), ([0, 1], vec![]));
     assert_eq!(stage.governor.events().len(), 1);
     end_unharmed(scene);
 }
