@@ -110,6 +110,7 @@ impl Rewind {
 impl Session {
     /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
     pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) -> bool {
+        self.count_preempted();
         match self.replay_verdict() {
             Ok(()) => {
                 let (answered, answer) = self.recording.as_ref().expect("replay was found possible").answer_so_far();
@@ -155,6 +156,13 @@ impl Session {
         (state.phase, state.preemptible) = (Phase::Preempted, false);
     }
 
+    /// A cancel for another's sake has done something.
+    fn count_preempted(&self) {
+        let was_waiting = self.card.state().cancels.was_waiting;
+        let statistics = self.statistics(self.inside_index());
+        count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
+    }
+
     /// Whether the transaction may be run again.
     fn replay_verdict(&self) -> Result<(), &'static str> {
         let Some(recording) = self.recording.as_ref().filter(|_| self.is_recording) else {
@@ -192,7 +200,10 @@ impl Session {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
         match cancels {
             (_, true) => rewind.failure = Some(Failure::Cancelled),
-            (true, false) => rewind.was_cancelled = true,
+            (true, false) => {
+                rewind.was_cancelled = true;
+                self.count_preempted();
+            }
             // By somebody else, an administrator or a timeout: an answer that differs.
             (false, false) => {}
         }
