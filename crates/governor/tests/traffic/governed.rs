@@ -184,12 +184,7 @@ fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
             command
         }
     };
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let began = Instant::now();
     loop {
         let said = fs::read_to_string(said).unwrap();
