@@ -22,5 +22,7 @@ export default defineConfig({
     reportCompressedSize: false,
     lib: { entry: "src/main.ts", formats: ["iife"], name: "plimsoll", fileName: () => "report.js", cssFileName: "report" },
   },
+  // A test reads the governor's live page, which lies in its crate.
+  server: { fs: { allow: [".."] } },
   test: { environment: "happy-dom", css: true },
 });

@@ -68,6 +68,8 @@ pub struct Cancels {
     pub in_flight: u32,
     /// The unit that we have cancelled for another's sake.
     pub preempting: Option<u64>,
+    /// Whether it waited for a lock when it was aimed at.
+    pub was_waiting: bool,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
 }

@@ -186,14 +186,16 @@ impl Settings {
         };
         let replayed = self.classes.iter().filter(|class| class.preemptible && class.replay);
         let replayed: Vec<&str> = replayed.map(|class| class.name.as_str()).collect();
-        let replay = match replayed.is_empty() {
-            true => "no class is preemptible and has replay".to_owned(),
-            false => format!("runs again what was rolled back of {}", replayed.join(", ")),
+        let rolls_back = self.control.is_some() && self.preemption.policy.acts();
+        let replay = match (rolls_back, replayed.is_empty()) {
+            (false, _) => "nothing is rolled back".to_owned(),
+            (true, true) => "no class is preemptible and has replay".to_owned(),
+            (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
         };
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
         vec![
             Lever { name: "admission", is_on: is_limiting, why: admission },
-            Lever { name: "replay", is_on: !replayed.is_empty(), why: replay },
+            Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
         ]
     }
 

@@ -93,7 +93,13 @@ fn length(seconds: Option<f64>) -> String {
         s if s >= 1.0 => (s, "s"),
         s => (s * 1e3, "ms"),
     };
-    let digits = if number >= 99.95 { 0 } else if number >= 9.995 { 1 } else { 2 };
+    let digits = if number >= 99.95 {
+        0
+    } else if number >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{number:.digits$} {unit}")
 }
 
@@ -133,9 +139,14 @@ mod tests {
 
     #[test]
     fn lengths_have_three_digits() {
-        for (seconds, expect) in
-            [(0.00012, "0.12 ms"), (0.0123, "12.3 ms"), (0.5, "500 ms"), (1.5, "1.50 s"), (600.0, "10.0 min"), (7200.0, "2.00 h")]
-        {
+        for (seconds, expect) in [
+            (0.00012, "0.12 ms"),
+            (0.0123, "12.3 ms"),
+            (0.5, "500 ms"),
+            (1.5, "1.50 s"),
+            (600.0, "10.0 min"),
+            (7200.0, "2.00 h"),
+        ] {
             assert_eq!(length(Some(seconds)), expect);
         }
         assert_eq!(length(None), "-");

@@ -224,7 +224,10 @@ fn psql_shows_it() {
     let governor = Governor::start();
     let run = |arguments: &[&str]| {
         let mut command = Command::new("psql");
-        command.args(["-X", "-A", "-t", "-h"]).arg(governor.folder.path()).args(["-p", "6432", "-U", "viewer", "plimsoll"]);
+        command
+            .args(["-X", "-A", "-t", "-h"])
+            .arg(governor.folder.path())
+            .args(["-p", "6432", "-U", "viewer", "plimsoll"]);
         command.args(arguments).env("PGPASSWORD", "viewer's password").output().expect("psql comes with PostgreSQL")
     };
     let output = run(&["-c", "SHOW VERSION", "-c", "SHOW CLASSES"]);

@@ -145,7 +145,9 @@ impl ProcessShare {
             written.map_err(refused(format!("an autogroup of nice {wanted}")))?;
         }
         let has = share_of(host, process)?;
-        let is_as_wanted = has == self || self.autogroup.is_none() && has.without_autogroup() == self;
+        // Autogroups may have been turned on or off since it was decided what to give.
+        let counts = self.autogroup.is_some() && has.autogroup.is_some();
+        let is_as_wanted = if counts { has == self } else { has.without_autogroup() == self.without_autogroup() };
         if is_as_wanted { Ok(()) } else { Err(ShareError::NotHeld { process: process.id, wanted: self, has }) }
     }
 

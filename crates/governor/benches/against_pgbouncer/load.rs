@@ -68,7 +68,8 @@ fn median_latency_us(folder: &std::path::Path) -> f64 {
     let mut latencies = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        latencies.extend(text.lines().map(|line| line.split(' ').nth(2).and_then(|word| word.parse::<f64>().ok()).unwrap()));
+        latencies
+            .extend(text.lines().map(|line| line.split(' ').nth(2).and_then(|word| word.parse::<f64>().ok()).unwrap()));
     }
     assert!(!latencies.is_empty(), "pgbench has written no latencies");
     latencies.sort_by(f64::total_cmp);

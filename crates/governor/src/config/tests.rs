@@ -112,16 +112,25 @@ fn each_mistake_has_its_remedy() {
     check("break_glass = \"dba\"", "there can be several: write break_glass = [\"dba\"]");
     check("admin = \"x\"", "`admin` is a table; write [admin]");
     check("[[rule]]\nclass = \"low\"", "this rule names nothing, so everybody matches");
-    check("[[rule]]\nclass = \"lo\"\nuser = \"a\"", "there is no class `lo` (did you mean `low`?); there are `high`, `low`");
+    check(
+        "[[rule]]\nclass = \"lo\"\nuser = \"a\"",
+        "there is no class `lo` (did you mean `low`?); there are `high`, `low`",
+    );
     check("[[rule]]\nclass = \"low\"\nuser = \"[\"", "`[` is no pattern");
     check("[[rule]]\nclass = \"low\"\nfingerprint = \"12\"", "write 16 hexadecimal digits");
     check(
         "[[rule]]\nclass = \"low\"\nfingerprint = \"0123456789abcdef\"\nstatement = \"select 1\"",
         "a rule has a `fingerprint` or a `statement`",
     );
-    check("[[class]]\nname = \"a\"\npriority = \"low\"\n[[class]]\nname = \"a\"\npriority = \"high\"", "two classes `a`");
+    check(
+        "[[class]]\nname = \"a\"\npriority = \"low\"\n[[class]]\nname = \"a\"\npriority = \"high\"",
+        "two classes `a`",
+    );
     check("[[class]]\nname = \"a b\"\npriority = \"low\"", "`a b` cannot be a class's name");
-    check("[[class]]\nname = \"a\"\npriority = \"low\"\ncpu = \"nice 20\"", "`untouched`, `nice 10` (-20 to 19) or `idle`");
+    check(
+        "[[class]]\nname = \"a\"\npriority = \"low\"\ncpu = \"nice 20\"",
+        "`untouched`, `nice 10` (-20 to 19) or `idle`",
+    );
     check("[preemption]\npolicy = \"powe\"", "there is no policy `powe` (did you mean `pow`?)");
     check("[preemption]\nthreshold = \"1us\"", "`1us` is shorter than 100us");
     check("[preemption]\nreplay_bytes_max = \"1M\"", "`1M` is no size");
@@ -130,7 +139,10 @@ fn each_mistake_has_its_remedy() {
     check("[listen.tls]\ncertificate = \"none.crt\"\nkey = \"none.key\"", "cannot read certificates from ./none.crt");
     check("control = \"localhost\"", "postgres://");
     check("[[admin.user]]\nname = \"a\"", "`a` has 0: a user of the console has one of `verifier`");
-    check("[[admin.user]]\nname = \"a\"\nverifier = \"md5x\"", "this is no verifier: it does not begin with SCRAM-SHA-256$");
+    check(
+        "[[admin.user]]\nname = \"a\"\nverifier = \"md5x\"",
+        "this is no verifier: it does not begin with SCRAM-SHA-256$",
+    );
     check("[[admin.user]]\nname = \"a\"\npassword_file = \"none\"", "cannot read ./none");
     check("[[admin.user]]\nname = \"a\"\npassword_variable = \"NONE\"", "the environment variable `NONE` is not set");
     check("[[admin.user]]\nname = \"a\"\npassword = \"\"", "the password is empty");
@@ -163,14 +175,16 @@ fn what_is_probably_not_meant_is_a_warning() {
 
 #[test]
 fn a_statement_is_its_fingerprint() {
-    let config = good(&format!("{START}[[rule]]\nclass = \"high\"\nuser = \"a\"\nstatement = \"select 1 from t where x = 5\""));
+    let config =
+        good(&format!("{START}[[rule]]\nclass = \"high\"\nuser = \"a\"\nstatement = \"select 1 from t where x = 5\""));
     let fingerprint = config.settings.rules.rules()[0].fingerprint.expect("one was taken");
     assert_eq!(fingerprint, crate::statement::fingerprint(b"SELECT 1 FROM t WHERE x = 7"));
 }
 
 #[test]
 fn passwords_are_kept_as_verifiers_only() {
-    let text = format!("{START}[[admin.user]]\nname = \"a\"\npassword_variable = \"CONSOLE_PASSWORD\"\nmay_change = true");
+    let text =
+        format!("{START}[[admin.user]]\nname = \"a\"\npassword_variable = \"CONSOLE_PASSWORD\"\nmay_change = true");
     let settings = good(&text).settings;
     let user = &settings.admin.users[0];
     assert!(user.verifier.starts_with("SCRAM-SHA-256$4096:") && user.may_change);
@@ -184,18 +198,26 @@ fn classes_that_there_are_keep_their_places() {
          [[class]]\nname = \"high\"\npriority = \"high\""
     );
     let classes = ["high".to_owned(), "low".to_owned()];
-    let surroundings = Surroundings { folder: Path::new("."), environment: &|_| Some("x".to_owned()), classes: &classes };
+    let surroundings = Surroundings {
+        folder: Path::new("."),
+        environment: &|name| (name == "USER").then(|| "x".to_owned()),
+        classes: &classes,
+    };
     let config = parse(&text, "x.toml", &surroundings).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = config.settings.classes.iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["high", "low", "new"]);
     let without = format!("{START}[[class]]\nname = \"high\"\npriority = \"high\"");
     let error = parse(&without, "x.toml", &surroundings).expect_err("one is missing").to_string();
-    assert!(error.contains("the classes `low` are gone; a class can be taken away or renamed by a restart only"), "{error}");
+    assert!(
+        error.contains("the classes `low` are gone; a class can be taken away or renamed by a restart only"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_check_fits_a_terminal() {
-    let report = check::check(Path::new("../../docs/examples/plimsoll.toml"), false).unwrap_or_else(|error| panic!("{error}"));
+    let report =
+        check::check(Path::new("../../docs/examples/plimsoll.toml"), false).unwrap_or_else(|error| panic!("{error}"));
     let text = report.to_string();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for part in ["plimsoll.toml is right.", "user shop -> high", "everybody else -> low", "policy pow", "and rerun"] {

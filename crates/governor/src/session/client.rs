@@ -6,7 +6,7 @@ use super::frames::{Head, INSPECT_MAX, text};
 use super::prepared::Note;
 use super::{Mode, Outbox, Passing, ProtocolError, Session};
 use crate::registry::Phase;
-use crate::statement;
+use crate::statement::{self, End};
 use plimsoll_policy::Unsafe;
 
 /// What becomes of a message.
@@ -70,15 +70,16 @@ impl Session {
         if self.is_ungoverned || head.tag == b'X' {
             return Fate::Pass;
         }
-        if matches!(self.mode, Mode::RolledBack) {
-            self.rewind_for_client(now, out);
-            return Fate::Stay;
-        }
         let is_read = matches!(head.tag, b'Q' | b'P' | b'B' | b'C') && head.bytes <= INSPECT_MAX;
         if is_read && bytes.len() < head.bytes {
             return Fate::Stay;
         }
         let body = is_read.then(|| &bytes[5..head.bytes]);
+        if matches!(self.mode, Mode::RolledBack) {
+            let next = self.note_of_message(head.tag, body);
+            self.rewind_for_client(next, now, out);
+            return Fate::Stay;
+        }
         if let Some(refusal) = self.refused_setting(head.tag, body) {
             self.mode = Mode::Refusing(refusal);
             return self.refuse_message(head, now, out);
@@ -203,12 +204,27 @@ impl Session {
         }
     }
 
+    /// What is known of the statement that a message runs, or prepares to be run.
+    fn note_of_message(&self, tag: u8, body: Option<&[u8]>) -> Note {
+        let Some(body) = body else { return Note::default() };
+        match tag {
+            b'Q' => self.note_of(sql_of(body)),
+            b'P' => text(body).map_or(Note::UNREAD, |(_name, rest)| self.note_of(sql_of(rest))),
+            b'B' => {
+                let statement = text(body).and_then(|(_portal, rest)| text(rest));
+                statement.map_or(Note::UNREAD, |(name, _)| self.prepared.of(name))
+            }
+            _ => Note::default(),
+        }
+    }
+
     /// What a statement's text says.
     pub(super) fn note_of(&self, sql: &[u8]) -> Note {
         let statement = statement::read(sql);
         Note {
             class: self.class_of_statement(sql, &statement),
             may_end: statement.ends.is_some(),
+            rolls_back: statement.ends == Some(End::Rollback) && !statement.several,
             unsafe_because: statement.unreplayable,
         }
     }

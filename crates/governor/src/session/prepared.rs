@@ -16,13 +16,16 @@ pub struct Note {
     pub class: Option<(ClassIndex, ChosenBy)>,
     /// It ends the transaction, or its text is not known.
     pub may_end: bool,
+    /// It ends it by ROLLBACK and by nothing else.
+    pub rolls_back: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
 }
 
 impl Note {
     /// What is assumed of a statement whose text nobody has read.
-    pub const UNREAD: Note = Note { class: None, may_end: true, unsafe_because: Some(Unsafe::Unread) };
+    pub const UNREAD: Note =
+        Note { class: None, may_end: true, rolls_back: false, unsafe_because: Some(Unsafe::Unread) };
 
     fn says_nothing(&self) -> bool {
         *self == Note::default()

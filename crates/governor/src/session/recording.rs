@@ -5,6 +5,8 @@ use std::ops::Range;
 use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
+use super::frames::{HEAD_BYTES, Head, text};
+
 /// Buffers that have grown beyond this are given back when a transaction ends.
 const KEPT_BYTES: usize = 16 * 1024;
 
@@ -89,6 +91,22 @@ impl Recording {
     /// The statements that were prepared by name.
     pub fn prepared_names(&self) -> &[Box<[u8]>] {
         &self.prepared
+    }
+
+    /// Every `Parse` of a named statement that was sent, with the name.
+    pub fn parses(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            loop {
+                let head = Head::read(rest).ok()??;
+                let message = rest.get(..head.bytes)?;
+                rest = &rest[head.bytes..];
+                let name = text(&message[HEAD_BYTES..]).map(|(name, _)| name).filter(|name| !name.is_empty());
+                if let (b'P', Some(name)) = (head.tag, name) {
+                    return Some((name, message));
+                }
+            }
+        })
     }
 
     /// Part of the answer to the unit in flight.

@@ -26,9 +26,9 @@ impl Refusal {
         Refusal { error: error_response(&notice), status: b'I', is_said: false }
     }
 
-    /// For a transaction that has failed, its server knows.
-    pub fn failed(error: Vec<u8>) -> Self {
-        Refusal { error, status: b'E', is_said: false }
+    /// For a transaction that has failed, with the status that its server has said.
+    pub fn failed(error: Vec<u8>, status: u8) -> Self {
+        Refusal { error, status, is_said: false }
     }
 }
 
@@ -49,8 +49,10 @@ impl Session {
             let status = refusal.status;
             out.to_client(&ready_for_query(status));
             self.mode = Mode::Relay;
-            if status == b'E' {
-                self.client_thinks(now);
+            match status {
+                b'E' => self.client_thinks(now),
+                _ if self.inside.is_some() => self.end_transaction(now),
+                _ => {}
             }
         }
         Fate::Drop

@@ -10,6 +10,7 @@ use std::time::Instant;
 use plimsoll_policy::{ReplayFacts, may_replay};
 
 use super::answers::{self, SYNC};
+use super::prepared::Note;
 use super::recording::AnswerHash;
 use super::refuse::Refusal;
 use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
@@ -35,6 +36,12 @@ pub struct Rewind {
     was_cancelled: bool,
     /// What the client must be told.
     failure: Option<Failure>,
+    /// What the client says next, if it was thinking: how the transaction would end.
+    next: Note,
+    /// Statements that were prepared by name have been closed, and not all of them are there again.
+    has_closed: bool,
+    /// Answers of the step that are still to come.
+    left: usize,
 }
 
 /// What was done last, or is under way.
@@ -46,11 +53,13 @@ enum Step {
     RollBack,
     /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
     Close,
+    /// A transaction is begun that its client rolls back itself.
+    Begin,
     /// That unit is run again.
     Unit(usize),
     /// The unit in flight is run again, and the beginning of its answer compared.
     Beginning,
-    /// The server's transaction is made to fail.
+    /// The server's transaction is ended, what was closed is prepared again, or a transaction is made to fail.
     Fail,
 }
 
@@ -73,6 +82,25 @@ enum Failure {
 }
 
 impl Rewind {
+    /// One of which nothing has been done but the step that is under way.
+    fn new(step: Step, in_flight: Option<InFlight>, is_wanted: bool) -> Self {
+        let in_block = in_flight.is_none();
+        let (is_waiting, was_cancelled, has_closed) = (false, false, false);
+        let next = Note::default();
+        Rewind {
+            step,
+            is_waiting,
+            in_flight,
+            is_wanted,
+            in_block,
+            was_cancelled,
+            failure: None,
+            next,
+            has_closed,
+            left: 1,
+        }
+    }
+
     /// Whether what the server says now is compared.
     pub(super) fn is_comparing(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
@@ -82,18 +110,11 @@ impl Rewind {
 impl Session {
     /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
     pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) -> bool {
+        self.count_preempted();
         match self.replay_verdict() {
             Ok(()) => {
                 let (answered, answer) = self.recording.as_ref().expect("replay was found possible").answer_so_far();
-                self.rewind(Rewind {
-                    step: Step::Drain,
-                    is_waiting: false,
-                    in_flight: Some(InFlight { answered, answer }),
-                    is_wanted: true,
-                    in_block: false,
-                    was_cancelled: false,
-                    failure: None,
-                });
+                self.rewind(Rewind::new(Step::Drain, Some(InFlight { answered, answer }), true));
             }
             Err(why) => {
                 self.count_rollback();
@@ -120,15 +141,7 @@ impl Session {
             return;
         }
         count(&statistics.preempted_idle);
-        self.rewind(Rewind {
-            step: Step::RollBack,
-            is_waiting: false,
-            in_flight: None,
-            is_wanted: false,
-            in_block: true,
-            was_cancelled: false,
-            failure: None,
-        });
+        self.rewind(Rewind::new(Step::RollBack, None, false));
         self.ask(&answers::query("ROLLBACK"), now, out);
     }
 
@@ -141,6 +154,13 @@ impl Session {
         let mut state = self.card.state();
         state.rollbacks += 1;
         (state.phase, state.preemptible) = (Phase::Preempted, false);
+    }
+
+    /// A cancel for another's sake has done something.
+    fn count_preempted(&self) {
+        let was_waiting = self.card.state().cancels.was_waiting;
+        let statistics = self.statistics(self.inside_index());
+        count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
     }
 
     /// Whether the transaction may be run again.
@@ -162,18 +182,12 @@ impl Session {
     }
 
     /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
-    pub(super) fn rewind_for_client(&mut self, now: Instant, out: &mut impl Outbox) {
-        let failure = self.replay_verdict().err().map(Failure::NotReplayable);
+    pub(super) fn rewind_for_client(&mut self, next: Note, now: Instant, out: &mut impl Outbox) {
+        let verdict = if next.rolls_back { Ok(()) } else { self.replay_verdict() };
+        let failure = verdict.err().map(Failure::NotReplayable);
         self.thinking_since = None;
-        self.mode = Mode::Rewinding(Rewind {
-            step: Step::RollBack,
-            is_waiting: true,
-            in_flight: None,
-            is_wanted: true,
-            in_block: true,
-            was_cancelled: false,
-            failure,
-        });
+        let rewind = Rewind::new(Step::RollBack, None, true);
+        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure, next, ..rewind });
         self.go_on_rewinding(now, out);
     }
 
@@ -186,7 +200,10 @@ impl Session {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
         match cancels {
             (_, true) => rewind.failure = Some(Failure::Cancelled),
-            (true, false) => rewind.was_cancelled = true,
+            (true, false) => {
+                rewind.was_cancelled = true;
+                self.count_preempted();
+            }
             // By somebody else, an administrator or a timeout: an answer that differs.
             (false, false) => {}
         }
@@ -219,6 +236,10 @@ impl Session {
     /// The server has answered a step.
     pub(super) fn rewind_step_done(&mut self, status: u8, now: Instant, out: &mut impl Outbox) {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        rewind.left = rewind.left.saturating_sub(1);
+        if rewind.left > 0 {
+            return;
+        }
         match rewind.step {
             Step::Drain => rewind.in_block = status != b'I',
             Step::Unit(_) | Step::Beginning if rewind.was_cancelled => {
@@ -234,7 +255,7 @@ impl Session {
             }
             // The answer ended before it was as long as the first time.
             Step::Beginning if rewind.failure.is_none() => rewind.failure = Some(Failure::Differed),
-            Step::RollBack | Step::Close | Step::Beginning | Step::Fail => {}
+            Step::RollBack | Step::Begin | Step::Close | Step::Beginning | Step::Fail => {}
         }
         if let Mode::Rewinding(rewind) = &mut self.mode {
             rewind.is_waiting = true;
@@ -266,6 +287,15 @@ impl Session {
                 self.mode = Mode::RolledBack;
                 self.thinking_since.get_or_insert(now);
             }
+            Step::RollBack if rewind.next.rolls_back => {
+                // Nothing needs to be run again for that.
+                rewind.step = Step::Begin;
+                self.ask(&answers::query("BEGIN"), now, out);
+            }
+            Step::Begin => {
+                self.mode = Mode::Relay;
+                self.client_thinks(now);
+            }
             Step::Drain | Step::RollBack => self.close_prepared(now, out),
             Step::Close => self.ask_unit(0, now, out),
             Step::Unit(unit) => self.ask_unit(unit + 1, now, out),
@@ -284,7 +314,7 @@ impl Session {
         }
         request.extend_from_slice(&SYNC);
         if let Mode::Rewinding(rewind) = &mut self.mode {
-            rewind.step = Step::Close;
+            (rewind.step, rewind.has_closed) = (Step::Close, true);
         }
         self.ask(&request, now, out);
     }
@@ -321,6 +351,9 @@ impl Session {
             (state.phase, state.preemptible) = (Phase::Preempted, false);
             state.cancels.preempting = None;
         }
+        if let Mode::Rewinding(rewind) = &mut self.mode {
+            rewind.left = 1;
+        }
         self.outstanding.sent(false);
         out.to_server(request);
     }
@@ -328,17 +361,38 @@ impl Session {
     /// Makes the server's transaction fail, if it has not, and tells the client.
     fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
-        let in_block = rewind.in_block;
+        rewind.step = Step::Fail;
+        // A server is idle after a COMMIT, whatever has become of it.
+        let is_over = !rewind.in_block || rewind.next.may_end;
+        let has_closed = rewind.has_closed;
+        rewind.has_closed &= self.status != b'I';
         match self.status {
-            b'I' if in_block => {
-                rewind.step = Step::Fail;
-                self.ask(&answers::query(&format!("BEGIN; {FAIL}")), now, out);
-            }
-            b'T' => {
-                rewind.step = Step::Fail;
-                self.ask(&answers::query(FAIL), now, out);
-            }
+            b'I' if has_closed => self.prepare_again(now, out),
+            b'T' | b'E' if has_closed || is_over => self.ask(&answers::query("ROLLBACK"), now, out),
+            b'I' if !is_over => self.ask(&answers::query(&format!("BEGIN; {FAIL}")), now, out),
+            b'T' => self.ask(&answers::query(FAIL), now, out),
             _ => self.tell_failure(now, out),
+        }
+    }
+
+    /// Prepares again what was closed for a replay, for the client has it. Each by itself: one may need what the transaction
+    /// has made, and is missing then.
+    fn prepare_again(&mut self, now: Instant, out: &mut impl Outbox) {
+        let recording = self.recording.as_ref().expect("what was closed was recorded");
+        let (mut request, mut count) = (Vec::new(), 0);
+        for (name, parse) in recording.parses() {
+            for part in [&answers::close_statement(name)[..], parse, &SYNC] {
+                request.extend_from_slice(part);
+            }
+            count += 1;
+        }
+        if count == 0 {
+            return self.fail(now, out);
+        }
+        self.ask(&request, now, out);
+        (1..count).for_each(|_| self.outstanding.sent(true));
+        if let Mode::Rewinding(rewind) = &mut self.mode {
+            rewind.left = count;
         }
     }
 
@@ -357,7 +411,7 @@ impl Session {
             }
         };
         if rewind.in_flight.is_none() {
-            self.mode = Mode::Refusing(Refusal::failed(error));
+            self.mode = Mode::Refusing(Refusal::failed(error, self.status));
             return;
         }
         count(&statistics.errors);

@@ -118,7 +118,7 @@ pub(super) fn effect_of_function(name: &Token<'_>) -> Option<Unsafe> {
         return Some(Unsafe::SessionLock);
     }
     let begins = |known: &&str| name.get(..known.len()).is_some_and(|it| it.eq_ignore_ascii_case(known.as_bytes()));
-    OUTSIDE_EFFECTS.iter().any(|known| begins(&known)).then_some(Unsafe::OutsideEffect)
+    OUTSIDE_EFFECTS.iter().any(begins).then_some(Unsafe::OutsideEffect)
 }
 
 #[cfg(test)]

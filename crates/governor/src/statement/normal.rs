@@ -283,13 +283,13 @@ fn is_before_expression(word: &[u8]) -> bool {
 }
 
 fn needs_space(before: Before, piece: Piece<'_>) -> bool {
-    match (before, piece) {
-        (Before::Nothing | Before::Tight, _) => false,
-        (_, Piece::Mark(b")" | b"]" | b"," | b".") | Piece::Operator(b"::")) => false,
-        (Before::Name, Piece::Mark(b"(")) => false,
-        (Before::Name | Before::KeyWord | Before::Value, Piece::Mark(b"[")) => false,
-        _ => true,
-    }
+    let is_tight = match piece {
+        Piece::Mark(b")" | b"]" | b"," | b".") | Piece::Operator(b"::") => true,
+        Piece::Mark(b"(") => before == Before::Name,
+        Piece::Mark(b"[") => before != Before::Operator,
+        _ => false,
+    };
+    !is_tight && !matches!(before, Before::Nothing | Before::Tight)
 }
 
 #[cfg(test)]

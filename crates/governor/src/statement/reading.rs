@@ -202,7 +202,8 @@ fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
     let scope = if head.is_word(1, "local") { Scope::Transaction } else { Scope::Session };
     let mut rest = after_name(pieces().skip(1 + usize::from(has_scope)))?;
     let assigns = rest.next()?;
-    if !assigns.is_word("to") && !(assigns.kind == Kind::Operator && assigns.text == b"=") {
+    let is_assignment = assigns.is_word("to") || assigns.kind == Kind::Operator && assigns.text == b"=";
+    if !is_assignment {
         return None;
     }
     let value = *rest.next()?;

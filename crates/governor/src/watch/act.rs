@@ -89,10 +89,7 @@ pub(super) fn cancel(
     targets: &[Target],
     looked_at: LookedAt,
 ) -> Result<Vec<bool>, WireError> {
-    let mut aimed: Vec<Option<Aimed<'_>>> = targets
-        .iter()
-        .map(|target| Aimed::aim(governor, target.card.clone(), target.transaction, target.unit))
-        .collect();
+    let mut aimed: Vec<Option<Aimed<'_>>> = targets.iter().map(|target| Aimed::aim(governor, target)).collect();
     let mut done = vec![false; targets.len()];
     let is_aimed = |aimed: &[Option<Aimed<'_>>], at: &usize| aimed[*at].is_some();
     let by_key =

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::act::Target;
 use crate::governor::{Governor, SessionCommand};
 use crate::registry::SessionCard;
 
@@ -27,8 +28,15 @@ pub(super) struct Aimed<'a> {
 
 impl<'a> Aimed<'a> {
     /// Aims at a unit, if it is still the one in flight and may be preempted.
-    pub(super) fn aim(governor: &'a Governor, card: Arc<SessionCard>, transaction: u64, unit: u64) -> Option<Self> {
-        card.aim_preemption(transaction, unit).then_some(Aimed { governor, card, fate: Fate::NotSent })
+    pub(super) fn aim(governor: &'a Governor, target: &Target) -> Option<Self> {
+        let card = target.card.clone();
+        // Made only if it is aimed: one that is dropped says that its cancel has arrived.
+        if !card.aim_preemption(target.transaction, target.unit) {
+            return None;
+        }
+        // Nothing was sent yet, so that the session cannot need this before.
+        card.state().cancels.was_waiting = target.if_waiting;
+        Some(Aimed { governor, card, fate: Fate::NotSent })
     }
 
     /// Something is about to be sent: until more is known, its fate is unknown.

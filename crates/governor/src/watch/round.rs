@@ -124,13 +124,10 @@ impl Round {
         let done = cancel(up, &self.governor, settings, &targets, looked_at)?;
         for ((victim, waiter), done) in pairs.into_iter().zip(done) {
             let Some((_, state)) = &scene.nodes[victim].session else { continue };
-            let statistics = self.governor.statistics.class(state.class);
-            let counter = match scene.graph.transactions[victim].activity {
-                _ if !done => &statistics.preempted_too_late,
-                Activity::WaitsForLock => &statistics.preempted_waiting,
-                _ => &statistics.preempted_running,
-            };
-            count(counter);
+            // Of those that were sent the session counts the ones that have done something.
+            if !done {
+                count(&self.governor.statistics.class(state.class).preempted_too_late);
+            }
             self.note(settings, scene, victim, waiter, if done { "cancelled" } else { "too late" });
         }
         Ok(true)

@@ -56,11 +56,12 @@ struct Deeds {
 
 impl Deeds {
     fn add(&mut self, governed: &Governed) {
-        let count = |column| governed.count("SHOW PREEMPTIONS", "low", column);
+        let count = |name: &str| governed.count(Some("low"), name);
         self.preempted += count("preempted_waiting") + count("preempted_running") + count("preempted_idle");
         self.replayed += count("replays_verified");
         self.differed += count("replays_differed");
-        self.queued += governed.count("SHOW STATS", "low", "queued");
+        self.queued += count("queued");
+        assert_eq!(governed.count(None, "desyncs"), 0, "a session was given up as not understood");
     }
 }
 

@@ -78,8 +78,6 @@ impl From<io::Error> for Failure {
 /// Everything that was answered to one unit: up to its `ReadyForQuery`.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Names of the columns of the last statement that has some.
-    pub columns: Vec<String>,
     /// Fields in text form.
     pub rows: Vec<Vec<Option<String>>>,
     /// What each statement was, `UPDATE 1`.
@@ -320,7 +318,6 @@ impl Client {
             };
             answer.tags.push(tag);
             match tag {
-                b'T' => answer.columns = columns(&body),
                 b'D' => answer.rows.push(fields(&body)),
                 b'C' => answer.commands.push(text(&body)),
                 b'E' => answer.refusal = answer.refusal.or_else(|| Some(refusal(&body))),
@@ -394,17 +391,6 @@ fn refusal(body: &[u8]) -> Refusal {
         field.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
     };
     Refusal { state: field(b'C'), message: field(b'M') }
-}
-
-fn columns(body: &[u8]) -> Vec<String> {
-    let mut rest = &body[2..];
-    let mut names = Vec::new();
-    while let Some(end) = rest.iter().position(|&byte| byte == 0) {
-        names.push(text(rest));
-        // Table, place, type, its size, its modifier, form.
-        rest = &rest[end + 1 + 18..];
-    }
-    names
 }
 
 fn fields(body: &[u8]) -> Vec<Option<String>> {

@@ -48,7 +48,7 @@ fn check(program: Command) {
         assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
     }
     load.stop();
-    assert!(governed.count("SHOW STATS", "low", "queued") > 0, "nobody was queued: admission was not tested");
+    assert!(governed.count(Some("low"), "queued") > 0, "nobody was queued: admission was not tested");
     governed.assert_alive();
 }
 

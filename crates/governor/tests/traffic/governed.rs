@@ -2,8 +2,8 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::thread;
@@ -17,6 +17,9 @@ pub const CONSOLE: &str = "console";
 
 /// Names the settings file to the process that [`as_a_process`] becomes.
 const SETTINGS: &str = "PLIMSOLL_TEST_SETTINGS";
+
+/// Names a `plimsoll` to test instead of what is built with these tests.
+const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
 /// A running governor.
 pub struct Governed {
@@ -68,7 +71,7 @@ impl Governed {
             [preemption]
             policy = "pow"
             [http]
-            address = "off"
+            address = "127.0.0.1:0"
             [log]
             level = "info"
             [admin]
@@ -108,18 +111,26 @@ impl Governed {
         Client::connect(self.address, "operator", CONSOLE)
     }
 
-    /// What the console's `SHOW` says of a class: the sum of the columns whose names begin so.
-    pub fn count(&self, show: &str, class: &str, column: &str) -> u64 {
-        let answer = self.console().and_then(|mut console| console.query(show)).unwrap_or_else(|failure| {
-            panic!("{show}: {failure}\n{}", self.said());
-        });
-        let place = |name: &str| answer.columns.iter().position(|column| column == name);
-        let of_class = place("class").unwrap_or_else(|| panic!("{show} has no class: {:?}", answer.columns));
-        let row = answer.rows.iter().find(|row| row[of_class].as_deref() == Some(class)).expect("a row for the class");
-        let counts = answer.columns.iter().zip(row).filter(|(name, _)| name.starts_with(column));
-        let counts: Vec<u64> = counts.map(|(_, value)| value.as_deref().unwrap().parse().unwrap()).collect();
-        assert!(!counts.is_empty(), "{show} has no {column}: {:?}", answer.columns);
-        counts.iter().sum()
+    /// One of its counters, of a class or, without one, of all.
+    pub fn count(&self, class: Option<&str>, name: &str) -> u64 {
+        let metrics = self.metrics();
+        let labels = class.map(|class| format!("{{class=\"{class}\"}}")).unwrap_or_default();
+        let line = format!("plimsoll_{name}_total{labels} ");
+        let count = metrics.lines().find_map(|other| other.strip_prefix(&line));
+        count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no {line} in\n{metrics}"))
+    }
+
+    fn metrics(&self) -> String {
+        let said = self.said();
+        let page = said.lines().find_map(|line| line.split_once("the live page is at http://"));
+        let page = page.expect("a governor that has started has said where its page is").1.trim_end_matches('/');
+        let mut stream = TcpStream::connect(page).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
     }
 
     /// Fails if it has ended.
@@ -161,19 +172,24 @@ impl Drop for Governed {
 /// Starts this program again as a governor, and waits until it listens.
 fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
     let log = fs::File::create(said).unwrap();
-    let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "governed::as_a_process", "--nocapture"])
-        .env(SETTINGS, settings)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap();
+    let mut command = match env::var_os(PROGRAM) {
+        Some(program) => {
+            let mut command = Command::new(program);
+            command.args(["govern", "--config"]).arg(settings);
+            command
+        }
+        None => {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["--exact", "governed::as_a_process", "--nocapture"]).env(SETTINGS, settings);
+            command
+        }
+    };
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let began = Instant::now();
     loop {
         let said = fs::read_to_string(said).unwrap();
         let told = said.lines().find_map(|line| line.split_once("clients come in at "));
-        if let Some((_, address)) = told {
+        if let Some((_, address)) = told.filter(|_| said.contains("the live page is at ")) {
             return (child, address.trim().parse().unwrap());
         }
         let ended = child.try_wait().unwrap();

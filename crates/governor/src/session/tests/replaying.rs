@@ -175,6 +175,31 @@ fn statements_prepared_on_the_way_are_closed_before() {
     );
 }
 
+/// The driver goes on to use what it has prepared in a transaction that failed: asyncpg keeps names across transactions.
+#[test]
+fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P:a:select B::a E S => S[P:a:select B::a E S]
+         < 1 2 D:1 Z:T => C[1 2 D:1 Z:T]
+         > P:b:update B::b E S => S[P:b:update B::b E S]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I => S[C:a C:b S]
+         < 3 3 Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[P:a:select B::a E S]
+         < 1 2 D:2 Z:T => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I => S[C:a P:a:select S C:b P:b:update S]
+         < 3 1 Z:I =>
+         < 3 1 Z:I => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
+         < C:BEGIN E:3B001 Z:E => C[E:40001 Z:E]
+         > Q:rollback => S[Q:rollback]",
+    );
+}
+
 #[test]
 fn what_is_not_safe_to_run_again_is_told() {
     for statement in ["listen_x", "create_temp_table_t_(a_int)", "select_pg%advisory%lock(1)", "deallocate_s"] {
@@ -235,12 +260,36 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
         "low_user",
         &format!(
             "{thinking}
-             > Q:commit =>
+             > Q:select =>
              < C:ROLLBACK Z:I => S[Q:begin]
              < C:BEGIN Z:T => S[Q:update]
              < C:UPDATE_2 Z:T => S[Q:ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
              < E:3B001 Z:E => C[E:40001 Z:E]
              > Q:rollback => S[Q:rollback]",
+        ),
+    );
+    // A COMMIT that fails leaves no transaction behind.
+    check(
+        "low_user",
+        &format!(
+            "{thinking}
+             > Q:commit =>
+             < C:ROLLBACK Z:I => S[Q:begin]
+             < C:BEGIN Z:T => S[Q:update]
+             < C:UPDATE_2 Z:T => S[Q:ROLLBACK]
+             < C:ROLLBACK Z:I => C[E:40001 Z:I]
+             > Q:select => S[Q:select]",
+        ),
+    );
+    // For a ROLLBACK nothing is run again.
+    check(
+        "low_user",
+        &format!(
+            "{thinking}
+             < C:ROLLBACK Z:I =>
+             > P::rollback B:: E S => S[Q:BEGIN]
+             < C:BEGIN Z:T => S[P::rollback B:: E S]
+             < 1 2 C:ROLLBACK Z:I => C[1 2 C:ROLLBACK Z:I]",
         ),
     );
     // The unit that meets the failure is dropped to its end.

@@ -69,7 +69,7 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     assert_eq!(low.failure(), "57014", "{role} {victim}");
     assert_eq!(cancels(&low), (0, Some(low.place().1)), "the session knows whose cancel it was");
     assert_eq!(stage.told(), [(low.card.id, SessionCommand::CancelArrived)]);
-    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+    assert!(low.card.state().cancels.was_waiting);
     let event = &stage.governor.events()[0];
     assert_eq!((event.victim_was, event.done), ("waited for a lock", "cancelled"));
     assert_eq!((event.victim.1, event.waiter.1), (low.process(), high.process()));
@@ -81,14 +81,16 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
 
 #[test]
 fn a_role_that_may_signals() {
-    let owner = super::stage::server().user().to_owned();
+    let server = super::stage::server();
+    let owner = server.user().to_owned();
     check_role(&owner, &owner, 201, Signals::ByRight);
     check_role("signaller", "customer", 202, Signals::ByRight);
 }
 
 #[test]
 fn a_role_that_may_not_cancels_by_keys() {
-    let owner = super::stage::server().user().to_owned();
+    let server = super::stage::server();
+    let owner = server.user().to_owned();
     check_role("timid", "customer", 211, Signals::ByKey);
     // May signal, but not superusers.
     check_role("signaller", &owner, 212, Signals::ByRight);
@@ -176,7 +178,8 @@ fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
     assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
     assert!(stage.control.lost_or_refused(&error) && stage.control.connection().is_none());
     let health = stage.governor.health.lock().clone();
-    assert!(health.control_up.is_none() && health.control_error.is_some() && health.levers.iter().all(|l| !l.is_on));
+    assert!(health.control_up.is_none() && health.control_error.is_some());
+    assert!(health.levers.iter().any(|lever| lever.name == "preemption" && !lever.is_on));
     stage.control.tend(&settings, Instant::now() + Duration::from_secs(1));
     assert!(stage.governor.health.lock().control_up.is_some());
     // Nobody knows whether it was cancelled, so that it is not aimed at again in this unit.
@@ -204,8 +207,10 @@ fn track_counts_once_and_does_nothing() {
     let mut stage = Stage::new("track");
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 271);
-    (0..3).for_each(|_| drop(stage.round().unwrap()));
-    assert_eq!((stage.counts(), stage.told()), ([0, 0, 0, 1], vec![]));
+    for _ in 0..3 {
+        stage.round().unwrap();
+    }
+    assert_eq!((stage.counts(), stage.told()), ([0, 1], vec![]));
     assert_eq!(stage.governor.events().len(), 1);
     end_unharmed(scene);
 }

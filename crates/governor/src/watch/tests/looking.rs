@@ -1,5 +1,7 @@
 //! Who is seen to wait for whom, and what follows from it.
 
+use std::collections::BTreeMap;
+
 use plimsoll_policy::Activity;
 
 use super::stage::{Client, HIGH, LOW, Stage};
@@ -37,7 +39,7 @@ fn chains_are_followed_to_their_ends() {
     stage.until_it_waits(&high);
     let looked = seen_by(&mut stage, &high);
     let expect = [(high.process(), vec![middle.process()]), (middle.process(), vec![end.process()])];
-    assert_eq!(looked.waits, expect.into_iter().collect());
+    assert_eq!(looked.waits, BTreeMap::from(expect));
     assert!(looked.at > 1.7e9, "the server tells its clock: {}", looked.at);
     let activities = activities(&stage, &looked);
     for (client, activity) in
@@ -65,7 +67,7 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     stage.until_it_waits(&high);
     let looked = seen_by(&mut stage, &high);
     let expect = [(high.process(), vec![first.process()]), (first.process(), vec![holder.process()])];
-    assert_eq!(looked.waits, expect.into_iter().collect());
+    assert_eq!(looked.waits, BTreeMap::from(expect));
     // The first waits and is rolled back; the holder's client thinks, and it is asked to roll back, too.
     let seen = stage.round().unwrap();
     assert!(seen.changed && seen.blocked);
@@ -82,7 +84,7 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     high.outcome().unwrap();
     high.run("rollback");
     high.run("drop table queued");
-    assert_eq!(stage.counts(), [1, 0, 0, 0]);
+    assert_eq!(stage.counts(), [0, 0]);
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     high.send("begin; lock table shared_by_all");
     stage.until_it_waits(&high);
     let looked = seen_by(&mut stage, &high);
-    assert_eq!(looked.waits, [(high.process(), vec![0])].into_iter().collect());
+    assert_eq!(looked.waits, BTreeMap::from([(high.process(), vec![0])]));
     assert_eq!(activities(&stage, &looked), [(0, Activity::Prepared), (high.process(), Activity::WaitsForLock)]);
     stage.round().unwrap();
     preparer.run("rollback prepared 'watched'");
@@ -118,7 +120,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     stranger.outcome().unwrap();
     stranger.run("rollback");
     high.outcome().unwrap();
-    assert_eq!(stage.counts(), [0; 4]);
+    assert_eq!(stage.counts(), [0, 0]);
 }
 
 #[test]
@@ -135,12 +137,13 @@ fn parallel_workers_are_their_leader() {
     high.send("begin; lock table scanned");
     stage.until_it_waits(&high);
     let looked = seen_by(&mut stage, &high);
-    assert_eq!(looked.waits, [(high.process(), vec![leader])].into_iter().collect(), "each once");
+    assert_eq!(looked.waits, BTreeMap::from([(high.process(), vec![leader])]), "each once");
     // It runs, and the policy rolls back whoever is in the way.
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014");
+    assert!(!low.card.state().cancels.was_waiting && stage.governor.events()[0].victim_was == "ran");
     low.run("rollback");
     high.outcome().unwrap();
     high.run("drop table scanned; commit");
-    assert_eq!(stage.counts(), [0, 1, 0, 0]);
+    assert_eq!(stage.counts(), [0, 0]);
 }

@@ -126,12 +126,11 @@ impl Stage {
         Client::new(&governor, &url(&self.server), LOW)
     }
 
-    /// The counts of the low class: waiting, running, too late, tracked.
-    pub(super) fn counts(&self) -> [u64; 4] {
+    /// What was counted of the low class: too late, tracked. Sessions count the rest.
+    pub(super) fn counts(&self) -> [u64; 2] {
         let low = self.governor.statistics.class(LOW);
-        let counters =
-            [&low.preempted_waiting, &low.preempted_running, &low.preempted_too_late, &low.preemptions_tracked];
-        counters.map(|counter| counter.load(std::sync::atomic::Ordering::Relaxed))
+        [&low.preempted_too_late, &low.preemptions_tracked]
+            .map(|counter| counter.load(std::sync::atomic::Ordering::Relaxed))
     }
 
     /// Waits until a client's process waits for a lock.

@@ -161,11 +161,9 @@ fn play(server: &PrivateServer, control: ServerUrl, table: &'static str, seed: u
 
 fn check(control: ServerUrl, server: &PrivateServer, table: &'static str, seed: u64) {
     let (governor, noticed) = play(server, control, table, seed);
-    let low = governor.statistics.class(LOW);
-    let sent = low.preempted_waiting.load(Ordering::Relaxed) + low.preempted_running.load(Ordering::Relaxed);
-    assert!(noticed > 0 && u64::from(noticed) <= sent, "{noticed} noticed, {sent} sent: {:?}", governor.health.lock());
+    assert!(noticed > 0, "{:?}", governor.health.lock());
     let looks = governor.statistics.looks.load(Ordering::Relaxed);
-    println!("seed {seed}: {looks} looks, {sent} cancels sent, {noticed} noticed");
+    println!("seed {seed}: {looks} looks, {noticed} preempted");
 }
 
 #[test]

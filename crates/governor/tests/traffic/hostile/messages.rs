@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use super::super::client::{Client, PATIENCE, message};
-use super::{Attacked, Beside};
+use super::{Attacked, Beside, GROWTH_MAX};
 
 /// All types of messages that clients send.
 const TYPES: &[u8] = b"QPBEDCHSFdcfXp";
@@ -78,7 +78,7 @@ fn a_message_of_many_megabytes_is_not_kept() {
         client.send(&[tag]).unwrap();
         client.send(&900_000_000_u32.to_be_bytes()).unwrap();
         let chunk = [b'x'; 1 << 20];
-        for _ in 0..100 {
+        for _ in 0..(2 * GROWTH_MAX) >> 20 {
             client.send(&chunk).unwrap();
         }
         attacked.assert_small();
@@ -125,11 +125,11 @@ fn who_does_not_read_is_not_written_for() {
 
     // Queries by the thousand, and messages to which there is an answer each but never a Sync.
     let mut query = BytesMut::new();
-    // Long, so that few of them fill what lies between.
+    // Long, so that few of them fill what lies between, with answers that are longer still.
     let comment = "c".repeat(1000);
-    frontend::query(&format!("SELECT repeat('y', 100) -- {comment}"), &mut query).unwrap();
+    frontend::query(&format!("SELECT repeat('y', 5000) -- {comment}"), &mut query).unwrap();
     let mut parse = BytesMut::new();
-    frontend::parse("", &format!("SELECT 1 -- {comment}"), [], &mut parse).unwrap();
+    frontend::parse("", &format!("SELECT 1{} -- {comment}", ",1".repeat(200)), [], &mut parse).unwrap();
     frontend::describe(b'S', "", &mut parse).unwrap();
     for (user, bytes) in [("high", &query), ("low", &query), ("high", &parse), ("low", &parse)] {
         let mut client = attacked.client(user);

@@ -168,7 +168,9 @@ fn the_governors_own_answers_keep_their_places() {
         assert_eq!(client.answer().unwrap().value().map(str::len), Some(3_000_000));
         assert_eq!(client.answer().unwrap().commands, ["SET"]);
         assert_eq!(client.answer().unwrap().value(), Some("two"));
-        assert!(client.answer().unwrap().refusal.is_some(), "there is no such class");
+        // Refused by the governor, or, behind what is still to be answered, set by a server that knows of no classes.
+        let unknown = client.answer().unwrap();
+        assert!(unknown.refusal.is_some() || unknown.commands == ["SET"], "{unknown:?}");
         assert_eq!(client.answer().unwrap().value(), Some("three"));
         let answer = client.answer().unwrap();
         assert_eq!((answer.value(), &answer.tags[..]), (Some("four"), &b"12DCZ"[..]));

@@ -87,11 +87,13 @@ fn many_parameters_are_no_trouble() {
     let parameters = [("user", "low"), ("database", attacked.server.database()), ("application_name", &long)];
     let mut client = Client::log_in(attacked.address(), &parameters, PASSWORD).unwrap();
     assert_eq!(client.value("SELECT 1").unwrap(), "1");
+    drop(client);
     let names = (0..200).map(|number| format!("plimsoll.p{number}")).collect::<Vec<_>>();
     let mut parameters = vec![("user", "low"), ("database", attacked.server.database())];
     parameters.extend(names.iter().map(|name| (name.as_str(), "1")));
     let mut client = Client::log_in(attacked.address(), &parameters, PASSWORD).unwrap();
     assert_eq!(client.value("SHOW plimsoll.p199").unwrap(), "1");
+    drop(client);
     attacked.stop();
 }
 
