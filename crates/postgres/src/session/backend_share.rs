@@ -1,10 +1,12 @@
-//! The share of the cores that a session's process on the server gets: its nice value.
+//! The share of the cores that a session's process on the server gets: its nice value, and its autogroup's where there are
+//! autogroups, for each process of a server is one.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use plimsoll_machine::Host;
+use plimsoll_machine::process_share::ProcessFacts;
 use plimsoll_policy::{CpuScheduler, Priority};
-use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 /// What cannot be had or seen, told once each.
 #[derive(Debug, Clone, Default)]
@@ -31,10 +33,10 @@ impl Warnings {
 pub(super) struct BackendShare {
     scheduler: &'static dyn CpuScheduler,
     process: Option<i32>,
-    /// The nice value that it was born with, to which the scheduler's are added.
-    base: i32,
+    host: Host,
+    /// What it was born with; the scheduler's nice values are added to its own. `None` if it gets nothing else.
+    born: Option<ProcessFacts>,
     now: i32,
-    is_off: bool,
     warnings: Warnings,
 }
 
@@ -42,14 +44,14 @@ impl BackendShare {
     pub(super) fn new(scheduler: &'static dyn CpuScheduler, process: Option<i32>, warnings: Warnings) -> Self {
         let mut levels = (0..=u8::MAX).filter_map(Priority::of_level);
         let is_flat = levels.all(|level| scheduler.nice(level) == scheduler.nice(Priority::LOW));
-        let nice = process.and_then(Pid::from_raw).filter(|_| !is_flat).map(|pid| getpriority_process(Some(pid)));
-        let base = nice.and_then(Result::ok);
-        if !is_flat && base.is_none() {
+        let host = Host::real();
+        let born = process.filter(|_| !is_flat).and_then(|process| ProcessFacts::of(&host, process));
+        if !is_flat && born.is_none() {
             let name = scheduler.name();
             warnings.tell(format!("cpu_policy={name} does nothing: the server's processes are not of this machine"));
         }
-        let base_nice = base.unwrap_or(0);
-        BackendShare { scheduler, process, base: base_nice, now: base_nice, is_off: base.is_none(), warnings }
+        let now = born.as_ref().map_or(0, |born| born.share.nice);
+        BackendShare { scheduler, process, host, born, now, warnings }
     }
 
     /// The process, if it is one of this machine.
@@ -59,14 +61,12 @@ impl BackendShare {
 
     /// From now on it works for that priority.
     pub(super) fn set(&mut self, priority: Priority) {
-        if self.is_off {
-            return;
-        }
-        let wanted = (self.base + self.scheduler.nice(priority)).clamp(-20, 19);
+        let Some(born) = &self.born else { return };
+        let wanted = (born.share.nice + self.scheduler.nice(priority)).clamp(-20, 19);
         if wanted == self.now {
             return;
         }
-        match setpriority_process(self.process.and_then(Pid::from_raw), wanted) {
+        match born.share.with_nice(wanted).give(&self.host, born.identity) {
             Ok(()) => self.now = wanted,
             Err(error) => {
                 let name = self.scheduler.name();
@@ -81,6 +81,8 @@ impl BackendShare {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Pid, getpriority_process};
+
     use super::*;
 
     #[test]
