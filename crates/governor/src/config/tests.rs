@@ -107,7 +107,7 @@ fn each_mistake_has_its_remedy() {
         assert!(told.contains(expect), "{more}\nis answered with\n{told}\nwithout\n{expect}");
     };
     check("[http]\nadress = \"off\"", "there is no key `adress` in [http] (did you mean `address`?)");
-    check("[listen]\nmpl = 3", "there is no key `mpl` in [listen]; it belongs into [[class]] or [admission]");
+    check("[listen]\nmpl = 3", "there is no key `mpl` in [listen]; it belongs into [[class]] or into [admission]");
     check("[class]\nname = \"x\"", "there can be several: write [[class]], with two brackets");
     check("break_glass = \"dba\"", "there can be several: write break_glass = [\"dba\"]");
     check("admin = \"x\"", "`admin` is a table; write [admin]");

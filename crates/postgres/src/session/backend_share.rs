@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use plimsoll_machine::Host;
+use plimsoll_machine::host::Host;
 use plimsoll_machine::process_share::ProcessFacts;
 use plimsoll_policy::{CpuScheduler, Priority};
 
