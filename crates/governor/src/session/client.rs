@@ -78,7 +78,11 @@ impl Session {
         if matches!(self.mode, Mode::RolledBack) {
             let next = self.note_of_message(head.tag, body);
             self.rewind_for_client(next, now, out);
-            return Fate::Stay;
+            // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at again.
+            return match self.mode {
+                Mode::Refusing(_) => self.refuse_message(head, now, out),
+                _ => Fate::Stay,
+            };
         }
         if let Some(refusal) = self.refused_setting(head.tag, body) {
             self.mode = Mode::Refusing(refusal);

@@ -111,7 +111,8 @@ impl Session {
     /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
     pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) -> bool {
         self.count_preempted();
-        match self.replay_verdict() {
+        let replays = self.card.state().rollbacks;
+        match self.replay_verdict(replays) {
             Ok(()) => {
                 let (answered, answer) = self.recording.as_ref().expect("replay was found possible").answer_so_far();
                 self.rewind(Rewind::new(Step::Drain, Some(InFlight { answered, answer }), true));
@@ -163,8 +164,8 @@ impl Session {
         count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
     }
 
-    /// Whether the transaction may be run again.
-    fn replay_verdict(&self) -> Result<(), &'static str> {
+    /// Whether the transaction, which was run again so many times already, may be once more.
+    fn replay_verdict(&self, replays: u32) -> Result<(), &'static str> {
         let Some(recording) = self.recording.as_ref().filter(|_| self.is_recording) else {
             return Err("replay is off");
         };
@@ -174,7 +175,7 @@ impl Session {
             units_outstanding: if self.is_pipelined || self.unit_open { 2 } else { 1 },
             bytes: recording.len(),
             bytes_max: self.settings.preemption.replay_bytes_max as u64,
-            attempts: self.card.state().rollbacks,
+            attempts: replays,
             attempts_max: bound.unwrap_or(u32::MAX),
             unsafe_because: recording.unsafe_because,
         };
@@ -183,7 +184,9 @@ impl Session {
 
     /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
     pub(super) fn rewind_for_client(&mut self, next: Note, now: Instant, out: &mut impl Outbox) {
-        let verdict = if next.rolls_back { Ok(()) } else { self.replay_verdict() };
+        // The rollback that this is about has been counted.
+        let replays = self.card.state().rollbacks.saturating_sub(1);
+        let verdict = if next.rolls_back { Ok(()) } else { self.replay_verdict(replays) };
         let failure = verdict.err().map(Failure::NotReplayable);
         self.thinking_since = None;
         let rewind = Rewind::new(Step::RollBack, None, true);

@@ -308,6 +308,46 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
     );
 }
 
+/// Nothing has to be asked of the server for that, so nothing but the client's message brings the answer about.
+#[test]
+fn who_thinks_and_cannot_be_run_again_hears_of_it_upon_his_commit() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         ! idle => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I =>
+         > P::commit B:: E S => C[E:40001 Z:I]
+         > Q:select => S[Q:select]",
+    );
+}
+
+/// The fifth rollback is the last one, after which it is promoted: its replay is as good as those before.
+#[test]
+fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
+    let mut story = Story::new("low_user");
+    story.play(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:update => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+    );
+    for before in 0..5 {
+        story.play(
+            "! idle => S[Q:ROLLBACK]
+             < C:ROLLBACK Z:I =>
+             > Q:select => S[Q:begin]
+             < C:BEGIN Z:T => S[Q:update]
+             < C:UPDATE Z:T => S[Q:select]",
+        );
+        (0..before).for_each(|_| story.play("< C:SELECT Z:T => S[Q:select]"));
+        story.play("< C:SELECT Z:T => C[C:SELECT Z:T]");
+    }
+    assert_eq!((story.session.card.state().rollbacks, verified(&story)), (5, 5));
+}
+
 #[test]
 fn a_replay_may_be_preempted_in_its_turn_until_it_is_promoted() {
     let mut story = Story::new("low_user");

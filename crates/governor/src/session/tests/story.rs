@@ -36,6 +36,12 @@ impl Outbox for Sent {
     }
 }
 
+/// Whether bytes begin with a message that has come to its end.
+fn begins_whole(bytes: &[u8]) -> bool {
+    let length = bytes.get(1..5).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
+    length.is_some_and(|length| bytes.len() > length as usize)
+}
+
 /// Plays a story for a session of `user`, whole and byte by byte.
 pub(super) fn check(user: &str, lines: &str) {
     for step in [usize::MAX, 1, 3] {
@@ -107,6 +113,7 @@ impl Story {
             let taken = self.session.on_client(&self.held, self.now, out).expect("the protocol is kept");
             self.held.drain(..taken);
             if taken == 0 && self.session.takes_client_bytes() {
+                assert!(!begins_whole(&self.held), "a whole message is left, which nobody offers again until more comes");
                 break;
             }
         }
