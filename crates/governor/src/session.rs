@@ -67,6 +67,8 @@ enum Mode {
         since: Instant,
         /// Whether the client was told.
         is_noticed: bool,
+        /// Whether its first statement begins a block.
+        begins: bool,
     },
     /// What the client asks up to its next Sync is answered with an error by us.
     Refusing(Refusal),
@@ -206,8 +208,8 @@ impl Session {
     pub fn on_command(&mut self, command: SessionCommand, now: Instant, out: &mut impl Outbox) {
         match command {
             SessionCommand::Admitted => self.on_admitted(now),
-            SessionCommand::TimedOut => self.on_queue_timeout(now),
-            SessionCommand::ClientCancelled => self.on_cancelled_in_queue(now),
+            SessionCommand::TimedOut => self.on_queue_timeout(now, out),
+            SessionCommand::ClientCancelled => self.on_cancelled_in_queue(now, out),
             SessionCommand::CancelArrived => {
                 self.is_held = false;
                 self.go_on_rewinding(now, out);
@@ -220,7 +222,7 @@ impl Session {
     /// When [`on_time`](Self::on_time) is to be called next; `None` for not at all. Asked after every other call.
     pub fn wakes_at(&self) -> Option<Instant> {
         let notice = match self.mode {
-            Mode::Queued { since, is_noticed: false } => Some(since + QUEUE_NOTICE_AFTER),
+            Mode::Queued { since, is_noticed: false, .. } => Some(since + QUEUE_NOTICE_AFTER),
             _ => None,
         };
         let bell = (self.is_late_worth_telling() && !self.has_rung)

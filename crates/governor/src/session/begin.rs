@@ -18,7 +18,13 @@ use crate::statistics::count;
 
 impl Session {
     /// Whether the transaction that a message begins may enter, and what the message's text says if it was read.
-    pub(super) fn begin_transaction(&mut self, tag: u8, body: Option<&[u8]>, now: Instant) -> (Fate, Option<Note>) {
+    pub(super) fn begin_transaction(
+        &mut self,
+        tag: u8,
+        body: Option<&[u8]>,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> (Fate, Option<Note>) {
         let generation = self.governor.generation();
         if generation != self.generation && self.inside.is_none() {
             (self.generation, self.settings) = (generation, self.governor.settings());
@@ -46,15 +52,26 @@ impl Session {
                 (state.class, state.chosen_by) = (class, chosen_by);
                 drop(state);
                 count(&self.statistics(class).queued);
-                self.mode = Mode::Queued { since: now, is_noticed: false };
+                let begins = self.note_of_message(tag, body).begins;
+                self.mode = Mode::Queued { since: now, is_noticed: false, begins };
                 (Fate::Stay, note)
             }
             Asked::Refused(reason) => {
                 count(&self.statistics(class).refused_full);
                 let why = refusal_message(&reason, &self.settings.class(class).name);
-                self.mode = Mode::Refusing(Refusal::not_admitted("53300", &why));
-                (Fate::Drop, note)
+                let begins = self.note_of_message(tag, body).begins;
+                self.refuse_admission(Refusal::not_admitted("53300", &why), begins, now, out);
+                (if begins { Fate::Stay } else { Fate::Drop }, note)
             }
+        }
+    }
+
+    /// Refuses what does not enter; a block as a whole.
+    fn refuse_admission(&mut self, refusal: Refusal, begins: bool, now: Instant, out: &mut impl Outbox) {
+        if begins {
+            self.refuse_block(refusal.into_error(), now, out);
+        } else {
+            self.mode = Mode::Refusing(refusal);
         }
     }
 
@@ -129,28 +146,26 @@ impl Session {
     }
 
     /// The transaction has waited for too long.
-    pub(super) fn on_queue_timeout(&mut self, now: Instant) {
-        let Mode::Queued { since, .. } = self.mode else { return };
+    pub(super) fn on_queue_timeout(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Mode::Queued { since, begins, .. } = self.mode else { return };
         let class = self.leave_queue(now);
         count(&self.statistics(class).refused_timeout);
         let waited = now.saturating_duration_since(since);
         let name = &self.settings.class(class).name;
         let why = format!("class \"{name}\" is full: this transaction has waited {waited:.0?} to be admitted");
-        self.mode = Mode::Refusing(Refusal::not_admitted("53300", &why));
+        self.refuse_admission(Refusal::not_admitted("53300", &why), begins, now, out);
     }
 
     /// Its client has cancelled the transaction while it waited.
-    pub(super) fn on_cancelled_in_queue(&mut self, now: Instant) {
-        if !matches!(self.mode, Mode::Queued { .. }) {
-            return;
-        }
+    pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Mode::Queued { begins, .. } = self.mode else { return };
         if !self.governor.abandon(self.card.id) {
             // It was admitted in this moment, and the command to say so is on its way.
             return;
         }
         self.leave_queue(now);
         let why = "canceling statement due to user request";
-        self.mode = Mode::Refusing(Refusal::not_admitted("57014", why));
+        self.refuse_admission(Refusal::not_admitted("57014", why), begins, now, out);
     }
 
     fn leave_queue(&mut self, now: Instant) -> ClassIndex {
@@ -161,11 +176,11 @@ impl Session {
 
     /// Tells a client that has waited for a while what it waits for.
     pub(super) fn notice_queued(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Mode::Queued { since, is_noticed: false } = self.mode else { return };
+        let Mode::Queued { since, is_noticed: false, begins } = self.mode else { return };
         if now < since + QUEUE_NOTICE_AFTER || self.from_server.left > 0 {
             return;
         }
-        self.mode = Mode::Queued { since, is_noticed: true };
+        self.mode = Mode::Queued { since, is_noticed: true, begins };
         let class = self.card.state().class;
         let message = format!("waiting to be admitted: class \"{}\" is full", self.settings.class(class).name);
         let hint = format!("SHOW QUEUE in the database \"{}\" has the reason.", self.settings.admin.database);

@@ -37,7 +37,7 @@ impl Session {
             }
             let Some(head) = Head::read(&bytes[at..])? else { break };
             let fate = match self.mode {
-                Mode::Refusing(_) => self.refuse_message(head, now, out),
+                Mode::Refusing(_) => self.refuse_message(head, &bytes[at..], now, out),
                 _ => self.read_message(head, &bytes[at..], now, out),
             };
             match fate {
@@ -80,22 +80,30 @@ impl Session {
             self.rewind_for_client(next, now, out);
             // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at again.
             return match self.mode {
-                Mode::Refusing(_) => self.refuse_message(head, now, out),
+                Mode::Refusing(_) => self.refuse_message(head, bytes, now, out),
                 _ => Fate::Stay,
             };
         }
         if let Some(refusal) = self.refused_setting(head.tag, body) {
             self.mode = Mode::Refusing(refusal);
-            return self.refuse_message(head, now, out);
+            return self.refuse_message(head, bytes, now, out);
         }
         let begins_unit = !self.unit_open && is_of_unit(head.tag);
         let mut note = None;
         if begins_unit && self.is_at_rest() {
-            let (fate, read) = self.begin_transaction(head.tag, body, now);
+            let fate = match only_closes(bytes) {
+                // Drivers do that whenever they like and look at no answer: it is no transaction that could wait.
+                Some(true) => Fate::Pass,
+                _ => {
+                    let (fate, read) = self.begin_transaction(head.tag, body, now, out);
+                    note = read;
+                    fate
+                }
+            };
             match fate {
-                Fate::Pass => note = read,
+                Fate::Pass => {}
                 Fate::Stay => return Fate::Stay,
-                Fate::Drop => return self.refuse_message(head, now, out),
+                Fate::Drop => return self.refuse_message(head, bytes, now, out),
             }
         }
         if begins_unit && !self.open_unit(now) {
@@ -209,7 +217,7 @@ impl Session {
     }
 
     /// What is known of the statement that a message runs, or prepares to be run.
-    fn note_of_message(&self, tag: u8, body: Option<&[u8]>) -> Note {
+    pub(super) fn note_of_message(&self, tag: u8, body: Option<&[u8]>) -> Note {
         let Some(body) = body else { return Note::default() };
         match tag {
             b'Q' => self.note_of(sql_of(body)),
@@ -227,6 +235,7 @@ impl Session {
         let statement = statement::read(sql);
         Note {
             class: self.class_of_statement(sql, &statement),
+            begins: statement.begins,
             may_end: statement.ends.is_some(),
             rolls_back: statement.ends == Some(End::Rollback) && !statement.several,
             unsafe_because: statement.unreplayable,
@@ -237,6 +246,18 @@ impl Session {
 /// Whether a message of that type is part of a unit: what is answered, and not copied data.
 fn is_of_unit(tag: u8) -> bool {
     matches!(tag, b'Q' | b'P' | b'B' | b'E' | b'D' | b'C' | b'H' | b'S' | b'F')
+}
+
+/// Whether the unit that begins here does nothing but close statements and portals; `None` if it may, and its end is not there.
+pub(super) fn only_closes(mut bytes: &[u8]) -> Option<bool> {
+    loop {
+        match Head::read(bytes) {
+            Ok(Some(head)) if head.tag == b'S' => return Some(true),
+            Ok(Some(head)) if head.tag == b'C' => bytes = bytes.get(head.bytes..)?,
+            Ok(None) => return None,
+            _ => return Some(false),
+        }
+    }
 }
 
 /// The statement's text in the body of a `Query`, or after the name in a `Parse`.

@@ -14,6 +14,8 @@ const NOTES_MAX: usize = 1000;
 pub struct Note {
     /// The class that its text asks for, a transaction that begins with it.
     pub class: Option<(ClassIndex, ChosenBy)>,
+    /// It begins a transaction block.
+    pub begins: bool,
     /// It ends the transaction, or its text is not known.
     pub may_end: bool,
     /// It ends it by ROLLBACK and by nothing else.
@@ -25,7 +27,7 @@ pub struct Note {
 impl Note {
     /// What is assumed of a statement whose text nobody has read.
     pub const UNREAD: Note =
-        Note { class: None, may_end: true, rolls_back: false, unsafe_because: Some(Unsafe::Unread) };
+        Note { class: None, begins: false, may_end: true, rolls_back: false, unsafe_because: Some(Unsafe::Unread) };
 
     fn says_nothing(&self) -> bool {
         *self == Note::default()

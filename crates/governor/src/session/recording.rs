@@ -1,5 +1,6 @@
 //! What a transaction has asked and been answered, so that it can be run again and compared.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_policy::Unsafe;
@@ -93,20 +94,30 @@ impl Recording {
         &self.prepared
     }
 
-    /// Every `Parse` of a named statement that was sent, with the name.
-    pub fn parses(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    /// The statements that were prepared by name and not closed since: name and `Parse`.
+    pub fn parses(&self) -> BTreeMap<&[u8], &[u8]> {
+        let mut parses = BTreeMap::new();
         let mut rest = &self.bytes[..];
-        std::iter::from_fn(move || {
-            loop {
-                let head = Head::read(rest).ok()??;
-                let message = rest.get(..head.bytes)?;
-                rest = &rest[head.bytes..];
-                let name = text(&message[HEAD_BYTES..]).map(|(name, _)| name).filter(|name| !name.is_empty());
-                if let (b'P', Some(name)) = (head.tag, name) {
-                    return Some((name, message));
+        while let Ok(Some(head)) = Head::read(rest)
+            && let Some(message) = rest.get(..head.bytes)
+        {
+            rest = &rest[head.bytes..];
+            let body = &message[HEAD_BYTES..];
+            match (head.tag, body.split_first()) {
+                (b'P', _) => {
+                    if let Some((name, _)) = text(body).filter(|(name, _)| !name.is_empty()) {
+                        parses.insert(name, message);
+                    }
                 }
+                (b'C', Some((b'S', rest))) => {
+                    if let Some((name, _)) = text(rest) {
+                        parses.remove(name);
+                    }
+                }
+                _ => {}
             }
-        })
+        }
+        parses
     }
 
     /// Part of the answer to the unit in flight.

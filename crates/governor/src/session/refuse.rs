@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::client::Fate;
+use super::client::{Fate, only_closes};
 use super::frames::Head;
 use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
 use crate::statistics::count;
@@ -17,27 +17,47 @@ pub struct Refusal {
     /// The transaction's status after it.
     status: u8,
     is_said: bool,
+    /// A unit passes that only closes something: nobody would look at an error there.
+    is_passing: bool,
 }
 
 impl Refusal {
     /// For a transaction that does not begin.
     pub fn not_admitted(sqlstate: &'static str, why: &str) -> Self {
         let notice = Notice { severity: "ERROR", sqlstate, message: why, detail: None, hint: None };
-        Refusal { error: error_response(&notice), status: b'I', is_said: false }
+        Refusal { error: error_response(&notice), status: b'I', is_said: false, is_passing: false }
+    }
+
+    /// What its client is told.
+    pub fn into_error(self) -> Vec<u8> {
+        self.error
     }
 
     /// For a transaction that has failed, with the status that its server has said.
     pub fn failed(error: Vec<u8>, status: u8) -> Self {
-        Refusal { error, status, is_said: false }
+        Refusal { error, status, is_said: false, is_passing: false }
     }
 }
 
 impl Session {
     /// What becomes of a message while what the client asks is refused.
-    pub(super) fn refuse_message(&mut self, head: Head, now: Instant, out: &mut impl Outbox) -> Fate {
+    pub(super) fn refuse_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
         let class = self.inside_index();
         let Mode::Refusing(refusal) = &mut self.mode else { return Fate::Stay };
         if head.tag == b'X' {
+            return Fate::Pass;
+        }
+        if !refusal.is_said && head.tag == b'C' && !refusal.is_passing {
+            match only_closes(bytes) {
+                None => return Fate::Stay,
+                Some(only_closes) => refusal.is_passing = only_closes,
+            }
+        }
+        if refusal.is_passing {
+            if head.tag == b'S' {
+                refusal.is_passing = false;
+                self.outstanding.sent(true);
+            }
             return Fate::Pass;
         }
         // A flush before the end of a unit asks for what there is, and that is the error.

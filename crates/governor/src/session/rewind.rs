@@ -79,6 +79,8 @@ enum Failure {
     NotReplayable(&'static str),
     /// Its client has cancelled.
     Cancelled,
+    /// It was never let in, and this is what its client is told.
+    Refused(Vec<u8>),
 }
 
 impl Rewind {
@@ -361,6 +363,14 @@ impl Session {
         out.to_server(request);
     }
 
+    /// Refuses a transaction block whose BEGIN is not let in. It may have been sent together with what was to be done in it,
+    /// which must not be done without: so the server is given a block that has failed, as if its first statement had.
+    pub(super) fn refuse_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
+        let rewind = Rewind::new(Step::RollBack, None, true);
+        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure: Some(Failure::Refused(error)), ..rewind });
+        self.go_on_rewinding(now, out);
+    }
+
     /// Makes the server's transaction fail, if it has not, and tells the client.
     fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
@@ -383,7 +393,7 @@ impl Session {
     fn prepare_again(&mut self, now: Instant, out: &mut impl Outbox) {
         let recording = self.recording.as_ref().expect("what was closed was recorded");
         let (mut request, mut count) = (Vec::new(), 0);
-        for (name, parse) in recording.parses() {
+        for (name, parse) in &recording.parses() {
             for part in [&answers::close_statement(name)[..], parse, &SYNC] {
                 request.extend_from_slice(part);
             }
@@ -404,6 +414,7 @@ impl Session {
         let statistics = self.statistics(self.inside_index());
         let error = match rewind.failure {
             Some(Failure::Cancelled) => cancelled_error(),
+            Some(Failure::Refused(error)) => error,
             Some(Failure::NotReplayable(why)) => {
                 count(&statistics.replays_unsafe);
                 preempted_error(why)

@@ -117,3 +117,42 @@ fn an_answer_that_nobody_asked_for_ends_governing_and_nothing_else() {
     assert_eq!(story.governor.inside(story.session.session_class), 0);
     assert!(!story.session.card.state().preemptible);
 }
+
+/// A driver may send BEGIN and all that follows at once; without the block each statement would commit by itself.
+#[test]
+fn a_block_that_is_not_let_in_is_refused_as_a_whole() {
+    let mut first = Story::new("low_user");
+    first.play("> Q:select => S[Q:select]");
+    let mut second = first.beside("low_user");
+    second.play(
+        "> Q:begin Q:update Q:commit =>
+         ! cancelled => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
+         < C:BEGIN E:3B001 Z:E => S[Q:update Q:commit] C[E:57014 Z:E]
+         < E:25P02 Z:E C:ROLLBACK Z:I => C[E:25P02 Z:E C:ROLLBACK Z:I]",
+    );
+    assert!(second.session.is_idle());
+    first.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(first.governor.inside(first.session.session_class), 0);
+}
+
+/// tokio-postgres closes statements when they are dropped, and looks at no answer.
+#[test]
+fn who_only_closes_neither_waits_nor_is_refused() {
+    let mut first = Story::new("low_user");
+    first.play("> Q:select => S[Q:select]");
+    first.beside("low_user").play("> C:s C:t S => S[C:s C:t S]\n< 3 3 Z:I => C[3 3 Z:I]");
+    let mut story = Story::new("low_user");
+    story.play(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         ! idle => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I =>
+         > C:s S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
+         < C:BEGIN E:3B001 Z:E => S[C:s S]
+         < 3 Z:E => C[3 Z:E]
+         > P::select B:: E S => C[E:40001 Z:E]
+         > Q:rollback => S[Q:rollback]",
+    );
+}

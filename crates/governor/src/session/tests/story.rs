@@ -113,7 +113,10 @@ impl Story {
             let taken = self.session.on_client(&self.held, self.now, out).expect("the protocol is kept");
             self.held.drain(..taken);
             if taken == 0 && self.session.takes_client_bytes() {
-                assert!(!begins_whole(&self.held), "a whole message is left, which nobody offers again until more comes");
+                assert!(
+                    !begins_whole(&self.held),
+                    "a whole message is left, which nobody offers again until more comes"
+                );
                 break;
             }
         }
