@@ -1,14 +1,19 @@
 //! Four ways to move money.
 
+use std::io;
 use std::thread;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::super::client::{Answer, Client, Failure};
+
+/// Writes a transfer down.
+const NOTE: &str = "INSERT INTO transfer VALUES ($1, $2, $3, $4)";
 
 /// What is to be moved.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +37,7 @@ pub enum Way {
     Blind,
     /// One statement with parameters, without a transaction around it.
     OneStatement,
-    /// All statements of a transaction sent at once, before any answer.
+    /// All statements of a transaction in one unit, sent before any answer.
     AtOnce,
 }
 
@@ -99,62 +104,58 @@ impl Transfer {
         }
         match client.answer() {
             Err(_) => End::Unknown,
-            Ok(answer) => judged(answer, "COMMIT"),
+            Ok(answer) => judged(answer, &["COMMIT"]),
         }
     }
 
     fn one_statement(&self, client: &mut Client) -> End {
-        let sql = "WITH taken AS (UPDATE account SET balance = balance - $4 WHERE id = $2),
-                        given AS (UPDATE account SET balance = balance + $4 WHERE id = $3)
-                   INSERT INTO transfer VALUES ($1, $2, $3, $4)";
-        let values = [self.id, self.source.into(), self.target.into(), self.amount];
+        let sql = format!(
+            "WITH taken AS (UPDATE account SET balance = balance - $4 WHERE id = $2),
+                  given AS (UPDATE account SET balance = balance + $4 WHERE id = $3)
+             {}",
+            NOTE
+        );
         let sent = client.write(|out| {
-            frontend::parse("", sql, [20, 23, 23, 20], out)?;
-            let write = |value: i64, out: &mut bytes::BytesMut| {
-                out.extend_from_slice(value.to_string().as_bytes());
-                Ok(IsNull::No)
-            };
-            frontend::bind("", "", [], values, write, [], out)
-                .map_err(|_| std::io::Error::other("values are numbers"))?;
-            frontend::execute("", 0, out)?;
+            self.statement(&sql, &[20, 23, 23, 20], out)?;
             frontend::sync(out);
             Ok(())
         });
         match sent.and_then(|()| client.answer()) {
             Err(_) => End::Unknown,
-            Ok(answer) => judged(answer, "INSERT 0 1"),
+            Ok(answer) => judged(answer, &["INSERT 0 1"]),
         }
     }
 
+    /// With one Sync behind all of it, so that after an error, were it that of BEGIN, nothing more is done.
     fn at_once(&self, client: &mut Client) -> End {
-        let change =
-            |sign, account| format!("UPDATE account SET balance = balance {sign} {} WHERE id = {account}", self.amount);
-        let statements =
-            ["BEGIN".to_owned(), change('-', self.source), change('+', self.target), self.note(), "COMMIT".to_owned()];
-        let sent = client.write(|out| statements.iter().try_for_each(|sql| frontend::query(sql, out)));
-        if sent.is_err() {
-            return End::Unknown;
+        // Every statement has the same parameters, whether it needs them or not.
+        let change = |sign| format!("UPDATE account SET balance = balance {sign} $4 WHERE id = ");
+        let sent = client.write(|out| {
+            self.statement("BEGIN", &[], out)?;
+            self.statement(&format!("{}$2 AND $1::bigint + $3::int > 0", change('-')), &[20, 23, 23, 20], out)?;
+            self.statement(&format!("{}$3 AND $1::bigint + $2::int > 0", change('+')), &[20, 23, 23, 20], out)?;
+            self.statement(NOTE, &[20, 23, 23, 20], out)?;
+            self.statement("COMMIT", &[], out)?;
+            frontend::sync(out);
+            Ok(())
+        });
+        match sent.and_then(|()| client.answer()) {
+            Err(_) => End::Unknown,
+            Ok(answer) => judged(answer, &["BEGIN", "UPDATE 1", "UPDATE 1", "INSERT 0 1", "COMMIT"]),
         }
-        let mut last = None;
-        let mut first_refusal = None;
-        for _ in &statements {
-            match client.answer() {
-                Err(_) => return End::Unknown,
-                Ok(answer) => {
-                    first_refusal = first_refusal.or_else(|| answer.refusal.clone());
-                    last = Some(answer);
-                }
-            }
-        }
-        let last = last.expect("there are statements");
-        assert_eq!(last.status, b'I', "after COMMIT there is no transaction");
-        match first_refusal {
-            None => judged(last, "COMMIT"),
-            Some(refusal) => {
-                assert_ne!(last.commands, ["COMMIT"], "committed after {refusal:?}");
-                End::Refused(Failure::Refused(refusal))
-            }
-        }
+    }
+
+    /// Parse, Bind and Execute, with as many of the transfer's values as there are types.
+    fn statement(&self, sql: &str, types: &[u32], out: &mut BytesMut) -> io::Result<()> {
+        let values = [self.id, self.source.into(), self.target.into(), self.amount];
+        let write = |value: i64, out: &mut BytesMut| {
+            out.extend_from_slice(value.to_string().as_bytes());
+            Ok(IsNull::No)
+        };
+        frontend::parse("", sql, types.iter().copied(), out)?;
+        let values = values.into_iter().take(types.len());
+        frontend::bind("", "", [], values, write, [], out).map_err(|_| io::Error::other("values are numbers"))?;
+        frontend::execute("", 0, out)
     }
 
     fn note(&self) -> String {
@@ -164,13 +165,13 @@ impl Transfer {
 }
 
 /// What an answer to what commits means.
-fn judged(answer: Answer, command: &str) -> End {
+fn judged(answer: Answer, commands: &[&str]) -> End {
     match answer.refusal {
         // The server says this to whom it ends, at whatever point.
         Some(refusal) if refusal.state.starts_with("57P") => End::Unknown,
         Some(refusal) => End::Refused(Failure::Refused(refusal)),
         None => {
-            assert_eq!(answer.commands, [command]);
+            assert_eq!(answer.commands, commands);
             End::Acknowledged
         }
     }
