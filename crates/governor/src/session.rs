@@ -115,6 +115,8 @@ pub struct Session {
     mode: Mode,
     /// A cancel is on its way; the next unit waits for its arrival.
     is_held: bool,
+    /// What comes next begins a transaction, or is answered by us: it waits until everything before it has been answered.
+    waits_for_rest: bool,
     inside: Option<Inside>,
     /// Messages of a unit have been sent, and not what ends it.
     unit_open: bool,
@@ -168,6 +170,7 @@ impl Session {
             session_chosen_by: chosen_by,
             mode: Mode::Relay,
             is_held: false,
+            waits_for_rest: false,
             inside: None,
             unit_open: false,
             unit_since: now,
@@ -191,7 +194,10 @@ impl Session {
     /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
     /// with any call of any other method.
     pub fn takes_client_bytes(&self) -> bool {
-        !self.has_ended && !self.is_held && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
+        !self.has_ended
+            && !self.is_held
+            && !self.waits_for_rest
+            && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
     }
 
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.

@@ -90,11 +90,17 @@ impl Session {
         }
         let begins_unit = !self.unit_open && is_of_unit(head.tag);
         let mut note = None;
+        if begins_unit && self.inside.is_none() && self.status == b'I' && !self.outstanding.is_empty() {
+            // Something that is no transaction is still being answered; what follows may be one, and has to be let in.
+            self.waits_for_rest = true;
+            return Fate::Stay;
+        }
         if begins_unit && self.is_at_rest() {
             let fate = match only_closes(bytes) {
                 // Drivers do that whenever they like and look at no answer: it is no transaction that could wait.
                 Some(true) => Fate::Pass,
-                _ => {
+                None => Fate::Stay,
+                Some(false) => {
                     let (fate, read) = self.begin_transaction(head.tag, body, now, out);
                     note = read;
                     fate
@@ -248,8 +254,15 @@ fn is_of_unit(tag: u8) -> bool {
     matches!(tag, b'Q' | b'P' | b'B' | b'E' | b'D' | b'C' | b'H' | b'S' | b'F')
 }
 
-/// Whether the unit that begins here does nothing but close statements and portals; `None` if it may, and its end is not there.
-pub(super) fn only_closes(mut bytes: &[u8]) -> Option<bool> {
+/// Whether the unit that begins here does nothing but close statements and portals; `None` if it may, and its end is not there:
+/// then nobody waits for an answer yet. What is longer than can be held counts as more than that.
+pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
+    let is_long = bytes.len() > INSPECT_MAX / 2;
+    let known = closes_to_its_end(bytes);
+    known.or(is_long.then_some(false))
+}
+
+fn closes_to_its_end(mut bytes: &[u8]) -> Option<bool> {
     loop {
         match Head::read(bytes) {
             Ok(Some(head)) if head.tag == b'S' => return Some(true),

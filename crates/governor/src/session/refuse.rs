@@ -47,6 +47,11 @@ impl Session {
         if head.tag == b'X' {
             return Fate::Pass;
         }
+        if !refusal.is_said && !refusal.is_passing && !self.outstanding.is_empty() {
+            // An error of ours would come before the answers to what was sent earlier.
+            self.waits_for_rest = true;
+            return Fate::Stay;
+        }
         if !refusal.is_said && head.tag == b'C' && !refusal.is_passing {
             match only_closes(bytes) {
                 None => return Fate::Stay,

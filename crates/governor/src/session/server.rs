@@ -93,11 +93,13 @@ impl Session {
             tracing::warn!(session = self.card.id.0, "the server was ready without having been asked");
             count(&self.governor.statistics.desyncs);
             self.is_ungoverned = true;
+            self.waits_for_rest = false;
             self.card.state().preemptible = false;
             self.end_transaction(now);
             return true;
         }
         self.status = status;
+        self.waits_for_rest = false;
         if matches!(self.mode, Mode::Rewinding(_)) {
             self.rewind_step_done(status, now, out);
             return false;

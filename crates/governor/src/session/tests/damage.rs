@@ -160,10 +160,11 @@ proptest! {
                 fn to_server(&mut self, bytes: &[u8]) { self.0.extend_from_slice(bytes); }
                 fn to_client(&mut self, bytes: &[u8]) { self.1.extend_from_slice(bytes); }
             }
+            let mut kept = Vec::new();
             for (from_client, words) in &acts {
                 let names = if *from_client { CLIENT } else { SERVER };
                 let bytes: Vec<u8> = words.iter().flat_map(|word| story::write(names[*word], *from_client)).collect();
-                let mut held = Vec::new();
+                let mut held = if *from_client { std::mem::take(&mut kept) } else { Vec::new() };
                 for part in bytes.chunks(step) {
                     held.extend_from_slice(part);
                     let mut out = Both(&mut to_server, &mut to_client);
@@ -173,10 +174,23 @@ proptest! {
                         story.session.on_server(&held, story.now, &mut out)
                     };
                     held.drain(..taken.expect("sound messages"));
+                    // What waits is offered again when something has changed.
+                    while !*from_client && story.session.takes_client_bytes() {
+                        let mut out = Both(&mut to_server, &mut to_client);
+                        let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
+                        kept.drain(..taken);
+                        if taken == 0 {
+                            break;
+                        }
+                    }
                 }
-                assert!(held.is_empty());
+                if *from_client {
+                    kept = held;
+                } else {
+                    assert!(held.is_empty());
+                }
             }
-            (to_server, to_client)
+            (to_server, to_client, kept)
         };
         prop_assert_eq!(run(usize::MAX), run(cut));
     }

@@ -155,4 +155,18 @@ fn who_only_closes_neither_waits_nor_is_refused() {
          > P::select B:: E S => C[E:40001 Z:E]
          > Q:rollback => S[Q:rollback]",
     );
+    // What follows at once waits for its turn: it may have to be let in, or be answered by us.
+    first.beside("low_user").play("> C:s S Q:select => S[C:s S]\n< 3 Z:I => C[3 Z:I]");
+    let mut story = Story::new("low_user");
+    story.play(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         ! idle => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I =>
+         > C:s S P::select D S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
+         < C:BEGIN E:3B001 Z:E => S[C:s S]
+         < 3 Z:E => C[3 Z:E E:40001 Z:E]",
+    );
 }

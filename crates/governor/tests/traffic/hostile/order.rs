@@ -75,8 +75,10 @@ fn a_full_queue_refuses_at_once() {
     wait_for_queue(&attacked, 2);
     let mut refused = attacked.client("low");
     assert_eq!(refused.query("SELECT 1").unwrap_err().state(), Some("53300"));
-    // A transaction that was refused has not begun.
+    // A block that is refused has failed as a whole: what may have been sent behind its BEGIN must not be done without it.
     assert_eq!(refused.query("BEGIN").unwrap_err().state(), Some("53300"));
+    assert_eq!(refused.query("SELECT 1").unwrap_err().state(), Some("25P02"));
+    refused.query("ROLLBACK").unwrap();
     holder.query("COMMIT").unwrap();
     for client in &mut waiting {
         assert_eq!(client.answer().unwrap().value(), Some("let in"));
