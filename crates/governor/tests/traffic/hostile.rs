@@ -15,7 +15,7 @@
 //! | 6 Flush without Sync | `conversation`, drivers `asyncpg` and `postgres_js` |
 //! | 7 prepared statements | `conversation`, check `prepared` of every driver |
 //! | 8 COPY that goes wrong | [`messages::a_copy_may_be_left_at_any_point`], `conversation`, check `copy` of every driver |
-//! | 9 the proxy's own replies out of order | [`order::the_governors_own_answers_keep_their_places`] |
+//! | 9 the proxy's own replies out of order | [`order::the_governors_own_answers_keep_their_places`], [`rolled_back`] |
 //! | 10 state of one session seen in another | [`login::what_a_session_sets_is_its_own`] |
 //! | 11 FunctionCall | `conversation`, check `function` of driver `jdbc` |
 //! | 12 accounts of who is inside | [`order::a_client_that_goes_leaves_the_queue`], `bank` (tellers queue after every misfortune) |
@@ -29,6 +29,7 @@
 mod login;
 mod messages;
 mod order;
+mod rolled_back;
 mod server_side;
 mod startup;
 

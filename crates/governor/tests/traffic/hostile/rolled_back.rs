@@ -1,0 +1,145 @@
+//! What a client says next whose transaction was rolled back for another while it was thinking, and does not know.
+//!
+//! Whatever it says, in whatever pieces, every unit gets one answer, in order: either as if nothing had happened, and then all
+//! of the transaction is there, or 40001 where something was asked for, and then nothing of it is.
+
+use std::thread;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+
+use super::super::client::{Answer, Client, PATIENCE};
+use super::Attacked;
+
+/// What a client says, unit by unit, all at once.
+type Units = &'static [&'static str];
+
+/// `close` is a Close of a statement with its Sync, `extended …` a statement by the extended protocol, the rest are queries.
+const CASES: &[Units] = &[
+    &["COMMIT"],
+    &["ROLLBACK"],
+    &["extended COMMIT"],
+    &["extended ROLLBACK"],
+    &["SELECT 'on'", "COMMIT"],
+    &["extended SELECT 'on'", "extended COMMIT"],
+    &["close", "close", "COMMIT"],
+    &["close", "close", "extended COMMIT"],
+    &["close", "ROLLBACK"],
+    &["close", "SELECT 'on'", "close", "COMMIT"],
+    &["sync", "COMMIT"],
+    &["SAVEPOINT s", "RELEASE s", "COMMIT"],
+    &["SELECT 1/0", "COMMIT"],
+    &["SELECT 1/0", "ROLLBACK"],
+    &["UPDATE rolled SET low = low + 10", "COMMIT"],
+];
+
+fn say(unit: &str, out: &mut BytesMut) {
+    match unit.strip_prefix("extended ") {
+        Some(sql) => {
+            frontend::parse("", sql, [], out).unwrap();
+            out.extend_from_slice(b"B\0\0\0\x0c\0\0\0\0\0\0\0\0");
+            frontend::execute("", 0, out).unwrap();
+            frontend::sync(out);
+        }
+        None if unit == "sync" => frontend::sync(out),
+        None if unit == "close" => {
+            frontend::close(b'S', "mine", out).unwrap();
+            frontend::sync(out);
+        }
+        None => frontend::query(unit, out).unwrap(),
+    }
+}
+
+/// A client of class low within a transaction that has been rolled back for one of class high. If `reads`, it has read what
+/// that one has changed since, so that it cannot be run again unnoticed.
+fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
+    let mut own = attacked.server.connection();
+    own.run(
+        "DROP TABLE IF EXISTS rolled; CREATE TABLE rolled (low int, high int); INSERT INTO rolled VALUES (0, 0);
+         GRANT ALL ON rolled TO public",
+    )
+    .unwrap();
+    let mut low = attacked.client("low");
+    low.write(|out| {
+        frontend::parse("mine", "SELECT 1", [], out)?;
+        frontend::sync(out);
+        Ok(())
+    })
+    .unwrap();
+    low.answer().unwrap();
+    low.query("BEGIN").unwrap();
+    if reads {
+        low.query("SELECT high FROM rolled").unwrap();
+    }
+    low.query("UPDATE rolled SET low = low + 1").unwrap();
+    // It waits for the row until the other is rolled back.
+    attacked.client("high").query("UPDATE rolled SET high = high + 1").unwrap();
+    low
+}
+
+fn check(attacked: &Attacked, units: Units, reads: bool) {
+    let mut client = rolled_back(attacked, reads);
+    let mut out = BytesMut::new();
+    units.iter().for_each(|unit| say(unit, &mut out));
+    client.send(&out).unwrap();
+    let answers = units.iter().map(|_| client.answer().unwrap()).collect::<Vec<_>>();
+    let context = format!("{units:?}, reads: {reads}: {answers:#?}");
+    let mut was_told = false;
+    for (unit, answer) in units.iter().zip(&answers) {
+        was_told |= answer.refusal.as_ref().is_some_and(|refusal| refusal.state == "40001");
+        check_answer(unit.trim_start_matches("extended "), answer, was_told, &context);
+    }
+    let last = answers.last().unwrap();
+    assert_eq!(last.status, b'I', "{context}");
+    let is_committed = last.commands == ["COMMIT"];
+    assert!(!(is_committed && was_told), "{context}");
+    // As if nothing had happened, the next transaction is another.
+    assert_eq!(client.value("SELECT 'next'").unwrap(), "next", "{context}");
+    drop(client);
+    let adds = if units.iter().any(|unit| unit.starts_with("UPDATE")) { 11 } else { 1 };
+    let expected = if is_committed { adds } else { 0 };
+    let began = Instant::now();
+    loop {
+        let low = attacked.server.value("SELECT low FROM rolled");
+        if low == expected.to_string() {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "low is {low}, not {expected}: {context}");
+        thread::yield_now();
+    }
+}
+
+/// Fails if that cannot be the answer to that unit. `was_told` includes this answer.
+fn check_answer(unit: &str, answer: &Answer, was_told: bool, context: &str) {
+    let state = answer.refusal.as_ref().map(|refusal| refusal.state.as_str());
+    let is_refused = matches!(state, Some("40001" | "25P02"));
+    assert!(state != Some("25P02") || was_told, "25P02 without 40001 before it: {context}");
+    match unit {
+        "close" => assert!(answer.tags == b"3Z" || is_refused, "{unit}: {context}"),
+        "sync" => assert!(answer.tags == b"Z" || is_refused, "{unit}: {context}"),
+        "ROLLBACK" => assert_eq!(answer.commands, ["ROLLBACK"], "{unit}: {context}"),
+        "COMMIT" => {
+            // Of a transaction that has failed it is a rollback.
+            let is_end = answer.commands == ["COMMIT"] || answer.commands == ["ROLLBACK"];
+            assert!(is_end || state == Some("40001"), "{unit}: {context}");
+            assert_eq!(answer.status, b'I', "{unit}: {context}");
+        }
+        "SELECT 'on'" => assert!(answer.value() == Some("on") || is_refused, "{unit}: {context}"),
+        "SELECT 1/0" => assert!(state == Some("22012") || is_refused, "{unit}: {context}"),
+        _ => assert!(answer.commands.len() == 1 || is_refused, "{unit}: {context}"),
+    }
+}
+
+#[test]
+fn who_was_rolled_back_while_thinking_gets_answers_in_order() {
+    let attacked = Attacked::start();
+    for &units in CASES {
+        for reads in [false, true] {
+            check(&attacked, units, reads);
+        }
+    }
+    assert!(attacked.governed.count(Some("low"), "preempted_idle") >= CASES.len() as u64);
+    assert!(attacked.governed.count(Some("low"), "replays_verified") > 0);
+    attacked.stop();
+}
