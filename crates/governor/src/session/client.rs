@@ -66,7 +66,7 @@ impl Session {
         out.to_server(bytes);
     }
 
-    fn read_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
+    pub(super) fn read_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
         if self.is_ungoverned || head.tag == b'X' {
             return Fate::Pass;
         }

@@ -5,8 +5,10 @@
 
 use std::time::Instant;
 
+use plimsoll_policy::ClassIndex;
+
 use super::client::{Fate, only_closes};
-use super::frames::Head;
+use super::frames::{HEAD_BYTES, Head, INSPECT_MAX};
 use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
 use crate::statistics::count;
 
@@ -65,12 +67,33 @@ impl Session {
             }
             return Fate::Pass;
         }
+        if !refusal.is_said && refusal.status == b'E' && matches!(head.tag, b'Q' | b'P' | b'B') {
+            if head.bytes <= INSPECT_MAX && bytes.len() < head.bytes {
+                return Fate::Stay;
+            }
+            let error = refusal.error.clone();
+            let note = self.note_of_message(head.tag, bytes.get(HEAD_BYTES..head.bytes));
+            if note.rolls_back {
+                self.mode = Mode::Relay;
+                return self.read_message(head, bytes, now, out);
+            }
+            if note.may_end {
+                // A server is idle after a COMMIT, whatever has become of it.
+                self.end_failed_block(error, note, now, out);
+                return Fate::Stay;
+            }
+        }
+        self.say_refusal(head.tag, class, now, out)
+    }
+
+    fn say_refusal(&mut self, tag: u8, class: ClassIndex, now: Instant, out: &mut impl Outbox) -> Fate {
+        let Mode::Refusing(refusal) = &mut self.mode else { return Fate::Stay };
         // A flush before the end of a unit asks for what there is, and that is the error.
         if !std::mem::replace(&mut refusal.is_said, true) {
             out.to_client(&refusal.error);
             count(&self.governor.statistics.class(class).errors);
         }
-        if matches!(head.tag, b'Q' | b'F' | b'S') {
+        if matches!(tag, b'Q' | b'F' | b'S') {
             let status = refusal.status;
             out.to_client(&ready_for_query(status));
             self.mode = Mode::Relay;

@@ -363,12 +363,18 @@ impl Session {
         out.to_server(request);
     }
 
+    /// Ends a block that has failed, of which the client has not been told, when it asks for its end.
+    pub(super) fn end_failed_block(&mut self, error: Vec<u8>, next: Note, now: Instant, out: &mut impl Outbox) {
+        let rewind = Rewind::new(Step::RollBack, None, true);
+        let failure = Some(Failure::Refused(error));
+        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure, next, ..rewind });
+        self.go_on_rewinding(now, out);
+    }
+
     /// Refuses a transaction block whose BEGIN is not let in. It may have been sent together with what was to be done in it,
     /// which must not be done without: so the server is given a block that has failed, as if its first statement had.
     pub(super) fn refuse_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
-        let rewind = Rewind::new(Step::RollBack, None, true);
-        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure: Some(Failure::Refused(error)), ..rewind });
-        self.go_on_rewinding(now, out);
+        self.end_failed_block(error, Note::default(), now, out);
     }
 
     /// Makes the server's transaction fail, if it has not, and tells the client.

@@ -169,4 +169,16 @@ fn who_only_closes_neither_waits_nor_is_refused() {
          < C:BEGIN E:3B001 Z:E => S[C:s S]
          < 3 Z:E => C[3 Z:E E:40001 Z:E]",
     );
+    // After a COMMIT there is no transaction, and a ROLLBACK is always carried out.
+    let closed = "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         ! idle => S[Q:ROLLBACK]
+         < C:ROLLBACK Z:I =>
+         > C:s S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
+         < C:BEGIN E:3B001 Z:E => S[C:s S]
+         < 3 Z:E => C[3 Z:E]";
+    check("low_user", &format!("{closed}\n> Q:commit => S[Q:ROLLBACK]\n< C:ROLLBACK Z:I => C[E:40001 Z:I]"));
+    check("low_user", &format!("{closed}\n> Q:rollback => S[Q:rollback]\n< C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]"));
 }
