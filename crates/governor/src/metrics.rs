@@ -1,5 +1,7 @@
 //! `/metrics`: counters, gauges and histograms in the text form that Prometheus reads. Times are in seconds.
 
+#![allow(clippy::type_complexity, reason = "a list of functions by name needs no name for its type")]
+
 use std::fmt::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

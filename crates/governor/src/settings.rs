@@ -230,7 +230,7 @@ pub(crate) fn for_tests() -> Settings {
         settable_by: Vec::new(),
     });
     let pattern = glob::Pattern::new("high*").expect("a pattern");
-    let rule = ClassRule { user: Some(pattern.into()), ..ClassRule::of(ClassIndex(0)) };
+    let rule = ClassRule { user: Some(pattern), ..ClassRule::of(ClassIndex(0)) };
     Settings {
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().expect("an address")],

@@ -56,12 +56,7 @@ fn encrypt(address: std::net::SocketAddr) -> Peer {
 
 /// Takes a connection that asks for TLS.
 fn accept_encrypted(world: &World, settings: &Arc<ServerConfig>) -> Peer {
-    let stream = loop {
-        match world.server.accept() {
-            Ok((stream, _)) => break stream,
-            Err(error) => panic!("{error}"),
-        }
-    };
+    let (stream, _) = world.server.accept().unwrap();
     stream.wait(PATIENCE);
     let mut plain = Peer::new(stream.try_clone().unwrap());
     assert_eq!(plain.packet(), packet([1234, 5679], b""));

@@ -37,7 +37,7 @@ pub fn settings(server: &str) -> Settings {
         priority: class.limits.priority,
         settable_by: Vec::new(),
     });
-    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap().into()), ..ClassRule::of(ClassIndex(0)) };
+    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap()), ..ClassRule::of(ClassIndex(0)) };
     Settings {
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().unwrap()],

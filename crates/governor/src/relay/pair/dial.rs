@@ -13,7 +13,6 @@ use rustls::pki_types::ServerName;
 
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::relay::context::Context;
-use crate::relay::login::Login;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
 use crate::relay::wire::{Socket, Wire};
@@ -253,7 +252,7 @@ impl Pair {
                 if let Some(server) = &mut self.server {
                     server.send(&packet, &mut context.spare);
                 }
-                self.phase = Phase::Login(Box::new(Login::default()), conduct);
+                self.phase = Phase::Login(Box::default(), conduct);
             }
             Purpose::Cancel(aimed) => self.send_cancel(aimed, context, now),
         }

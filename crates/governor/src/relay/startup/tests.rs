@@ -45,7 +45,7 @@ fn sessions_say_who_they_are() {
     check(&session(&[("user", "")]), Err("28000"));
     check(&session(&[]), Err("28000"));
     // Protocol 3.2 with an option of its own: the server answers it.
-    check(&packet(code(3, 2), b"user\0ann\0_pq_.x\01\0\0"), is("ann", "ann", "", false));
+    check(&packet(code(3, 2), b"user\0ann\0_pq_.x\x001\0\0"), is("ann", "ann", "", false));
 }
 
 #[test]

@@ -139,7 +139,11 @@ fn who_does_not_read_is_not_written_for() {
         // The rest of the message that was cut, and then every answer is there, and in order.
         let rest = (bytes.len() - sent % bytes.len()) % bytes.len();
         let count = (sent + rest) / bytes.len();
-        let remainder = bytes[bytes.len() - rest..].to_vec();
+        let mut remainder = BytesMut::from(&bytes[bytes.len() - rest..]);
+        if bytes[0] != b'Q' {
+            // A server keeps the end of its answers to itself until it is asked for it.
+            frontend::sync(&mut remainder);
+        }
         let mut reader = client.second_handle();
         let writer = thread::spawn(move || reader.send(&remainder));
         if bytes[0] == b'Q' {
@@ -153,7 +157,6 @@ fn who_does_not_read_is_not_written_for() {
                 assert_eq!(&tags, b"1tT");
             }
             writer.join().unwrap().unwrap();
-            client.write(|out| Ok(frontend::sync(out))).unwrap();
             assert_eq!(client.answer().unwrap().tags, b"Z");
         }
         assert_eq!(client.value("SELECT 1").unwrap(), "1");
