@@ -135,7 +135,8 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Word(LOW_SHARES),
-        default: |_| Setting::Word("nice-19"),
+        // As a governor has it where nothing is said.
+        default: |_| Setting::Word("nice-10"),
     },
     ServerOption {
         name: "governor_mpl",
