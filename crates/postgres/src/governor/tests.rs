@@ -1,3 +1,5 @@
+//! What is asked of a governor, and how it starts and ends.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::configuration::text;
