@@ -2,7 +2,7 @@
 //!
 //! [`GovernorSettings`] are what a target's options ask for, `configuration` is the file that the governor reads, and
 //! [`GovernorProcess`] is the process, which ends with this value, or with this process. Clients come to it through a socket in a
-//! folder that nobody else may enter, and say with each transaction of which class it is: [`class_name`].
+//! folder that nobody else may enter, and say with each transaction of which class it is: by a comment in the statement that begins it.
 
 mod configuration;
 mod process;
