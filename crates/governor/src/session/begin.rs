@@ -35,7 +35,7 @@ impl Session {
             // It has waited, was admitted, and its first message is looked at again.
             return (Fate::Pass, note);
         }
-        let known = note.and_then(|note| note.class).or_else(|| self.prepared_class(tag, body));
+        let known = note.and_then(|note| note.class);
         let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
         if !self.settings.is_limited(class) {
             self.enter(class, chosen_by, false, now);
@@ -52,14 +52,14 @@ impl Session {
                 (state.class, state.chosen_by) = (class, chosen_by);
                 drop(state);
                 count(&self.statistics(class).queued);
-                let begins = self.note_of_message(tag, body).begins;
+                let begins = note.unwrap_or_else(|| self.note_of_message(tag, body)).begins;
                 self.mode = Mode::Queued { since: now, is_noticed: false, begins };
                 (Fate::Stay, note)
             }
             Asked::Refused(reason) => {
                 count(&self.statistics(class).refused_full);
                 let why = refusal_message(&reason, &self.settings.class(class).name);
-                let begins = self.note_of_message(tag, body).begins;
+                let begins = note.unwrap_or_else(|| self.note_of_message(tag, body)).begins;
                 self.refuse_admission(Refusal::not_admitted("53300", &why), begins, now, out);
                 (if begins { Fate::Stay } else { Fate::Drop }, note)
             }
@@ -85,15 +85,9 @@ impl Session {
                 is_read.then(|| self.note_of(sql))
             }
             // What was prepared is remembered in any case.
-            b'P' => text(body).map(|(_name, rest)| self.note_of(sql_of(rest))),
+            b'P' | b'B' => Some(self.note_of_message(tag, Some(body))),
             _ => None,
         }
-    }
-
-    /// The class that a prepared statement's text asked for.
-    fn prepared_class(&self, tag: u8, body: Option<&[u8]>) -> Option<(ClassIndex, ChosenBy)> {
-        let (_portal, rest) = body.filter(|_| tag == b'B').and_then(text)?;
-        self.prepared.of(text(rest)?.0).class
     }
 
     /// The class that a statement's text asks for and its user may have, or that a rule gives to statements like it.

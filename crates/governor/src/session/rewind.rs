@@ -97,7 +97,7 @@ impl Rewind {
 
 impl Session {
     /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
-    pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) -> bool {
+    pub(super) fn preempted(&mut self, out: &mut impl Outbox) -> bool {
         self.count_preempted();
         let replays = self.card.state().rollbacks;
         match self.replay_verdict(replays) {
@@ -111,7 +111,6 @@ impl Session {
                 out.to_client(&preempted_error(why));
             }
         }
-        let _ = now;
         false
     }
 
@@ -184,10 +183,7 @@ impl Session {
 
     /// A statement of the replay was cancelled.
     pub(super) fn cancelled_again(&mut self) {
-        let cancels = {
-            let state = self.card.state();
-            (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
-        };
+        let cancels = self.cancelled_for();
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
         match cancels {
             (_, true) => rewind.failure = Some(Failure::Cancelled),
@@ -201,7 +197,7 @@ impl Session {
     }
 
     /// A message of the server has passed: is the beginning of the answer complete that the client has got?
-    pub(super) fn compare_beginning(&mut self, _now: Instant, _out: &mut impl Outbox) {
+    pub(super) fn compare_beginning(&mut self) {
         let Mode::Rewinding(rewind) = &mut self.mode else { return };
         let (Step::Beginning, Some(in_flight), Some(recording)) = (rewind.step, &rewind.in_flight, &self.recording)
         else {

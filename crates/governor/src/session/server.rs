@@ -28,7 +28,7 @@ impl Session {
                 passed = at;
             }
             if self.from_server.left == 0 {
-                self.compare_beginning(now, out);
+                self.compare_beginning();
             }
             if at == bytes.len() {
                 break;
@@ -45,8 +45,7 @@ impl Session {
                 passed = at;
             }
             let is_passed = self.read_answer(head, body, now, out)?;
-            let is_answer =
-                self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S') && self.is_kept(head.tag);
+            let is_answer = self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S');
             if !is_passed {
                 send(&bytes[passed..at], out);
                 passed = at;
@@ -73,7 +72,7 @@ impl Session {
                 [status] => Ok(self.on_ready(status, now, out)),
                 _ => Err(ProtocolError(format!("the server's ReadyForQuery has {} bytes", body.len()))),
             },
-            b'E' => Ok(self.on_error(body, now, out)),
+            b'E' => Ok(self.on_error(body, out)),
             b'S' => {
                 self.on_parameter(body);
                 Ok(true)
@@ -122,7 +121,7 @@ impl Session {
         true
     }
 
-    fn on_error(&mut self, body: &[u8], now: Instant, out: &mut impl Outbox) -> bool {
+    fn on_error(&mut self, body: &[u8], out: &mut impl Outbox) -> bool {
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
         if let Mode::Rewinding(_) = self.mode {
             if was_cancelled {
@@ -134,15 +133,16 @@ impl Session {
         if !was_cancelled {
             return true;
         }
-        let cancels = {
-            let state = self.card.state();
-            let cancels = state.cancels;
-            (cancels.preempting == Some(state.unit), cancels.by_client.is_some())
-        };
-        match cancels {
-            (true, false) => self.preempted(now, out),
+        match self.cancelled_for() {
+            (true, false) => self.preempted(out),
             _ => true,
         }
+    }
+
+    /// Whether the unit in flight has been cancelled for another's sake, and whether its own client has cancelled.
+    pub(super) fn cancelled_for(&self) -> (bool, bool) {
+        let state = self.card.state();
+        (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
     }
 
     fn on_copy(&mut self, tag: u8) {
@@ -169,14 +169,10 @@ impl Session {
     /// Whether answers are hashed now.
     fn is_comparing(&self) -> bool {
         self.is_recording
-    }
-
-    /// Whether a message of that type counts as part of the answer that is hashed now.
-    fn is_kept(&self, _tag: u8) -> bool {
-        match &self.mode {
-            Mode::Rewinding(rewind) => rewind.is_comparing(),
-            _ => true,
-        }
+            && match &self.mode {
+                Mode::Rewinding(rewind) => rewind.is_comparing(),
+                _ => true,
+            }
     }
 }
 
