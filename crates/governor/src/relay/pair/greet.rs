@@ -93,12 +93,14 @@ impl Pair {
         if context.is_draining {
             return self.refuse(&Refusal::new("57P03", "the governor is shutting down"), context, now);
         }
-        let clients_max = if is_break_glass { usize::MAX } else { settings.listen.clients_max as usize };
-        self.client_seat = Seat::take(&context.shared.clients, clients_max);
-        if self.client_seat.is_none() {
-            let what = format!("sorry, too many clients already: {} are there", settings.listen.clients_max);
-            let refusal = Refusal::new("53300", what).hint("Close sessions, or raise clients_max in [listen].");
-            return self.refuse(&refusal, context, now);
+        // Whoever breaks the glass is let in beyond the limit, and takes nobody's place.
+        if !is_break_glass {
+            self.client_seat = Seat::take(&context.shared.clients, settings.listen.clients_max as usize);
+            if self.client_seat.is_none() {
+                let what = format!("sorry, too many clients already: {} are there", settings.listen.clients_max);
+                let refusal = Refusal::new("53300", what).hint("Close sessions, or raise clients_max in [listen].");
+                return self.refuse(&refusal, context, now);
+            }
         }
         let conduct = if is_break_glass || startup.is_replication { Conduct::Raw } else { Conduct::Governed };
         self.make_card(startup, &settings, context, now);
