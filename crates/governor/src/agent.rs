@@ -6,8 +6,10 @@
 //! `/proc` after it was given (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the
 //! governor's health with the reason.
 //!
-//! The watcher's thread goes over the sessions' cards every 50 ms. So a transaction that is over sooner may have run with
-//! the share of the one before it in its session; classes that come with the login, which most do, are not affected.
+//! A process keeps the share of its session's last transaction until one of another class is let in, which rings the
+//! watcher's bell: the change comes within a tenth of a millisecond or so, and after a millisecond where many change. All
+//! else that may have happened (workers that came, settings, processes that could not be touched) is seen in a walk over
+//! all sessions every 50 ms.
 //!
 //! Everything is put back when the governor ends, when shares are turned off, and for a class that becomes untouched. A
 //! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
@@ -35,8 +37,12 @@ use hands::Hands;
 pub use server::ServerHere;
 use workers::Workers;
 
-/// Between two walks over the sessions.
+/// Between two walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
+/// keep a core busy.
+const CHANGES_EVERY: Duration = Duration::from_millis(1);
 
 /// Gives server processes their shares of the cores. Dropping it puts everything back.
 #[derive(Debug)]
@@ -48,7 +54,11 @@ pub struct Agent {
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
+    /// The next walk.
     next: Instant,
+    /// Whether transactions of other classes were let in, and when that may be attended to.
+    are_changes_due: bool,
+    next_changes: Instant,
     /// The settings that the levers' state was told for.
     told_for: Option<Arc<Settings>>,
 }
@@ -68,6 +78,8 @@ impl Agent {
             workers: Workers::default(),
             inherited: BTreeMap::new(),
             next: Instant::now(),
+            are_changes_due: false,
+            next_changes: Instant::now(),
             told_for: None,
         }
     }
@@ -90,7 +102,8 @@ impl Agent {
     /// When there is something to be done next; `None` for not at all.
     pub fn due(&self, now: Instant) -> Option<Duration> {
         let is_busy = self.told_for.as_ref().is_some_and(|settings| self.is_wanted(settings));
-        is_busy.then(|| self.next.saturating_duration_since(now))
+        let next = if self.are_changes_due { self.next_changes.min(self.next) } else { self.next };
+        is_busy.then(|| next.saturating_duration_since(now))
     }
 
     /// Brings every process to its share, if it is time.
@@ -99,16 +112,21 @@ impl Agent {
             self.told_for = Some(settings.clone());
             self.tell(settings);
         }
-        if now < self.next {
+        self.are_changes_due |= self.governor.take_changed_shares();
+        let walks = now >= self.next;
+        if !walks && !(self.are_changes_due && now >= self.next_changes) {
             return;
         }
-        self.next = now + EVERY;
-        match &self.server {
-            Ok(postmaster) if self.is_wanted(settings) => {
-                let postmaster = *postmaster;
-                self.walk(settings, postmaster);
-            }
+        (self.are_changes_due, self.next_changes) = (false, now + CHANGES_EVERY);
+        match self.server {
+            Ok(postmaster) if self.is_wanted(settings) => match walks {
+                true => self.walk(settings, postmaster),
+                false => self.bring_all(settings, postmaster),
+            },
             _ => self.put_back(),
+        }
+        if walks {
+            self.next = now + EVERY;
         }
         self.publish();
     }
@@ -139,30 +157,35 @@ impl Agent {
             return;
         }
         self.hands.begin();
-        for card in self.governor.registry.all() {
-            self.bring(settings, &card, postmaster);
-        }
+        self.bring_all(settings, postmaster);
         self.workers.tend(&mut self.hands, postmaster);
         self.hands.end();
         let governor = &self.governor;
         self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
     }
 
+    /// Brings the process of each session to its share.
+    fn bring_all(&mut self, settings: &Settings, postmaster: ProcessIdentity) {
+        for card in self.governor.registry.all() {
+            self.bring(settings, &card, postmaster);
+        }
+    }
+
     /// Brings one session's process to its share.
     fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity) {
         let Some(process) = card.process() else { return };
-        let (class, phase, transaction) = {
+        let (served, phase, transaction) = {
             let state = card.state();
-            (state.class, state.phase, state.transaction)
+            (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
         let share = match self.inherited.get(&card.id) {
             Some((heir, share)) if *heir == transaction && is_inside => *share,
             Some(_) => {
                 self.inherited.remove(&card.id);
-                settings.class_share(class)
+                settings.share_of(served)
             }
-            None => settings.class_share(class),
+            None => settings.share_of(served),
         };
         self.hands.bring(process, share, postmaster);
     }
@@ -206,13 +229,6 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.put_back();
-    }
-}
-
-impl Settings {
-    /// What processes that work for a class get; untouched while shares are off.
-    fn class_share(&self, class: plimsoll_policy::ClassIndex) -> CpuShare {
-        if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
     }
 }
 

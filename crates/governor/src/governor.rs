@@ -30,6 +30,8 @@ pub struct Governor {
     pub statistics: Statistics,
     /// What wakes the watcher.
     pub bell: Bell,
+    /// Whether a server process works for a class with another share of the cores than the one before.
+    shares_are_due: AtomicBool,
     /// What works and what does not, for people.
     pub health: Mutex<Health>,
     /// What was counted second by second.
@@ -167,6 +169,7 @@ impl Governor {
             generation: AtomicU64::new(0),
             registry: Registry::default(),
             bell: Bell::default(),
+            shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
             history: Mutex::default(),
             config_file: OnceLock::new(),
@@ -258,6 +261,19 @@ impl Governor {
         if let Some(card) = self.registry.get(SessionId(session)) {
             self.tell(card.worker, card.id, command);
         }
+    }
+
+    /// A server process is to get another share of the cores than it has, at once.
+    pub(crate) fn change_shares(&self) {
+        // Release: pairs with taking it; the class was written under the card's lock before.
+        if !self.shares_are_due.swap(true, Ordering::Release) {
+            self.bell.ring();
+        }
+    }
+
+    /// Whether that was asked for since this was called last.
+    pub(crate) fn take_changed_shares(&self) -> bool {
+        self.shares_are_due.swap(false, Ordering::Acquire)
     }
 
     /// Everything that the governor can do, and whether it works now.

@@ -81,6 +81,9 @@ pub struct CardState {
     pub class: ClassIndex,
     /// Why.
     pub chosen_by: ChosenBy,
+    /// The class of the last transaction that was let in, of the login before there was one: the server's process has its
+    /// share of the cores. It stays between transactions, of which the next is most likely like the last.
+    pub served: ClassIndex,
     /// What it is doing.
     pub phase: Phase,
     /// Since when.
@@ -140,6 +143,7 @@ impl SessionCard {
         let state = CardState {
             class,
             chosen_by: ChosenBy::Rule(None),
+            served: class,
             phase: Phase::Starting,
             since: now,
             transaction_since: now,

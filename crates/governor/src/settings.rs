@@ -163,6 +163,11 @@ impl Settings {
         &self.classes[usize::from(class.0)]
     }
 
+    /// What processes that work for a class get of the cores; untouched while shares are off.
+    pub fn share_of(&self, class: ClassIndex) -> CpuShare {
+        if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
+    }
+
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let class = self.class(class);

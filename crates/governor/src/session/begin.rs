@@ -101,15 +101,21 @@ impl Session {
     fn enter(&mut self, class: ClassIndex, chosen_by: ChosenBy, is_admitted: bool, now: Instant) {
         {
             let mut state = self.card.state();
-            (state.class, state.chosen_by) = (class, chosen_by);
-            state.transaction += 1;
-            state.rollbacks = 0;
-            state.transaction_since = now;
+            (state.class, state.chosen_by, state.transaction_since) = (class, chosen_by, now);
         }
         self.be_inside(Inside { class, is_admitted, since: now, waited: None });
     }
 
     fn be_inside(&mut self, inside: Inside) {
+        let served = {
+            let mut state = self.card.state();
+            state.transaction += 1;
+            state.rollbacks = 0;
+            std::mem::replace(&mut state.served, inside.class)
+        };
+        if self.settings.share_of(served) != self.settings.share_of(inside.class) {
+            self.governor.change_shares();
+        }
         self.statistics(inside.class).inside.fetch_add(1, Ordering::Relaxed);
         self.inside = Some(inside);
         (self.may_end, self.is_pipelined, self.must_not_cancel) = (false, false, false);
@@ -129,12 +135,7 @@ impl Session {
             return;
         };
         self.mode = Mode::Relay;
-        let class = {
-            let mut state = self.card.state();
-            state.transaction += 1;
-            state.rollbacks = 0;
-            state.class
-        };
+        let class = self.card.state().class;
         let waited = Some(now.saturating_duration_since(since));
         self.be_inside(Inside { class, is_admitted: true, since, waited });
     }

@@ -78,6 +78,25 @@ fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     assert_eq!(low.session.wakes_at(), None);
 }
 
+/// A pool's sessions log in alike and say with each transaction whose it is. Once they kept the share of their login, low,
+/// whenever nothing was under way, and got that of the next transaction up to 50 ms after it had begun.
+#[test]
+fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_the_next() {
+    let mut settings = for_tests();
+    (settings.cpu.shares, settings.classes[1].cpu) = (true, crate::settings::CpuShare::Idle);
+    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let mut story = Story::of(governor, "high_user", Instant::now());
+    let changes = |story: &Story| (story.session.card.state().served.0, story.governor.take_changed_shares());
+    story.play("> Q:select => S[Q:select]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(changes(&story), (0, false));
+    story.play("> Q:select_1_/*class='low'*/ => S[Q:select_1_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(changes(&story), (1, true));
+    story.play("> Q:select_2_/*class='low'*/ => S[Q:select_2_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(changes(&story), (1, false));
+    story.play("> Q:select_3 => S[Q:select_3]");
+    assert_eq!(changes(&story), (0, true));
+}
+
 #[test]
 fn ids_are_never_used_twice() {
     let governor = governor();

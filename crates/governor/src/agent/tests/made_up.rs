@@ -11,7 +11,7 @@ use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
 use plimsoll_policy::{ClassIndex, Login};
 
-use crate::agent::{Agent, EVERY, ServerHere};
+use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
 use crate::governor::Governor;
 use crate::registry::{BackendKey, Phase, SessionCard};
 use crate::settings::{Cpu, CpuShare, Settings, for_tests};
@@ -197,12 +197,38 @@ fn sessions_have_the_share_of_their_class_and_get_back_what_they_had() {
     assert!(agent.due(Instant::now()).is_some());
     assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (10, 0, 10)));
     assert_eq!(machine.share(CONTROL), (0, 0, 0), "it was tried out and put back");
-    (high.state().class, low.state().class) = (LOW, HIGH);
+    high.state().served = LOW;
+    low.state().served = HIGH;
     machine.walk(&mut agent);
     assert_eq!((machine.share(200), machine.share(201)), ((10, 0, 10), (0, 0, 0)));
     assert!(machine.lever("cpu shares").0 && machine.lever("inheritance").0);
     drop(agent);
     assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (0, 0, 0)));
+}
+
+#[test]
+fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
+    let machine = Machine::new(|_| {});
+    let card = machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    let now = agent.next - EVERY / 2;
+    // Between transactions nothing changes, whatever class the session would begin with.
+    card.state().class = HIGH;
+    agent.tend(&machine.governor.settings(), now);
+    assert_eq!(machine.share(201), (10, 0, 10));
+    card.state().served = HIGH;
+    machine.governor.change_shares();
+    assert!(machine.governor.bell.wait(Duration::ZERO));
+    agent.tend(&machine.governor.settings(), now);
+    assert_eq!(machine.share(201), (0, 0, 0));
+    // Who changes all the time waits for a millisecond.
+    card.state().served = LOW;
+    machine.governor.change_shares();
+    agent.tend(&machine.governor.settings(), now);
+    assert_eq!((machine.share(201), agent.due(now)), ((0, 0, 0), Some(CHANGES_EVERY)));
+    agent.tend(&machine.governor.settings(), now + CHANGES_EVERY);
+    assert_eq!(machine.share(201), (10, 0, 10));
 }
 
 #[test]
@@ -231,7 +257,7 @@ fn workers_have_what_their_leader_has() {
     machine.end(300);
     machine.walk(&mut agent);
     assert_eq!(nice(302), 10, "it had its parent's title for a moment");
-    low.state().class = HIGH;
+    low.state().served = HIGH;
     machine.walk(&mut agent);
     assert_eq!((nice(201), nice(302)), (0, 0));
 }
@@ -288,10 +314,10 @@ fn those_that_cannot_be_touched_are_listed() {
     assert_eq!(untouchable().len(), 1);
     assert!(untouchable()[0].0 == 201 && untouchable()[0].1.contains("nice 10"), "{:?}", untouchable());
     machine.kernel.refused.lock().unwrap().clear();
-    low.state().class = HIGH;
+    low.state().served = HIGH;
     machine.walk(&mut agent);
     assert_eq!(untouchable(), []);
-    low.state().class = LOW;
+    low.state().served = LOW;
     machine.walk(&mut agent);
     assert_eq!(machine.share(201).0, 10);
 }

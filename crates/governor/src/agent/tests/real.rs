@@ -98,7 +98,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
                 .iter()
                 .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share.nice == 15))
     });
-    card.state().class = ClassIndex(0);
+    card.state().served = ClassIndex(0);
     until("all have what they had", || {
         share(process) == before
             && workers()
@@ -109,7 +109,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     let (_connection, error) = scan.join().unwrap();
     assert_eq!(error.server().unwrap().code, "57014");
 
-    card.state().class = LOW;
+    card.state().served = LOW;
     until("it has its share again", || share(process).nice == 15);
     watcher.stop();
     assert_eq!(share(process), before, "a governor that ends puts everything back");

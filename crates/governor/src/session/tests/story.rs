@@ -61,7 +61,8 @@ impl Story {
         Self::of(self.governor.clone(), user, self.now)
     }
 
-    fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
+    /// A session of that governor's.
+    pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
         Story { session, governor, now, held: Vec::new(), step: usize::MAX }
     }
