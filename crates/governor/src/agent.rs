@@ -7,9 +7,9 @@
 //! governor's health with the reason.
 //!
 //! A process keeps the share of its session's last transaction until one of another class is let in, which rings the
-//! watcher's bell: the change comes within a tenth of a millisecond or so, and after a millisecond where many change. All
-//! else that may have happened (workers that came, settings, processes that could not be touched) is seen in a walk over
-//! all sessions every 50 ms.
+//! watcher's bell: the change comes within a tenth of a millisecond or so, and after a millisecond where many change. New
+//! parallel workers are looked for every 5 ms while somebody who may have some is at work. All else that may have happened
+//! (settings, processes that could not be touched) is seen in a walk over all sessions every 50 ms.
 //!
 //! Everything is put back when the governor ends, when shares are turned off, and for a class that becomes untouched. A
 //! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
@@ -24,14 +24,16 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_policy::ClassIndex;
 
 use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
-use crate::settings::{CpuShare, Settings};
+use crate::settings::{ClassSettings, CpuShare, Settings};
 use crate::watch::levers;
 use hands::Hands;
 pub use server::ServerHere;
@@ -39,6 +41,10 @@ use workers::Workers;
 
 /// Between two walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// Between two looks for new parallel workers, while a class that has a share of its own has somebody inside: workers begin
+/// with the server's share, and most of them live for a fraction of a second.
+const WORKERS_EVERY: Duration = Duration::from_millis(5);
 
 /// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
 /// keep a core busy.
@@ -59,6 +65,8 @@ pub struct Agent {
     /// Whether transactions of other classes were let in, and when that may be attended to.
     are_changes_due: bool,
     next_changes: Instant,
+    /// The next look for workers.
+    next_workers: Instant,
     /// The settings that the levers' state was told for.
     told_for: Option<Arc<Settings>>,
 }
@@ -80,6 +88,7 @@ impl Agent {
             next: Instant::now(),
             are_changes_due: false,
             next_changes: Instant::now(),
+            next_workers: Instant::now(),
             told_for: None,
         }
     }
@@ -101,12 +110,14 @@ impl Agent {
 
     /// When there is something to be done next; `None` for not at all.
     pub fn due(&self, now: Instant) -> Option<Duration> {
-        let is_busy = self.told_for.as_ref().is_some_and(|settings| self.is_wanted(settings));
-        let next = if self.are_changes_due { self.next_changes.min(self.next) } else { self.next };
-        is_busy.then(|| next.saturating_duration_since(now))
+        let settings = self.told_for.as_ref().filter(|settings| self.is_wanted(settings))?;
+        let changes = self.are_changes_due.then_some(self.next_changes);
+        let workers = self.may_have_new_workers(settings).then_some(self.next_workers);
+        let next = [changes, workers].into_iter().flatten().fold(self.next, Instant::min);
+        Some(next.saturating_duration_since(now))
     }
 
-    /// Brings every process to its share, if it is time.
+    /// Brings every process to its share, as far as it is time to see to that.
     pub fn tend(&mut self, settings: &Arc<Settings>, now: Instant) {
         if !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings)) {
             self.told_for = Some(settings.clone());
@@ -114,21 +125,43 @@ impl Agent {
         }
         self.are_changes_due |= self.governor.take_changed_shares();
         let walks = now >= self.next;
-        if !walks && !(self.are_changes_due && now >= self.next_changes) {
+        let changes = self.are_changes_due && now >= self.next_changes;
+        let looks_for_workers = now >= self.next_workers && self.may_have_new_workers(settings);
+        if !(walks || changes || looks_for_workers) {
             return;
         }
-        (self.are_changes_due, self.next_changes) = (false, now + CHANGES_EVERY);
         match self.server {
-            Ok(postmaster) if self.is_wanted(settings) => match walks {
-                true => self.walk(settings, postmaster),
-                false => self.bring_all(settings, postmaster),
-            },
+            Ok(postmaster) if self.is_wanted(settings) && walks => self.walk(settings, postmaster),
+            Ok(postmaster) if self.is_wanted(settings) => {
+                if changes {
+                    self.bring_all(settings, postmaster);
+                }
+                if looks_for_workers {
+                    self.workers.tend(&mut self.hands, postmaster);
+                }
+            }
             _ => self.put_back(),
         }
         if walks {
             self.next = now + EVERY;
         }
+        if walks || changes {
+            (self.are_changes_due, self.next_changes) = (false, now + CHANGES_EVERY);
+        }
+        if walks || looks_for_workers {
+            self.next_workers = now + WORKERS_EVERY;
+        }
         self.publish();
+    }
+
+    /// Whether a process that has a share of its own may begin workers just now.
+    fn may_have_new_workers(&self, settings: &Settings) -> bool {
+        let is_at_work = |(at, class): (usize, &ClassSettings)| {
+            let statistics = self.governor.statistics.class(ClassIndex(at as u16));
+            // Relaxed: a look too many or too few does no harm.
+            class.cpu != CpuShare::Untouched && statistics.inside.load(Ordering::Relaxed) > 0
+        };
+        settings.cpu.shares && settings.classes.iter().enumerate().any(is_at_work)
     }
 
     /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.

@@ -43,6 +43,9 @@ use rewind::Rewind;
 /// How long a client waits for admission before it is told so.
 const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
+/// A unit that began while nobody less important was inside is looked at again after this time.
+const LATE_WITH_NOBODY_BELOW: Duration = Duration::from_millis(50);
+
 /// Where a session puts what it sends. Bytes that cannot be sent at once are kept by whoever implements this.
 pub trait Outbox {
     /// To the server.
@@ -137,8 +140,8 @@ pub struct Session {
     is_recording: bool,
     from_client: Passing,
     from_server: Passing,
-    /// Whether the watcher was told of the unit in flight.
-    has_rung: bool,
+    /// When the watcher is to be told that the unit in flight is late, or it is to be seen again whether it should.
+    rings_at: Option<Instant>,
     /// Since when the client thinks within a transaction.
     thinking_since: Option<Instant>,
     /// The server answered what it was not asked: nothing is done any more but passing on.
@@ -184,7 +187,7 @@ impl Session {
             is_recording: false,
             from_client: Passing::default(),
             from_server: Passing::default(),
-            has_rung: false,
+            rings_at: None,
             thinking_since: None,
             is_ungoverned: false,
             has_ended: false,
@@ -231,20 +234,21 @@ impl Session {
             Mode::Queued { since, is_noticed: false, .. } => Some(since + QUEUE_NOTICE_AFTER),
             _ => None,
         };
-        let bell = (self.is_late_worth_telling() && !self.has_rung)
-            .then(|| self.unit_since + self.settings.preemption.threshold);
         let idle = self.thinking_since.zip(self.inside_class().idle_in_transaction_timeout);
         let idle = idle.map(|(since, timeout)| since + timeout);
-        [notice, bell, idle].into_iter().flatten().min()
+        [notice, self.rings_at, idle].into_iter().flatten().min()
     }
 
     /// The time has come.
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
-        if self.is_late_worth_telling() && !self.has_rung && now >= self.unit_since + self.settings.preemption.threshold
-        {
-            self.has_rung = true;
-            self.governor.bell.ring();
+        if self.rings_at.is_some_and(|at| at <= now) {
+            if self.is_anybody_below() {
+                self.rings_at = None;
+                self.governor.bell.ring();
+            } else {
+                self.expect_lateness(now);
+            }
         }
         let timeout = self.inside_class().idle_in_transaction_timeout;
         if let Some((since, timeout)) = self.thinking_since.zip(timeout)
@@ -289,12 +293,31 @@ impl Session {
         self.status == b'I' && self.outstanding.is_empty() && !self.unit_open
     }
 
-    /// Whether somebody should be told when the unit in flight takes long: what is in its way may be rolled back.
-    fn is_late_worth_telling(&self) -> bool {
-        let Some(inside) = self.inside else { return false };
-        (self.unit_open || !self.outstanding.is_empty())
-            && (self.settings.preemption.policy.watches() || self.settings.cpu.inheritance)
-            && self.settings.class(inside.class).limits.priority > self.settings.lowest_priority()
+    /// From now on the unit in flight may be late, and the watcher is told if somebody less important may be in its way.
+    ///
+    /// While nobody less important is inside nobody is; a timer for each of many quick units would cost more than all else
+    /// that is done for them. So it is only seen now and then whether somebody has come.
+    fn expect_lateness(&mut self, now: Instant) {
+        let preemption = &self.settings.preemption;
+        let is_watched = preemption.policy.watches() || self.settings.cpu.inheritance;
+        self.rings_at = (is_watched && self.classes_below().next().is_some()).then(|| {
+            let nobody_below = preemption.threshold.max(LATE_WITH_NOBODY_BELOW);
+            now + if self.is_anybody_below() { preemption.threshold } else { nobody_below }
+        });
+    }
+
+    /// The classes that the transaction's own is more important than.
+    fn classes_below(&self) -> impl Iterator<Item = ClassIndex> {
+        let own = self.inside.map(|inside| self.settings.class(inside.class).limits.priority);
+        let classes = self.settings.classes.iter().enumerate();
+        let below = classes.filter(move |(_, class)| own.is_some_and(|own| class.limits.priority < own));
+        below.map(|(at, _)| ClassIndex(at as u16))
+    }
+
+    /// Whether a transaction of theirs is inside.
+    fn is_anybody_below(&self) -> bool {
+        // Relaxed: who comes a moment later is seen with the next unit.
+        self.classes_below().any(|class| self.statistics(class).inside.load(Ordering::Relaxed) > 0)
     }
 
     fn inside_index(&self) -> ClassIndex {

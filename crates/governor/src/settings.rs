@@ -174,11 +174,6 @@ impl Settings {
         self.total_mpl.is_some() || class.limits.mpl.is_some() || class.is_paused
     }
 
-    /// The priority that no class is below.
-    pub fn lowest_priority(&self) -> Priority {
-        self.classes.iter().map(|class| class.limits.priority).min().unwrap_or_default()
-    }
-
     /// The levers that work or not by what is set alone.
     pub fn own_levers(&self) -> Vec<Lever> {
         let limited: Vec<&str> =

@@ -7,6 +7,7 @@
 //! Adding one is a file in `control/` and a line in [`CONTROLS`].
 
 mod amount;
+mod autogroups;
 mod cores;
 mod cpu_quota;
 mod cpu_weight;
@@ -15,6 +16,7 @@ mod disk;
 pub(crate) mod fake;
 pub(crate) mod group;
 mod huge_pages;
+mod kernel_word;
 pub(crate) mod llc_ways;
 mod memory;
 pub(crate) mod memory_bandwidth;
@@ -287,7 +289,8 @@ pub static CONTROLS: &[&dyn Control] = &[
     &disk::WRITE_MB_S,
     &disk::READ_IOPS,
     &disk::WRITE_IOPS,
-    &huge_pages::HugePages,
+    &huge_pages::HUGE_PAGES,
+    &autogroups::AUTOGROUPS,
     &prefetchers::Prefetchers,
 ];
 

@@ -141,7 +141,8 @@ impl Session {
         self.unit_open = true;
         self.must_not_cancel = false;
         if is_alone {
-            (self.unit_since, self.has_rung) = (now, false);
+            self.unit_since = now;
+            self.expect_lateness(now);
         } else {
             self.is_pipelined = true;
         }

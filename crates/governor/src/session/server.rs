@@ -113,10 +113,12 @@ impl Session {
         let took = now.saturating_duration_since(self.unit_since);
         statistics.times.unit.record(took);
         if self.outstanding.is_empty() && !self.unit_open {
+            self.rings_at = None;
             if status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
         } else {
             // The next of several that were sent ahead has its turn.
             self.unit_since = now;
+            self.expect_lateness(now);
         }
         true
     }

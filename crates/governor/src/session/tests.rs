@@ -65,6 +65,10 @@ fn a_client_that_thinks_for_too_long_is_ended() {
 #[test]
 fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     let mut story = Story::new("high_user");
+    let mut low = story.beside("low_user");
+    low.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:update => S[Q:update]");
+    let low_wakes_at = low.session.wakes_at();
+    assert!(low_wakes_at.is_none_or(|at| at > low.now + Duration::from_secs(1)), "nobody is less important than low");
     story.play("> Q:select => S[Q:select]");
     let due = story.session.wakes_at().expect("it may be late");
     assert_eq!(due - story.now, Duration::from_millis(2));
@@ -73,9 +77,27 @@ fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     story.play("! time => ");
     assert!(story.governor.bell.wait(Duration::ZERO));
     assert_eq!(story.session.wakes_at(), None);
-    let mut low = Story::new("low_user");
-    low.play("> Q:select => S[Q:select]");
-    assert_eq!(low.session.wakes_at(), None);
+}
+
+#[test]
+fn while_nobody_less_important_is_inside_it_is_only_seen_now_and_then_whether_somebody_has_come() {
+    let mut story = Story::new("high_user");
+    let mut low = story.beside("low_user");
+    story.play("> Q:select => S[Q:select]");
+    for round in 1..=2 {
+        let due = story.session.wakes_at().expect("somebody may come");
+        assert_eq!(due - story.now, LATE_WITH_NOBODY_BELOW, "round {round}");
+        story.now = due;
+        story.play("! time => ");
+        assert!(!story.governor.bell.wait(Duration::ZERO));
+    }
+    low.play("> Q:begin => S[Q:begin]");
+    story.now = story.session.wakes_at().expect("somebody may come");
+    story.play("! time => ");
+    assert!(story.governor.bell.wait(Duration::ZERO));
+    assert_eq!(story.session.wakes_at(), None);
+    story.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
+    assert_eq!(story.session.wakes_at(), None);
 }
 
 /// A pool's sessions log in alike and say with each transaction whose it is. Once they kept the share of their login, low,

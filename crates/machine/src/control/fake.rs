@@ -64,6 +64,7 @@ impl Machine {
         machine.write("/proc/meminfo", "MemTotal: 8388608 kB\n");
         machine.write("/sys/devices/system/cpu/online", "0-3\n");
         machine.write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        machine.write("/proc/sys/kernel/sched_autogroup_enabled", "1\n");
         machine.write("/proc/self/status", "CapEff:\t000001ffffffffff\n");
         for core in 0..4 {
             // Cores 0 and 2 are hardware threads of one physical core.

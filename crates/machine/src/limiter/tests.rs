@@ -17,7 +17,7 @@ fn limits(pairs: &[(&str, &str)]) -> Limits {
 }
 
 /// Everything that works on a made-up machine.
-const ALL: [(&str, &str); 11] = [
+const ALL: [(&str, &str); 12] = [
     ("cores", "2"),
     ("cpu_weight", "50"),
     ("cpu_quota", "1.5"),
@@ -28,6 +28,7 @@ const ALL: [(&str, &str); 11] = [
     ("read_iops", "300"),
     ("write_iops", "400"),
     ("huge_pages", "never"),
+    ("autogroups", "off"),
     ("prefetchers", "unlimited"),
 ];
 
@@ -363,6 +364,7 @@ fn wrong_limits_are_refused_before_anything_is_changed() {
     check(&[("memory_mib", "1e9")], "memory_mib cannot be 1000000000: it is at most 8192 MiB");
     check(&[("write_mb_s", "0")], "write_mb_s cannot be 0: it is at least 0.1 MB/s");
     check(&[("nice", "20")], "nice cannot be 20: it is at most 19");
+    check(&[("autogroups", "never")], "autogroups cannot be never: it is `on` or `off`");
     check(&[("huge_pages", "some")], "huge_pages cannot be some: it is `always`, `madvise` or `never`");
     check(&[("prefetchers", "1")], "prefetchers cannot be 1: it is `on` or `off`");
     limiter.set(&limits(&[("cores", "unlimited"), ("write_mb_s", "unlimited")])).unwrap();

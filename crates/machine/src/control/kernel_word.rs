@@ -1,0 +1,110 @@
+//! Settings of the whole machine that are a word in a file of the kernel.
+
+use std::time::Duration;
+
+use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict};
+use crate::availability::Availability;
+use crate::host::Host;
+
+/// A control that writes a word to a file.
+#[derive(Debug)]
+pub(super) struct KernelWord {
+    pub key: &'static str,
+    /// The words that there are, as a person lists them.
+    pub unit: &'static str,
+    pub meaning: &'static str,
+    pub file: &'static str,
+    /// Each word, and what the file holds for it.
+    pub words: &'static [(&'static str, &'static str)],
+    /// Why there may be no such file.
+    pub absent: &'static str,
+    /// What a machine without the file is as good as, if anything.
+    pub absent_is: Option<&'static str>,
+}
+
+impl KernelWord {
+    /// What the file holds. Where the kernel lists all it knows, that is what it puts in brackets.
+    fn held(&self, host: &Host) -> Option<String> {
+        let Some(text) = host.text(self.file) else { return self.absent_is.map(str::to_owned) };
+        let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        Some(chosen.unwrap_or(text.trim()).to_owned())
+    }
+
+    /// The word for what a file holds, or that itself.
+    fn word(&self, held: String) -> String {
+        self.words.iter().find(|(_, text)| *text == held).map_or(held, |(word, _)| (*word).to_owned())
+    }
+
+    fn text(&self, amount: &Amount) -> Result<&'static str, ControlError> {
+        let Amount::Text(text) = amount else { return Err(self.no_word(amount)) };
+        let found = self.words.iter().find(|(word, _)| word == text);
+        found.map(|(_, text)| *text).ok_or_else(|| self.no_word(amount))
+    }
+
+    fn no_word(&self, amount: &Amount) -> ControlError {
+        let words: Vec<String> = self.words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let (last, others) = words.split_last().expect("a control has words");
+        ControlError::amount(self.key, amount, format!("it is {} or {last}", others.join(", ")))
+    }
+}
+
+impl Control for KernelWord {
+    fn key(&self) -> &'static str {
+        self.key
+    }
+
+    fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    fn probe(&self, host: &Host) -> Availability {
+        let file = self.file;
+        match self.held(host) {
+            None => Availability::no(self.absent, None),
+            Some(held) if !host.exists(file) => {
+                Availability::yes(format!("{}: as good as {}", self.absent, self.word(held)))
+            }
+            Some(_) if !host.writable(file) => {
+                Availability::no(format!("{file} is not ours to write"), Some("run as root"))
+            }
+            Some(held) => Availability::yes(format!("{file}, now {}", self.word(held))),
+        }
+    }
+
+    fn check(&self, _host: &Host, amount: &Amount) -> Result<(), ControlError> {
+        self.text(amount).map(|_| ())
+    }
+
+    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let (path, text) = (self.file, self.text(amount)?);
+        let held = self.held(place.host).ok_or_else(|| ControlError::unavailable(self.key, self.absent, None))?;
+        if held == text {
+            return Ok(());
+        }
+        place.undo.note(Undo::WriteFile { path: path.to_owned(), text: held })?;
+        place.host.write(path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
+    }
+
+    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
+        Observation::new()
+    }
+
+    fn verify(
+        &self,
+        host: &Host,
+        _subject: &Subject,
+        amount: &Amount,
+        _earlier: &Observation,
+        _window: Duration,
+    ) -> Verdict {
+        match self.held(host).map(|held| self.word(held)) {
+            Some(word) if word == amount.to_string() => Verdict::held(Amount::Text(word)),
+            Some(word) => Verdict::escaped(Amount::Text(word), format!("{} was changed by another", self.file)),
+            None => Verdict::unknown(format!("{} cannot be read", self.file)),
+        }
+    }
+}
