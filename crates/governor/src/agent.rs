@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_machine::process_share::has_autogroups;
 use plimsoll_policy::ClassIndex;
 
 use crate::governor::Governor;
@@ -242,10 +243,24 @@ impl Agent {
         }
     }
 
+    /// What keeps `idle` from giving way at once, for people.
+    fn slowness(&self, settings: &Settings) -> &'static str {
+        let has_idle = settings.classes.iter().any(|class| class.cpu == CpuShare::Idle);
+        if has_idle && has_autogroups(self.hands.host()) {
+            "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: \
+             sysctl -w kernel.sched_autogroup_enabled=0"
+        } else {
+            ""
+        }
+    }
+
     /// Says whether the levers work.
     fn tell(&self, settings: &Settings) {
         let how = match &self.server {
-            Ok(postmaster) => Ok(format!("processes of the server {} by nice value, each verified", postmaster.id)),
+            Ok(postmaster) => {
+                let how = format!("processes of the server {} by nice value, each verified", postmaster.id);
+                Ok(how + self.slowness(settings))
+            }
             Err(why) => Err(why.as_str()),
         };
         let state = |is_wanted: bool| match &how {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, Priority, StarvationBound};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
 use crate::governor::Lever;
@@ -209,7 +209,7 @@ impl Settings {
 /// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
-    use plimsoll_policy::{ClassRule, ClassTerms};
+    use plimsoll_policy::{ClassRule, ClassTerms, Priority};
     let class = |name: &str, priority, mpl, idle| ClassSettings {
         name: name.to_owned(),
         limits: ClassLimits { priority, mpl, queue_max: mpl, timeout: None },

@@ -161,9 +161,15 @@ fn share_of(host: &Host, process: ProcessIdentity) -> Result<ProcessShare, Share
     facts.map(|facts| facts.share).ok_or(ShareError::Ended(process.id))
 }
 
+/// Whether sessions of processes are groups of the scheduler's, between which policies do not count, and nice values only as
+/// those of groups.
+pub fn has_autogroups(host: &Host) -> bool {
+    host.value::<u8>("/proc/sys/kernel/sched_autogroup_enabled").is_some_and(|enabled| enabled != 0)
+}
+
 /// The nice value of a process's autogroup: `/autogroup-123 nice 0`.
 fn autogroup(host: &Host, process: i32) -> Option<i32> {
-    if host.value::<u8>("/proc/sys/kernel/sched_autogroup_enabled")? == 0 {
+    if !has_autogroups(host) {
         return None;
     }
     host.text(format!("/proc/{process}/autogroup"))?.rsplit_once(" nice ")?.1.parse().ok()

@@ -20,6 +20,7 @@ mod server;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use load::{Idle, Load, Ran};
 use proxy::Proxy;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     }
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let extent = if is_bench {
-        Extent { rounds: 9, seconds: 6, scale: 20, idle_connections: 2_000 }
+        Extent { rounds: 7, seconds: 4, scale: 20, idle_connections: 2_000 }
     } else {
         Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20 }
     };
@@ -76,9 +77,12 @@ fn measure(extent: &Extent) {
         "\n{} idle connections that have run one statement, resident memory of the proxy:",
         extent.idle_connections
     );
-    for proxy in &proxies {
-        let Idle { before_mb, with_mb } = load::idle(&server, proxy, extent.idle_connections);
+    for proxy in proxies {
+        let Idle { before_mb, with_mb } = load::idle(&server, &proxy, extent.idle_connections);
         println!("{:<12}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
+        // A pool keeps its connections to the server until its end.
+        drop(proxy);
+        server.wait_until_nearly_alone();
     }
 }
 
@@ -90,10 +94,15 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     for way in &ways {
         load.run(server, *way);
     }
+    let began = Instant::now();
     for round in 0..rounds {
-        // The order changes from round to round, so that a drift of the machine hits all alike.
+        if let Some(left) = (began.elapsed() * (rounds - round) as u32).checked_div(round as u32) {
+            eprintln!("{} clients: {round} of {rounds} rounds, about {} s left", load.clients, left.as_secs());
+        }
+        // The order changes from round to round, and who comes after whom, so that a drift of the machine hits all alike.
         for place in 0..ways.len() {
-            let way = (place + round) % ways.len();
+            let way = (place + round / 2) % ways.len();
+            let way = if round % 2 == 0 { way } else { ways.len() - 1 - way };
             ran[way].push(load.run(server, ways[way]));
         }
     }

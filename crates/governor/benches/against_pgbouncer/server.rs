@@ -3,10 +3,14 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
+
+/// Until the server has noticed that its clients have gone.
+const LEAVE_MAX: Duration = Duration::from_secs(60);
 
 pub struct Server {
     pub private: PrivateServer,
@@ -55,6 +59,17 @@ impl Server {
         ServerUrl {
             host: ServerHost::Tcp("127.0.0.1".to_owned()),
             ..ServerUrl::of_socket("", port, private.user(), private.database())
+        }
+    }
+
+    /// Waits until so many as a pool has kept are no longer connected; a governor's own connection stays.
+    pub fn wait_until_nearly_alone(&self) {
+        let began = Instant::now();
+        let mut connection = Connection::open(&self.url(self.port)).unwrap();
+        let crowd = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' HAVING count(*) > 9";
+        while connection.text(crowd).unwrap().is_some() {
+            assert!(began.elapsed() < LEAVE_MAX, "connections to the server stay though the proxy has ended");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -239,8 +239,12 @@ fn only_what_nobody_else_wants() {
     let mut agent = machine.agent();
     machine.walk(&mut agent);
     assert_eq!(machine.share(201), (0, 5, 19));
+    assert!(machine.lever("cpu shares").1.contains("sched_autogroup_enabled=0"));
     drop(agent);
     assert_eq!(machine.share(201), (0, 0, 0));
+    machine.write("/proc/sys/kernel/sched_autogroup_enabled", "0\n");
+    machine.walk(&mut machine.agent());
+    assert!(!machine.lever("cpu shares").1.contains("autogroup"));
 }
 
 #[test]
