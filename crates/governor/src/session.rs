@@ -295,8 +295,8 @@ impl Session {
 
     /// From now on the unit in flight may be late, and the watcher is told if somebody less important may be in its way.
     ///
-    /// While nobody less important is inside nobody is; a timer for each of many quick units would cost more than all else
-    /// that is done for them. So it is only seen now and then whether somebody has come.
+    /// While nobody less important is inside nobody is, and a timer for each of many quick units is a twentieth of what the
+    /// relay does for them. So it is only seen now and then whether somebody has come.
     fn expect_lateness(&mut self, now: Instant) {
         let preemption = &self.settings.preemption;
         let is_watched = preemption.policy.watches() || self.settings.cpu.inheritance;

@@ -125,7 +125,7 @@ fn every_limit_is_in_force_and_taken_away() {
         let io = held(&world.machine, "blkio.throttle.write_bps_device", "io.max");
         assert!(io.ends_with(" 20000000") || io.ends_with("rbps=10000000 riops=300 wbps=20000000 wiops=400"), "{io}");
         let verdicts = limiter.verify(&limiter.observe());
-        assert_eq!(verdicts.len(), 10);
+        assert_eq!(verdicts.len(), 11);
         for (control, verdict) in &verdicts {
             assert_eq!(verdict.why_not, None, "{groups:?} {control}");
         }
@@ -169,11 +169,11 @@ fn a_failure_at_any_step_leaves_nothing_half_done() {
             limiter.set(&first).unwrap();
             let limited = world.machine.snapshot();
             world.machine.trouble(step, 1);
-            let result = limiter.set(&limits(&ALL[..10]));
+            let result = limiter.set(&limits(&ALL[..11]));
             let was_last = world.machine.is_trouble_ahead();
             world.machine.trouble(0, 0);
             match result {
-                Ok(()) => assert_eq!(limiter.in_force(), limits(&ALL[..10])),
+                Ok(()) => assert_eq!(limiter.in_force(), limits(&ALL[..11])),
                 Err(_) => {
                     refused += 1;
                     assert_eq!(limiter.in_force(), first, "{groups:?} step {step}");
