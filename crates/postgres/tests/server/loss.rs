@@ -1,6 +1,7 @@
 //! Connections that are lost in the middle of things.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::database::PostgresDatabase;
@@ -10,6 +11,9 @@ use plimsoll_workload::statement::{Rows, Statement, sql_only};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::shared::{connection, database, new_server};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A schema without tables needs not to be made before a session is opened.
 static NOTHING: Schema = Schema { name: "nothing", tables: &[] };
@@ -28,9 +32,12 @@ fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
     assert!(matches!(session.begin(), Err(DatabaseError::ConnectionLost(_))));
 }
 
-fn wait_until_asleep(other: &mut Connection, process: i32) {
+/// Waits until a process sleeps because it was asked to.
+pub fn wait_until_asleep(other: &mut Connection, process: i32) {
     let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
+    let began = Instant::now();
     while other.text(&asleep).unwrap().is_none() {
+        assert!(began.elapsed() < PATIENCE, "process {process} does not sleep");
         thread::yield_now();
     }
 }
@@ -54,7 +61,9 @@ fn an_administrator_ends_a_session() {
                 session.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err()
             } else {
                 end(&mut other);
+                let began = Instant::now();
                 while other.text(&format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}")).unwrap().is_some() {
+                    assert!(began.elapsed() < PATIENCE, "process {process} does not end");
                     thread::yield_now();
                 }
                 session.commit().unwrap_err()

@@ -11,6 +11,7 @@ use plimsoll_workload::database::{Database, DatabaseError, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, column, nullable};
 use plimsoll_workload::statement::{Rows, Statement, Value, sql_only};
 
+use super::loss::wait_until_asleep;
 use super::shared::{connection, database, new_server};
 
 macro_rules! statements {
@@ -186,10 +187,7 @@ fn a_cancelled_statement_fails_unless_the_governor_says_for_whose_sake() {
     let process = session.server_process().unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
-            while other.text(&asleep).unwrap().is_none() {
-                thread::yield_now();
-            }
+            wait_until_asleep(&mut other, process);
             other.run(&format!("SELECT pg_cancel_backend({process})")).unwrap();
         });
         let error = session.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err();
@@ -208,10 +206,7 @@ fn a_connection_can_be_cancelled_by_its_key() {
     let mut other = connection(&database);
     thread::scope(|scope| {
         scope.spawn(move || {
-            let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
-            while other.text(&asleep).unwrap().is_none() {
-                thread::yield_now();
-            }
+            wait_until_asleep(&mut other, process);
             cancel.send().unwrap();
         });
         let error = sleeper.run("SELECT pg_sleep(60)").unwrap_err();
