@@ -30,11 +30,10 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::has_autogroups;
-use plimsoll_policy::ClassIndex;
 
 use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
-use crate::settings::{ClassSettings, CpuShare, Settings};
+use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
 use hands::Hands;
 pub use server::ServerHere;
@@ -126,9 +125,9 @@ impl Agent {
         }
         self.are_changes_due |= self.governor.take_changed_shares();
         let walks = now >= self.next;
-        let changes = self.are_changes_due && now >= self.next_changes;
-        let looks_for_workers = now >= self.next_workers && self.may_have_new_workers(settings);
-        if !(walks || changes || looks_for_workers) {
+        let changes = walks || self.are_changes_due && now >= self.next_changes;
+        let looks_for_workers = walks || now >= self.next_workers && self.may_have_new_workers(settings);
+        if !(changes || looks_for_workers) {
             return;
         }
         match self.server {
@@ -146,10 +145,10 @@ impl Agent {
         if walks {
             self.next = now + EVERY;
         }
-        if walks || changes {
+        if changes {
             (self.are_changes_due, self.next_changes) = (false, now + CHANGES_EVERY);
         }
-        if walks || looks_for_workers {
+        if looks_for_workers {
             self.next_workers = now + WORKERS_EVERY;
         }
         self.publish();
@@ -157,12 +156,12 @@ impl Agent {
 
     /// Whether a process that has a share of its own may begin workers just now.
     fn may_have_new_workers(&self, settings: &Settings) -> bool {
-        let is_at_work = |(at, class): (usize, &ClassSettings)| {
-            let statistics = self.governor.statistics.class(ClassIndex(at as u16));
-            // Relaxed: a look too many or too few does no harm.
-            class.cpu != CpuShare::Untouched && statistics.inside.load(Ordering::Relaxed) > 0
-        };
-        settings.cpu.shares && settings.classes.iter().enumerate().any(is_at_work)
+        let mut classes = settings.classes.iter().zip(self.governor.statistics.classes());
+        // Relaxed: a look too many or too few does no harm.
+        settings.cpu.shares
+            && classes.any(|(class, statistics)| {
+                class.cpu != CpuShare::Untouched && statistics.inside.load(Ordering::Relaxed) > 0
+            })
     }
 
     /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.

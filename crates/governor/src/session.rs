@@ -306,18 +306,18 @@ impl Session {
         });
     }
 
-    /// The classes that the transaction's own is more important than.
-    fn classes_below(&self) -> impl Iterator<Item = ClassIndex> {
+    /// What is counted of the classes that the transaction's own is more important than.
+    fn classes_below(&self) -> impl Iterator<Item = &ClassStatistics> {
         let own = self.inside.map(|inside| self.settings.class(inside.class).limits.priority);
-        let classes = self.settings.classes.iter().enumerate();
-        let below = classes.filter(move |(_, class)| own.is_some_and(|own| class.limits.priority < own));
-        below.map(|(at, _)| ClassIndex(at as u16))
+        let classes = self.settings.classes.iter().zip(self.governor.statistics.classes());
+        let below = classes.filter(move |(class, _)| own.is_some_and(|own| class.limits.priority < own));
+        below.map(|(_, statistics)| statistics)
     }
 
     /// Whether a transaction of theirs is inside.
     fn is_anybody_below(&self) -> bool {
         // Relaxed: who comes a moment later is seen with the next unit.
-        self.classes_below().any(|class| self.statistics(class).inside.load(Ordering::Relaxed) > 0)
+        self.classes_below().any(|class| class.inside.load(Ordering::Relaxed) > 0)
     }
 
     fn inside_index(&self) -> ClassIndex {

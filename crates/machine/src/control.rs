@@ -262,8 +262,10 @@ pub trait Control: Sync {
     /// Puts an amount in force for the subject, or another one than is in force. If it fails, what it changed is undone by
     /// what it noted.
     fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError>;
-    /// Figures at the beginning of a window.
-    fn observe(&self, host: &Host, subject: &Subject) -> Observation;
+    /// Figures at the beginning of a window; none for a control that is judged by what is set.
+    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
+        Observation::new()
+    }
     /// Whether the limit was in force and bit, in the window of this length that began with `earlier`: reads back what was
     /// set and compares what was reached with what is allowed.
     fn verify(

@@ -17,6 +17,9 @@ const OTHER: u32 = 0;
 const BATCH: u32 = 3;
 const IDLE: u32 = 5;
 
+/// Whether there are autogroups: 0 or 1.
+pub(crate) const AUTOGROUPS_FILE: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
 /// The nice value that comes nearest to `SCHED_IDLE` for a group, which has no policy.
 const NICEST: i32 = 19;
 
@@ -164,7 +167,7 @@ fn share_of(host: &Host, process: ProcessIdentity) -> Result<ProcessShare, Share
 /// Whether sessions of processes are groups of the scheduler's, between which policies do not count, and nice values only as
 /// those of groups.
 pub fn has_autogroups(host: &Host) -> bool {
-    host.value::<u8>("/proc/sys/kernel/sched_autogroup_enabled").is_some_and(|enabled| enabled != 0)
+    host.value::<u8>(AUTOGROUPS_FILE).is_some_and(|enabled| enabled != 0)
 }
 
 /// The nice value of a process's autogroup: `/autogroup-123 nice 0`.

@@ -38,12 +38,12 @@ impl Session {
         let known = note.and_then(|note| note.class);
         let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
         if !self.settings.is_limited(class) {
-            self.enter(class, chosen_by, false, now);
+            self.enter(Inside { class, is_admitted: false, since: now, waited: None }, chosen_by);
             return (Fate::Pass, note);
         }
         match self.governor.ask_admission(self.card.id, class, now) {
             Asked::Enter => {
-                self.enter(class, chosen_by, true, now);
+                self.enter(Inside { class, is_admitted: true, since: now, waited: None }, chosen_by);
                 (Fate::Pass, note)
             }
             Asked::Wait { .. } => {
@@ -98,17 +98,10 @@ impl Session {
         Some((matched.class, matched.rule.map_or(ChosenBy::Tag, |rule| ChosenBy::Rule(Some(rule)))))
     }
 
-    fn enter(&mut self, class: ClassIndex, chosen_by: ChosenBy, is_admitted: bool, now: Instant) {
-        {
-            let mut state = self.card.state();
-            (state.class, state.chosen_by, state.transaction_since) = (class, chosen_by, now);
-        }
-        self.be_inside(Inside { class, is_admitted, since: now, waited: None });
-    }
-
-    fn be_inside(&mut self, inside: Inside) {
+    fn enter(&mut self, inside: Inside, chosen_by: ChosenBy) {
         let served = {
             let mut state = self.card.state();
+            (state.class, state.chosen_by, state.transaction_since) = (inside.class, chosen_by, inside.since);
             state.transaction += 1;
             state.rollbacks = 0;
             std::mem::replace(&mut state.served, inside.class)
@@ -135,9 +128,12 @@ impl Session {
             return;
         };
         self.mode = Mode::Relay;
-        let class = self.card.state().class;
+        let (class, chosen_by) = {
+            let state = self.card.state();
+            (state.class, state.chosen_by)
+        };
         let waited = Some(now.saturating_duration_since(since));
-        self.be_inside(Inside { class, is_admitted: true, since, waited });
+        self.enter(Inside { class, is_admitted: true, since, waited }, chosen_by);
     }
 
     /// The transaction has waited for too long.

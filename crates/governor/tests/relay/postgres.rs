@@ -1,7 +1,5 @@
 //! With a real server behind.
 
-use std::time::{Duration, Instant};
-
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
@@ -35,15 +33,6 @@ impl Behind {
 
 fn direct(server: &PrivateServer) -> ServerUrl {
     ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
-}
-
-/// Waits until it is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

@@ -139,6 +139,15 @@ impl World {
     }
 }
 
+/// Waits until it is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Starts a governor's relay.
 pub fn govern(settings: Settings) -> (Arc<Governor>, Running) {
     let governor = Arc::new(Governor::new(settings, Instant::now()));

@@ -5,13 +5,14 @@
 //! it. They are meant for desktops; servers that run as services mostly have them without knowing.
 
 use super::kernel_word::KernelWord;
+use crate::process_share::AUTOGROUPS_FILE;
 
 /// See the module.
 pub(super) static AUTOGROUPS: KernelWord = KernelWord {
     key: "autogroups",
     unit: "on or off",
     meaning: "automatic groups of the scheduler, of the whole machine: with them no nice value counts outside of its session",
-    file: "/proc/sys/kernel/sched_autogroup_enabled",
+    file: AUTOGROUPS_FILE,
     words: &[("on", "1"), ("off", "0")],
     absent: "the kernel has no autogroups (CONFIG_SCHED_AUTOGROUP)",
     absent_is: Some("0"),

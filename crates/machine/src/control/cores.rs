@@ -54,10 +54,6 @@ impl Control for Cores {
         }
     }
 
-    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
-        Observation::new()
-    }
-
     fn verify(
         &self,
         host: &Host,

@@ -47,10 +47,6 @@ impl Control for CpuWeight {
         group.set(place, KEY, file, &text, &free)
     }
 
-    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
-        Observation::new()
-    }
-
     /// A weight shows only against others who want the same cores, so that all there is to see is that it is in force.
     fn verify(
         &self,

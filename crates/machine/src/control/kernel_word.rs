@@ -89,10 +89,6 @@ impl Control for KernelWord {
         place.host.write(path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
     }
 
-    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
-        Observation::new()
-    }
-
     fn verify(
         &self,
         host: &Host,

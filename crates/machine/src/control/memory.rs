@@ -78,10 +78,6 @@ impl Control for Memory {
         group.set(place, KEY, files.limit, &limit.to_string(), files.free)
     }
 
-    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
-        Observation::new()
-    }
-
     fn verify(
         &self,
         host: &Host,

@@ -73,10 +73,6 @@ impl Control for Prefetchers {
         Ok(())
     }
 
-    fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
-        Observation::new()
-    }
-
     fn verify(
         &self,
         host: &Host,

@@ -1,7 +1,6 @@
 //! Connections that are lost in the middle of things.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::database::PostgresDatabase;
@@ -10,10 +9,7 @@ use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::shared::{connection, database, new_server};
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::shared::{connection, database, new_server, wait_until, wait_until_asleep};
 
 /// A schema without tables needs not to be made before a session is opened.
 static NOTHING: Schema = Schema { name: "nothing", tables: &[] };
@@ -30,16 +26,6 @@ fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
     assert!(!error.is_retryable());
     assert_eq!(&session.execute(&ONE, &[], &mut Rows::new()).unwrap_err(), error);
     assert!(matches!(session.begin(), Err(DatabaseError::ConnectionLost(_))));
-}
-
-/// Waits until a process sleeps because it was asked to.
-pub fn wait_until_asleep(other: &mut Connection, process: i32) {
-    let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
-    let began = Instant::now();
-    while other.text(&asleep).unwrap().is_none() {
-        assert!(began.elapsed() < PATIENCE, "process {process} does not sleep");
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -61,11 +47,8 @@ fn an_administrator_ends_a_session() {
                 session.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err()
             } else {
                 end(&mut other);
-                let began = Instant::now();
-                while other.text(&format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}")).unwrap().is_some() {
-                    assert!(began.elapsed() < PATIENCE, "process {process} does not end");
-                    thread::yield_now();
-                }
+                let there = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}");
+                wait_until("the process to end", || other.text(&there).unwrap().is_none());
                 session.commit().unwrap_err()
             }
         });

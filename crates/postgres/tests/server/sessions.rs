@@ -11,8 +11,7 @@ use plimsoll_workload::database::{Database, DatabaseError, Session};
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, column, nullable};
 use plimsoll_workload::statement::{Rows, Statement, Value, sql_only};
 
-use super::loss::wait_until_asleep;
-use super::shared::{connection, database, new_server};
+use super::shared::{connection, database, new_server, wait_until_asleep};
 
 macro_rules! statements {
     ($($name:ident: $sql:expr;)*) => {

@@ -1,6 +1,8 @@
 //! What tests share: one server for all that leave it as it was.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::database::PostgresDatabase;
@@ -31,4 +33,19 @@ pub fn database() -> Arc<PostgresDatabase> {
 /// A connection to it that belongs to no session.
 pub fn connection(database: &PostgresDatabase) -> Connection {
     Connection::open(database.url()).unwrap()
+}
+
+/// Waits until it is so; not for ever.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Waits until a process sleeps because it was asked to.
+pub fn wait_until_asleep(other: &mut Connection, process: i32) {
+    let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
+    wait_until("the process to sleep", || other.text(&asleep).unwrap().is_some());
 }
