@@ -1,21 +1,19 @@
-//! Which event loop the relay should have: its own on mio (epoll), one on tokio and one on io_uring, each moving the bytes
-//! of the same sessions, beside pgbouncer (pooling sessions) and no proxy at all.
+//! Which event loop the relay should have: its own by io_uring and by epoll, and one on tokio that moves the bytes of the
+//! same sessions, beside pgbouncer (pooling sessions) and no proxy at all.
 //!
 //! `pgbench -S -M prepared` with 16 clients over TCP, in rounds that take turns, each proxy a process of its own with one
 //! thread. Told are throughput, the proxy's processor time for a transaction, and the median time of a transaction as pgbench
 //! sees it; then ratios to pgbouncer, or to the first proxy where there is no pgbouncer: the median over the rounds, with the
 //! least and the greatest.
 //!
-//! The two loops that are not the relay's live only here. They can do what this needs: no encryption, no passwords, no
-//! timers, no cancels; so they are a little cheaper than they would be, and the comparison is to their advantage.
+//! The loop that is not the relay's lives only here. It can do what this needs: no encryption, no passwords, no timers, no
+//! cancels; so it is a little cheaper than it would be, and the comparison is to its advantage.
 //!
 //! `cargo bench -p plimsoll-governor --bench event_loops`, with `-- --rounds 9 --seconds 10` to change what is usual.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 #[path = "event_loops/entrance.rs"]
 mod entrance;
-#[path = "event_loops/ring_loop.rs"]
-mod ring_loop;
 #[path = "event_loops/stage.rs"]
 mod stage;
 #[path = "event_loops/tokio_loop.rs"]
@@ -24,6 +22,7 @@ mod tokio_loop;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use plimsoll_governor::settings::EventLoop;
 use stage::{Measured, Stage};
 
 /// Who stands between pgbench and the server.
@@ -33,25 +32,25 @@ pub enum Contender {
     Direct,
     /// pgbouncer, pooling sessions.
     Pgbouncer,
-    /// The governor's relay.
-    Mio,
+    /// The governor's relay by io_uring.
+    Ring,
+    /// The governor's relay by epoll.
+    Epoll,
     /// The same sessions on tokio.
     Tokio,
-    /// The same sessions on io_uring.
-    Ring,
 }
 
 impl Contender {
     const ALL: [Contender; 5] =
-        [Contender::Direct, Contender::Pgbouncer, Contender::Mio, Contender::Tokio, Contender::Ring];
+        [Contender::Direct, Contender::Pgbouncer, Contender::Ring, Contender::Epoll, Contender::Tokio];
 
     fn name(self) -> &'static str {
         match self {
             Contender::Direct => "direct",
             Contender::Pgbouncer => "pgbouncer",
-            Contender::Mio => "mio",
-            Contender::Tokio => "tokio",
             Contender::Ring => "io_uring",
+            Contender::Epoll => "epoll",
+            Contender::Tokio => "tokio",
         }
     }
 }
@@ -61,9 +60,9 @@ fn main() {
     if let Some(at) = arguments.iter().position(|argument| argument == "--proxy") {
         let server: SocketAddr = arguments[at + 2].parse().unwrap();
         match arguments[at + 1].as_str() {
-            "mio" => entrance::serve_with_the_relay(server),
+            "io_uring" => entrance::serve_with_the_relay(server, EventLoop::IoUring),
+            "epoll" => entrance::serve_with_the_relay(server, EventLoop::Epoll),
             "tokio" => tokio_loop::serve(server),
-            "io_uring" => ring_loop::serve(server),
             other => panic!("no proxy is called {other}"),
         }
         return;

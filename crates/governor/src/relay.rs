@@ -2,20 +2,26 @@
 //!
 //! In reading order: [`start`] opens what clients connect to and starts the workers, each a `worker` with a loop of its
 //! own. A `door` deals clients out to them. A `pair` is one client and its connection to the server; `startup` and `login` are
-//! what is said before there is a session, `wire` is a socket with or without TLS, `side` what waits to be sent to it.
+//! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
 //!
-//! A worker reads into one buffer that all its sessions share, so a session that is idle has none. What a peer does not
+//! Sockets are called when epoll says that they are ready. Once a session has begun, a `ring` receives and sends for its
+//! sockets where the system has io_uring; a `link` is a socket in either state.
+//!
+//! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.
 
 mod context;
 mod door;
+mod link;
 mod listener;
 mod login;
 mod pair;
 mod refusal;
 mod resolver;
+mod ring;
 mod seat;
 mod side;
+mod socket;
 mod startup;
 mod timers;
 mod wire;
@@ -34,9 +40,11 @@ pub use listener::Address;
 use context::{Context, Note};
 use door::Door;
 use resolver::Resolver;
+use ring::Ring;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
+use crate::settings::EventLoop;
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +55,9 @@ pub enum StartError {
     /// An address is taken, or cannot be had.
     #[error("cannot listen at {0}: {1}")]
     Listen(Address, #[source] io::Error),
+    /// The settings ask for what there is not.
+    #[error("`event_loop = \"io_uring\"` in [listen], but the relay cannot have io_uring: {0}; `auto` does without it")]
+    NoRing(#[source] io::Error),
     /// The machine has no room.
     #[error("the relay cannot be started: {0}")]
     System(#[from] io::Error),
@@ -93,6 +104,7 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
     let desks = (0..settings.listen.workers.max(1)).map(|_| Desk::new()).collect::<io::Result<Vec<_>>>()?;
     let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
     governor.set_workers(desks.iter().map(Desk::handle).collect());
+    let wants_ring = choose_ring(settings.listen.event_loop)?;
     let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
     let mut running = Running { governor, addresses, threads: Vec::new() };
     for (place, desk) in desks.into_iter().enumerate() {
@@ -101,9 +113,28 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
         let worker = Worker::new(desk.poll, context, door.take(), desk.commands, desk.notes);
         let thread = thread::Builder::new().name(format!("relay-{place}"));
         // If one cannot be started, dropping `running` ends those that were.
-        running.threads.push(thread.spawn(move || worker.run())?);
+        running.threads.push(thread.spawn(move || worker.run(wants_ring))?);
     }
     Ok(running)
+}
+
+/// Whether io_uring is to be used; workers make their own rings, this one only shows that there can be one.
+fn choose_ring(event_loop: EventLoop) -> Result<bool, StartError> {
+    if event_loop == EventLoop::Epoll {
+        tracing::info!("the relay receives and sends by epoll, as the settings say");
+        return Ok(false);
+    }
+    match Ring::new() {
+        Ok(_) => {
+            tracing::info!("the relay receives and sends by io_uring");
+            Ok(true)
+        }
+        Err(error) if event_loop == EventLoop::IoUring => Err(StartError::NoRing(error)),
+        Err(error) => {
+            tracing::info!("the relay receives and sends by epoll, for there is no io_uring: {error}");
+            Ok(false)
+        }
+    }
 }
 
 /// What a worker is made of, before it is known to the others.

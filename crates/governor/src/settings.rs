@@ -73,10 +73,35 @@ pub struct Listen {
     pub login_timeout: Duration,
     /// Threads that relay; at least 1.
     pub workers: usize,
+    /// How they receive and send.
+    pub event_loop: EventLoop,
     /// Encryption towards clients; `None` if it is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Whether clients over TCP that do not ask for encryption are refused.
     pub tls_required: bool,
+}
+
+/// How the threads that relay receive and send.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EventLoop {
+    /// By io_uring where the system has it and allows it, else by epoll.
+    #[default]
+    Auto,
+    /// By epoll.
+    Epoll,
+    /// By io_uring, or not at all.
+    IoUring,
+}
+
+impl EventLoop {
+    /// Every one, and what it is called in the settings.
+    pub const NAMES: [(&str, EventLoop); 3] =
+        [("auto", EventLoop::Auto), ("epoll", EventLoop::Epoll), ("io_uring", EventLoop::IoUring)];
+
+    /// What it is called in the settings.
+    pub fn name(self) -> &'static str {
+        EventLoop::NAMES.iter().find(|(_, one)| *one == self).expect("every one has a name").0
+    }
 }
 
 /// A class and everything set for it.
@@ -238,6 +263,7 @@ pub(crate) fn for_tests() -> Settings {
             clients_max: 100,
             login_timeout: Duration::from_secs(10),
             workers: 1,
+            event_loop: EventLoop::Auto,
             tls: None,
             tls_required: false,
         },

@@ -1,4 +1,4 @@
-//! What all three loops have in common: the governor, and letting a client in.
+//! What all loops have in common: the governor, and letting a client in.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use plimsoll_policy::{
 use plimsoll_postgres::url::ServerUrl;
 
 /// A governor in front of that server: two classes, nobody limited, nobody preempted.
-pub fn governor(server: SocketAddr) -> Arc<Governor> {
+pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
     let class = |name: &str, priority| ClassSettings {
         name: name.to_owned(),
         limits: ClassLimits { priority, mpl: None, queue_max: None, timeout: None },
@@ -40,6 +40,7 @@ pub fn governor(server: SocketAddr) -> Arc<Governor> {
             clients_max: 1000,
             login_timeout: std::time::Duration::from_secs(30),
             workers: 1,
+            event_loop,
             tls: None,
             tls_required: false,
         },
@@ -75,8 +76,8 @@ pub fn announce(address: SocketAddr) {
 }
 
 /// The relay as it is.
-pub fn serve_with_the_relay(server: SocketAddr) {
-    let running = relay::start(governor(server)).unwrap();
+pub fn serve_with_the_relay(server: SocketAddr, event_loop: EventLoop) {
+    let running = relay::start(governor(server, event_loop)).unwrap();
     let Some(Address::Tcp(address)) = running.addresses().first() else { panic!("no address") };
     announce(*address);
     running.join();

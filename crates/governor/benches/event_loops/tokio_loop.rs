@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::session::Session;
+use plimsoll_governor::settings::EventLoop;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::entrance::{self, Kept};
@@ -20,7 +21,7 @@ thread_local! {
 /// Serves until the process ends.
 pub fn serve(server: SocketAddr) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let governor = entrance::governor(server);
+    let governor = entrance::governor(server, EventLoop::Auto);
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         entrance::announce(listener.local_addr().unwrap());

@@ -12,7 +12,7 @@ use plimsoll_postgres::url::ServerUrl;
 use super::problem::{Problem, Problems, listed, suggestion};
 use super::typed::{At, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
-use crate::settings::{Cpu, Http, Listen, Log, Preemption, Settings};
+use crate::settings::{Cpu, EventLoop, Http, Listen, Log, Preemption, Settings};
 
 /// The port of clients where nothing is said.
 const PORT: u16 = 6432;
@@ -162,6 +162,10 @@ impl Reader<'_> {
         let clients_max = self.number_or(typed.clients_max.as_ref(), 1..=1_000_000, 2000);
         let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
         let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
+        let event_loop = match &typed.event_loop {
+            Some(name) => self.word(name, "event loop", &EventLoop::NAMES)?,
+            None => EventLoop::default(),
+        };
         let tls = match &typed.tls {
             Some(tls) => Some(tls::resolve(tls, self)?),
             None => None,
@@ -172,6 +176,7 @@ impl Reader<'_> {
             clients_max: clients_max as u32,
             login_timeout,
             workers: workers as usize,
+            event_loop,
             tls,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
         })

@@ -10,9 +10,10 @@ use rustls::ClientConfig;
 
 use super::listener::Peer;
 use super::pair::{Aimed, HELD_MAX, READ_MAX};
+use super::ring::Ring;
 use super::seat::Seat;
 use super::side::{Joined, Spare};
-use super::wire::Socket;
+use super::socket::Socket;
 use super::{Shared, WorkerInbox};
 use crate::governor::Governor;
 use crate::registry::{SessionCard, SessionId};
@@ -45,6 +46,8 @@ pub(super) struct Context {
     pub(super) worker: usize,
     /// Where sockets are watched.
     pub(super) poll: mio::Registry,
+    /// What receives and sends for sessions, where there is one.
+    pub(super) ring: Option<Ring>,
     /// How others reach this worker.
     pub(super) inbox: WorkerInbox,
     /// What is read; taken out by whoever reads, and put back.
@@ -71,6 +74,7 @@ impl Context {
             shared,
             worker,
             poll,
+            ring: None,
             inbox,
             buffer: buffer(),
             joined: Joined::default(),
@@ -88,6 +92,13 @@ impl Context {
         self.joined.clear();
         if self.buffer.is_empty() {
             self.buffer = buffer();
+        }
+    }
+
+    /// Takes back what the ring has received.
+    pub(super) fn recycle(&mut self, received: Vec<u8>) {
+        if let Some(ring) = &mut self.ring {
+            ring.recycle(received);
         }
     }
 

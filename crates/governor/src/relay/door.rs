@@ -9,7 +9,7 @@ use super::WorkerInbox;
 use super::context::{Context, Note, Visitor};
 use super::listener::{self, Listener, Peer};
 use super::seat::Seat;
-use super::wire::Socket;
+use super::socket::Socket;
 use crate::statistics::count;
 
 /// The tokens of listeners end at this one, that of the first.

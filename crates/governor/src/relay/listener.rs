@@ -17,7 +17,7 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Type};
 
 use super::StartError;
-use super::wire::Socket;
+use super::socket::Socket;
 use crate::settings::Listen;
 
 /// Connections that the kernel keeps while they wait to be accepted.

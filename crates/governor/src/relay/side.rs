@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mio::{Interest, Registry, Token};
 
+use super::ring::{Outcome, Ring};
 use super::wire::{Taken, Wire};
 use crate::session::Outbox;
 
@@ -168,6 +169,41 @@ impl Side {
     /// Whether all was sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
+    }
+
+    /// Has a ring receive and send from now on, instead of being told what can be done.
+    pub(super) fn board(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut self.wire)?;
+        self.wire.link().board()
+    }
+
+    /// Whether a ring receives and sends.
+    pub(super) fn is_on_ring(&mut self) -> bool {
+        self.wire.link().is_on_ring()
+    }
+
+    /// Notes what a ring has done.
+    pub(super) fn on_outcome(&mut self, outcome: Outcome, ring: &mut Ring, spare: &mut Spare) {
+        let was_sending = matches!(outcome, Outcome::Sent(..));
+        let is_over = self.wire.link().on_outcome(outcome, ring);
+        self.is_hung_up |= is_over;
+        self.is_readable |= is_over || !was_sending;
+        if was_sending {
+            self.flush(spare);
+        }
+    }
+
+    /// Asks the ring for what is due; for more bytes only if they can be passed on.
+    pub(super) fn go_on(&mut self, ring: &mut Ring, wants_more: bool) {
+        self.wire.link().go_on(self.token, ring, wants_more);
+    }
+
+    /// All that has come, if that need not be copied.
+    pub(super) fn take_received(&mut self) -> Option<Vec<u8>> {
+        let received = if self.held.is_empty() { self.wire.take_received() } else { None };
+        // It was all; what comes is told of.
+        self.is_readable &= received.is_none() || self.is_hung_up;
+        received
     }
 
     /// Asks to be told of room if something waits for it, and only then: Unix sockets tell with every read of the peer.

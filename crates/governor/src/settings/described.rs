@@ -48,6 +48,7 @@ impl Settings {
         lines.add("listen.clients_max", listen.clients_max);
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
+        lines.add("listen.event_loop", listen.event_loop.name());
         let tls = match (&listen.tls, listen.tls_required) {
             (None, _) => "off",
             (Some(_), false) => "offered",
@@ -61,6 +62,7 @@ impl Settings {
         self.listen.addresses.clone_from(&current.listen.addresses);
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
         self.listen.workers = current.listen.workers;
+        self.listen.event_loop = current.listen.event_loop;
         self.server.clone_from(&current.server);
         self.http.clone_from(&current.http);
         self.log = current.log;
@@ -69,7 +71,7 @@ impl Settings {
 
 /// Whether what has that key stays as it is until a restart.
 pub fn needs_restart(key: &str) -> bool {
-    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers"];
+    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers", "listen.event_loop"];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }
 

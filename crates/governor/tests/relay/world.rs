@@ -19,6 +19,12 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How long is waited to see that nothing comes.
 pub const A_WHILE: Duration = Duration::from_millis(50);
 
+/// The same tests are built twice, for either way of receiving and sending.
+const EVENT_LOOP: EventLoop = match env!("CARGO_CRATE_NAME").as_bytes() {
+    b"relay_by_epoll" => EventLoop::Epoll,
+    _ => EventLoop::Auto,
+};
+
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
 pub fn settings(server: &str) -> Settings {
     let class = |name: &str, priority| ClassSettings {
@@ -45,6 +51,7 @@ pub fn settings(server: &str) -> Settings {
             clients_max: 100,
             login_timeout: PATIENCE,
             workers: 1,
+            event_loop: EVENT_LOOP,
             tls: None,
             tls_required: false,
         },

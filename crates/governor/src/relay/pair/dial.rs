@@ -15,7 +15,8 @@ use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::relay::context::Context;
 use crate::relay::refusal::Refusal;
 use crate::relay::side::Side;
-use crate::relay::wire::{Socket, Wire};
+use crate::relay::socket::Socket;
+use crate::relay::wire::Wire;
 use crate::settings::Settings;
 
 /// SSLRequest.
@@ -195,11 +196,11 @@ impl Pair {
         if dial.step != Step::Connecting {
             return;
         }
-        match server.wire().socket().is_connected() {
+        match server.wire().link().socket().is_connected() {
             Ok(false) => {}
             Ok(true) => {
                 server.is_connecting = false;
-                let is_tcp = matches!(server.wire().socket(), Socket::Tcp(_));
+                let is_tcp = matches!(server.wire().link().socket(), Socket::Tcp(_));
                 if is_tcp && dial.settings.server.ssl_mode != SslMode::Disable {
                     dial.step = Step::Asking;
                     server.send(&TLS_REQUEST, &mut context.spare);

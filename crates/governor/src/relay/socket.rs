@@ -1,0 +1,102 @@
+//! One connection's socket: TCP or Unix, never blocking unless a ring has it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use mio::net::{TcpStream, UnixStream};
+use socket2::{SockRef, TcpKeepalive};
+
+/// Silence after which the kernel asks whether a peer is still there, and how often it asks again. A peer that has
+/// vanished without a word holds its session, and with it locks, for about three minutes instead of two hours.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(15));
+
+/// A socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Small messages are sent at once, and peers that vanish are noticed.
+    pub(super) fn tune(&self) {
+        if let Socket::Tcp(stream) = self {
+            let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
+            // A socket without these still works; one that is gone already says so when it is read.
+            let _ = stream.set_nodelay(true);
+            let _ = SockRef::from(stream).set_tcp_keepalive(&keep_alive);
+        }
+    }
+
+    /// Whether a connection that was begun stands; an error if it failed.
+    pub(super) fn is_connected(&self) -> io::Result<bool> {
+        let (error, peer) = match self {
+            Socket::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+            Socket::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+        };
+        match (error, peer) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) => Ok(true),
+            (None, Err(error)) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            (None, Err(error)) => Err(error),
+        }
+    }
+
+    /// Ends it in one direction or both. Whoever has gone already need not be told.
+    pub(super) fn shut_down(&self, how: Shutdown) {
+        let _ = match self {
+            Socket::Tcp(stream) => stream.shutdown(how),
+            Socket::Unix(stream) => stream.shutdown(how),
+        };
+    }
+
+    /// The socket for options that the standard library does not have.
+    pub(super) fn options(&self) -> SockRef<'_> {
+        match self {
+            Socket::Tcp(stream) => SockRef::from(stream),
+            Socket::Unix(stream) => SockRef::from(stream),
+        }
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Socket::Tcp(stream) => stream.as_raw_fd(),
+            Socket::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
+            Socket::Unix(stream) => (&mut &*stream).read(buffer),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => (&mut &*stream).write(bytes),
+            Socket::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => (&mut &*stream).write_vectored(slices),
+            Socket::Unix(stream) => (&mut &*stream).write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
