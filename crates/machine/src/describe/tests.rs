@@ -101,10 +101,8 @@ fn costs_have_two_digits() {
 
 #[test]
 fn this_machine_survives_the_document() {
-    let mut description = Description::read(&Host::real());
+    let description = Description::read(&Host::real());
     assert!(description.machine.capabilities.is_empty() && !description.sensors.is_empty());
-    // The last digit of a number with a point may be read back as another one.
-    description.sensors.iter_mut().for_each(|sensor| sensor.cost_us = None);
     let text = serde_json::to_string(&description).unwrap();
     let back: Description = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&back).unwrap(), text);
