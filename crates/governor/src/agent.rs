@@ -15,9 +15,10 @@
 //! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
 //! are closed with it.
 //!
-//! Weights of control groups are not used. A process would have to be moved to a group below its server's, which must have
-//! been delegated for that, and takes its limits with it; nice values divide the same cores among the same processes.
+//! A class may name control groups, made and delegated by an operator, in which the processes that serve it are to be
+//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all.
 
+mod groups;
 mod hands;
 mod server;
 mod workers;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::has_autogroups;
@@ -35,6 +37,7 @@ use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
+use groups::{Folders, Groups};
 use hands::Hands;
 pub use server::ServerHere;
 use workers::Workers;
@@ -57,6 +60,7 @@ pub struct Agent {
     /// The server's first process, if its processes can be changed; otherwise why not.
     server: Result<ProcessIdentity, String>,
     hands: Hands,
+    groups: Groups,
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
@@ -82,6 +86,7 @@ impl Agent {
         Agent {
             governor,
             server: Err("the server is not known yet".to_owned()),
+            groups: Groups::new(host.clone()),
             hands: Hands::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
@@ -131,13 +136,13 @@ impl Agent {
             return;
         }
         match self.server {
-            Ok(postmaster) if self.is_wanted(settings) && walks => self.walk(settings, postmaster),
+            Ok(postmaster) if self.is_wanted(settings) && walks => self.walk(settings, postmaster, now),
             Ok(postmaster) if self.is_wanted(settings) => {
                 if changes {
-                    self.bring_all(settings, postmaster);
+                    self.bring_all(settings, postmaster, now);
                 }
                 if looks_for_workers {
-                    self.workers.tend(&mut self.hands, postmaster);
+                    self.workers.tend(&mut self.hands, &mut self.groups, postmaster, now);
                 }
             }
             _ => self.put_back(),
@@ -158,31 +163,39 @@ impl Agent {
     fn may_have_new_workers(&self, settings: &Settings) -> bool {
         let mut classes = settings.classes.iter().zip(self.governor.statistics.classes());
         // Relaxed: a look too many or too few does no harm.
-        settings.cpu.shares
-            && classes.any(|(class, statistics)| {
-                class.cpu != CpuShare::Untouched && statistics.inside.load(Ordering::Relaxed) > 0
-            })
+        classes.any(|(class, statistics)| {
+            let has_share = settings.cpu.shares && class.cpu != CpuShare::Untouched;
+            (has_share || !class.control_groups.is_empty()) && statistics.inside.load(Ordering::Relaxed) > 0
+        })
     }
 
     /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.
-    pub fn inherit(&mut self, settings: &Settings, card: &SessionCard, transaction: u64, share: CpuShare) -> bool {
+    pub fn inherit(
+        &mut self,
+        settings: &Settings,
+        card: &SessionCard,
+        transaction: u64,
+        share: CpuShare,
+        now: Instant,
+    ) -> bool {
         if !self.may_inherit(settings)
             || self.inherited.insert(card.id, (transaction, share)) == Some((transaction, share))
         {
             return false;
         }
         if let Ok(postmaster) = self.server {
-            self.bring(settings, card, postmaster);
+            self.bring(settings, card, postmaster, now);
         }
         true
     }
 
     fn is_wanted(&self, settings: &Settings) -> bool {
-        self.server.is_ok() && (settings.cpu.shares || settings.cpu.inheritance)
+        let has_groups = settings.classes.iter().any(|class| !class.control_groups.is_empty());
+        self.server.is_ok() && (settings.cpu.shares || settings.cpu.inheritance || has_groups)
     }
 
     /// Goes over all sessions, then over the workers that some of them lead.
-    fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity) {
+    fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         if !postmaster.is_running(self.hands.host()) {
             self.server = Err("the server's first process has ended".to_owned());
             self.told_for = None;
@@ -190,42 +203,47 @@ impl Agent {
             return;
         }
         self.hands.begin();
-        self.bring_all(settings, postmaster);
-        self.workers.tend(&mut self.hands, postmaster);
+        self.bring_all(settings, postmaster, now);
+        self.workers.tend(&mut self.hands, &mut self.groups, postmaster, now);
         self.hands.end();
+        self.groups.keep(|process| self.hands.was_asked_for(process));
         let governor = &self.governor;
         self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
     }
 
     /// Brings the process of each session to its share.
-    fn bring_all(&mut self, settings: &Settings, postmaster: ProcessIdentity) {
+    fn bring_all(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         for card in self.governor.registry.all() {
-            self.bring(settings, &card, postmaster);
+            self.bring(settings, &card, postmaster, now);
         }
     }
 
-    /// Brings one session's process to its share.
-    fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity) {
+    /// Brings one session's process to its share, and to its class's groups.
+    fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity, now: Instant) {
         let Some(process) = card.process() else { return };
         let (served, phase, transaction) = {
             let state = card.state();
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let share = match self.inherited.get(&card.id) {
-            Some((heir, share)) if *heir == transaction && is_inside => *share,
+        let own = (settings.share_of(served), Folders::clone(&settings.class(served).control_groups));
+        let (share, folders) = match self.inherited.get(&card.id) {
+            // Whatever its class's groups take from it, it is to have for this long.
+            Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default()),
             Some(_) => {
                 self.inherited.remove(&card.id);
-                settings.share_of(served)
+                own
             }
-            None => settings.share_of(served),
+            None => own,
         };
         self.hands.bring(process, share, postmaster);
+        self.groups.wish(process, &folders, postmaster, now);
     }
 
     /// Puts back everything.
     fn put_back(&mut self) {
         self.hands.put_back();
+        self.groups.put_back();
         self.forget();
     }
 
@@ -237,7 +255,9 @@ impl Agent {
 
     /// Lists who cannot be touched, for people.
     fn publish(&mut self) {
-        if let Some(untouchable) = self.hands.untouchable_if_changed() {
+        if self.hands.take_news() | self.groups.take_news() {
+            let mut untouchable = self.hands.untouchable();
+            untouchable.extend(self.groups.troubles());
             self.governor.health.lock().untouchable = untouchable;
         }
     }
@@ -270,6 +290,31 @@ impl Agent {
         let (shares, inheritance) = (state(settings.cpu.shares), state(settings.cpu.inheritance));
         levers::shares(&self.governor, shares.0, shares.1);
         levers::inheritance(&self.governor, inheritance.0, inheritance.1);
+        let (is_on, why) = self.groups_work(settings);
+        levers::control_groups(&self.governor, is_on, &why);
+    }
+
+    /// Whether processes can be moved to the groups of their classes, and to which, or why not.
+    fn groups_work(&self, settings: &Settings) -> (bool, String) {
+        let folders: Vec<_> = settings.classes.iter().flat_map(|class| class.control_groups.iter()).collect();
+        if folders.is_empty() {
+            return (false, "no class names `control_groups`".to_owned());
+        }
+        if let Err(why) = &self.server {
+            return (false, why.clone());
+        }
+        for folder in &folders {
+            match GroupFolder::at(self.hands.host(), *folder) {
+                Ok(group) if group.is_ours(self.hands.host()) => {}
+                Ok(group) => {
+                    let why = format!("processes may not be moved to {}: delegate it", group.folder().display());
+                    return (false, why);
+                }
+                Err(error) => return (false, error.to_string()),
+            }
+        }
+        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        (true, format!("processes are moved to {}, each looked up there", folders.join(", ")))
     }
 }
 

@@ -117,6 +117,8 @@ pub struct ClassSettings {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// What its server processes get of the cores.
     pub cpu: CpuShare,
+    /// Folders of control groups in which its server processes are to be, one for each hierarchy.
+    pub control_groups: Arc<[PathBuf]>,
     /// Whether its transactions may be rolled back for others, where the policy says so.
     pub preemptible: bool,
     /// Whether what was rolled back is replayed if that can be done without anybody noticing.
@@ -241,6 +243,7 @@ pub(crate) fn for_tests() -> Settings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: idle,
         cpu: CpuShare::Untouched,
+        control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
         is_paused: false,

@@ -111,6 +111,14 @@ impl Cgroups {
         hierarchy.groups.first().map(PathBuf::as_path)
     }
 
+    /// The folder of the process's group in the hierarchy that a folder belongs to, if that is one's that is mounted.
+    pub fn beside(&self, folder: &Path) -> Option<&Path> {
+        let holds = |hierarchy: &&Hierarchy| hierarchy.groups.last().is_some_and(|mount| folder.starts_with(mount));
+        // Of mounts within each other, as with both versions, the innermost.
+        let depth = |hierarchy: &&Hierarchy| hierarchy.groups.last().map(|mount| mount.components().count());
+        self.hierarchies.iter().filter(holds).max_by_key(depth)?.groups.first().map(PathBuf::as_path)
+    }
+
     /// The smallest memory limit above this process, bytes.
     pub fn memory_limit(&self) -> Option<u64> {
         let hierarchy = self.hierarchy("memory")?;
@@ -194,6 +202,30 @@ mod tests {
     use crate::host::fake::FakeHost;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_group_beside_another_is_of_the_same_hierarchy() {
+        let fake = FakeHost::new(&[
+            (
+                "/proc/self/mountinfo",
+                "41 31 0:38 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                 42 31 0:39 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                 43 31 0:40 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n",
+            ),
+            ("/proc/7/cgroup", "3:cpu:/db\n2:blkio:/\n0::/x/y\n"),
+            ("/sys/fs/cgroup/cpu/db/cgroup.procs", ""),
+            ("/sys/fs/cgroup/blkio/cgroup.procs", ""),
+            ("/sys/fs/cgroup/unified/x/y/cgroup.procs", ""),
+        ]);
+        let groups = Cgroups::of_process(&fake.host(), "7");
+        let check = |folder: &str, expect: Option<&str>| {
+            assert_eq!(groups.beside(Path::new(folder)), expect.map(Path::new), "{folder}");
+        };
+        check("/sys/fs/cgroup/cpu/low", Some("/sys/fs/cgroup/cpu/db"));
+        check("/sys/fs/cgroup/blkio/low", Some("/sys/fs/cgroup/blkio"));
+        check("/sys/fs/cgroup/unified/low", Some("/sys/fs/cgroup/unified/x/y"));
+        check("/sys/fs/cgroup/memory/low", None);
+    }
 
     const UNIFIED: [(&str, &str); 2] = [
         ("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"),

@@ -8,7 +8,7 @@
 //! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
-//! [`process_share`] is what one of them gets of the cores. [`host`] and [`cgroup`] are where the others
+//! [`process_share`] is what one of them gets of the cores, and [`group_folder`] a group that it can be moved to. [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
@@ -23,6 +23,7 @@ pub mod describe;
 pub mod device;
 pub mod facts;
 pub mod frequency;
+pub mod group_folder;
 pub mod group_use;
 pub mod hog;
 pub mod host;

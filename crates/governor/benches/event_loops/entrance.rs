@@ -23,6 +23,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: CpuShare::Untouched,
+        control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
         is_paused: false,

@@ -48,6 +48,11 @@ impl Hands {
         self.asked.clear();
     }
 
+    /// Whether a process was asked for since the walk began.
+    pub(super) fn was_asked_for(&self, process: i32) -> bool {
+        self.asked.contains(&process)
+    }
+
     /// A walk has ended: who was not asked for has gone.
     pub(super) fn end(&mut self) {
         let Hands { held, asked, is_list_new, .. } = self;
@@ -113,9 +118,13 @@ impl Hands {
         self.held.clear();
     }
 
-    /// Those who do not have what they should, and why; `None` if that was told before.
-    pub(super) fn untouchable_if_changed(&mut self) -> Option<Vec<(i32, String)>> {
-        let list = || self.held.iter().filter_map(|(process, held)| Some((*process, held.trouble.clone()?))).collect();
-        std::mem::take(&mut self.is_list_new).then(list)
+    /// Whether the list of those who cannot be touched has changed.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_list_new)
+    }
+
+    /// Those who do not have what they should, and why.
+    pub(super) fn untouchable(&self) -> Vec<(i32, String)> {
+        self.held.iter().filter_map(|(process, held)| Some((*process, held.trouble.clone()?))).collect()
     }
 }

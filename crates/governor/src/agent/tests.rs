@@ -1,4 +1,5 @@
 //! The agent on a made-up machine, and on this one with a real server.
 
+mod grouped;
 mod made_up;
 mod real;

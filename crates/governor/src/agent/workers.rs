@@ -3,10 +3,12 @@
 //! They are the server's children and say in their titles whom they work for. A child's title is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{children, title};
 
+use super::groups::Groups;
 use super::hands::Hands;
 use crate::settings::CpuShare;
 
@@ -31,10 +33,11 @@ enum Says {
 }
 
 impl Workers {
-    /// Brings every worker to its leader's share.
-    pub(super) fn tend(&mut self, hands: &mut Hands, postmaster: ProcessIdentity) {
+    /// Brings every worker to its leader's share, and to its groups.
+    pub(super) fn tend(&mut self, hands: &mut Hands, groups: &mut Groups, postmaster: ProcessIdentity, now: Instant) {
         let shares: BTreeMap<i32, CpuShare> = hands.shares().collect();
-        if self.led_by.is_empty() && shares.values().all(|share| *share == CpuShare::Untouched) {
+        let are_untouched = shares.values().all(|share| *share == CpuShare::Untouched) && !groups.has_any();
+        if self.led_by.is_empty() && are_untouched {
             return;
         }
         // A kernel that does not list children leaves workers as they are.
@@ -54,6 +57,7 @@ impl Workers {
         }
         for (worker, leader) in &self.led_by {
             hands.bring(*worker, shares.get(leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
+            groups.follow(*worker, *leader, postmaster, now);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The classes and who belongs to them.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority};
@@ -59,6 +61,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },
+        control_groups: Arc::default(),
         preemptible: is_low,
         replay: true,
         is_paused: false,
@@ -85,9 +88,22 @@ fn class(typed: &TypedClass, read: &mut Reader<'_>) -> Option<ClassSettings> {
     if let Some(cpu) = &typed.cpu {
         class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value()))?;
     }
+    class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.preemptible = typed.preemptible.unwrap_or(class.preemptible);
     class.replay = typed.replay.unwrap_or(class.replay);
     priority.map(|_| class)
+}
+
+/// The folder of a control group. Whether it is there, the agent finds out: it may come later.
+fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> {
+    let path = Path::new(folder.value());
+    if !path.is_absolute() {
+        let example = "\"/sys/fs/cgroup/postgres.slice/reports\"";
+        let message = format!("`{}` is no control group; write its folder, as {example}", folder.value());
+        read.problems.add(folder.span(), message);
+        return None;
+    }
+    Some(path.to_owned())
 }
 
 /// Reads a share of the cores.

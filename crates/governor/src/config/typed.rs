@@ -110,6 +110,10 @@ pub struct TypedClass {
     /// What its server processes get of the cores: `untouched`, `nice 10` (-20 to 19), or `idle` for what nobody else wants.
     /// Without it `nice 10` for classes with priority low, `untouched` for others.
     pub cpu: Option<At<String>>,
+    /// Folders of control groups, which you have made, in which its server processes are to be: for a disk's bandwidth
+    /// (`io.max`), cores (`cpu.weight`, `cpu.idle`) or memory. One, or with version 1 one for each controller.
+    #[serde(default)]
+    pub control_groups: Vec<At<String>>,
     /// Whether its transactions may be rolled back for those of higher priority; without it, true for priority low.
     pub preemptible: Option<bool>,
     /// Whether what was rolled back is run again where nobody can notice: `true` without it.

@@ -95,6 +95,7 @@ fn describe_class(class: &ClassSettings, lines: &mut Lines) {
     add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
     add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
     add("cpu", class.cpu.to_string());
+    add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
 }

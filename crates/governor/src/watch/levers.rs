@@ -8,6 +8,7 @@ use crate::governor::{Governor, Lever};
 const PREEMPTION: &str = "preemption";
 const SHARES: &str = "cpu shares";
 const INHERITANCE: &str = "inheritance";
+const CONTROL_GROUPS: &str = "control groups";
 
 /// Says what is the matter with a lever.
 fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
@@ -21,7 +22,7 @@ fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<Stri
 
 /// Nothing works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
-    for name in [PREEMPTION, SHARES, INHERITANCE] {
+    for name in [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS] {
         set(governor, name, false, why);
     }
 }
@@ -54,4 +55,9 @@ pub(crate) fn shares(governor: &Governor, is_on: bool, why: &str) {
 /// Holders inherit the shares of those who wait for them, or not, for this reason.
 pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
     set(governor, INHERITANCE, is_on, why);
+}
+
+/// Processes are moved to the control groups of their classes, or not, for this reason.
+pub(crate) fn control_groups(governor: &Governor, is_on: bool, why: &str) {
+    set(governor, CONTROL_GROUPS, is_on, why);
 }

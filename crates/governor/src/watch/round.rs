@@ -182,7 +182,7 @@ impl Round {
 /// Gives a holder the share of those who wait for it; whether it did not have that before.
 fn inherit(agent: &mut Agent, settings: &Settings, holder: &Node, priority: Priority) -> bool {
     let Some((card, state)) = &holder.session else { return false };
-    agent.inherit(settings, card, state.transaction, share_of(settings, priority))
+    agent.inherit(settings, card, state.transaction, share_of(settings, priority), Instant::now())
 }
 
 /// What transactions of a priority get of the cores: what the highest class gets that is not above it.

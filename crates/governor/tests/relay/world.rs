@@ -33,6 +33,7 @@ pub fn settings(server: &str) -> Settings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: CpuShare::Untouched,
+        control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
         is_paused: false,

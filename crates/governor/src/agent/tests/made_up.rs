@@ -17,10 +17,10 @@ use crate::governor::Governor;
 use crate::registry::{BackendKey, Phase, SessionCard};
 use crate::settings::{Cpu, CpuShare, Settings, for_tests};
 
-const HIGH: ClassIndex = ClassIndex(0);
-const LOW: ClassIndex = ClassIndex(1);
+pub(super) const HIGH: ClassIndex = ClassIndex(0);
+pub(super) const LOW: ClassIndex = ClassIndex(1);
 
-const POSTMASTER: i32 = 100;
+pub(super) const POSTMASTER: i32 = 100;
 /// The process behind the control connection.
 const CONTROL: i32 = 101;
 /// When everything began, seconds since 1970, and since boot.
@@ -49,13 +49,24 @@ impl FakeKernel {
             return Err(io::Error::from_raw_os_error(13));
         }
         fields[field] = value.to_string();
-        fs::write(self.proc.join(format!("{process}/stat")), fields.join(" "))
+        // In one piece, as the kernel's are: another thread may be reading it.
+        let new = self.proc.join(format!("{process}/new"));
+        fs::write(&new, fields.join(" "))?;
+        fs::rename(new, self.proc.join(format!("{process}/stat")))
     }
 }
 
 impl Changes for FakeKernel {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        assert!(path.ends_with("autogroup") && path.exists(), "{path:?}");
+        assert!(path.exists(), "{path:?}");
+        if path.ends_with("cgroup.procs") {
+            let mount = self.proc.with_file_name("sys").join("fs/cgroup");
+            let group = path.parent().unwrap().strip_prefix(mount).unwrap();
+            let own = self.proc.join(text);
+            fs::write(own.join("new group"), format!("0::/{}\n", group.display()))?;
+            return fs::rename(own.join("new group"), own.join("cgroup"));
+        }
+        assert!(path.ends_with("autogroup"), "{path:?}");
         fs::write(path, format!("/autogroup-1 nice {text}\n"))
     }
     fn make_folder(&self, path: &Path) -> io::Result<()> {
@@ -78,15 +89,15 @@ impl Changes for FakeKernel {
     }
 }
 
-struct Machine {
-    folder: tempfile::TempDir,
+pub(super) struct Machine {
+    pub(super) folder: tempfile::TempDir,
     kernel: Arc<FakeKernel>,
-    governor: Arc<Governor>,
+    pub(super) governor: Arc<Governor>,
     children: Mutex<BTreeSet<i32>>,
 }
 
 impl Machine {
-    fn new(change: impl FnOnce(&mut Settings)) -> Machine {
+    pub(super) fn new(change: impl FnOnce(&mut Settings)) -> Machine {
         Machine::with(true, change)
     }
 
@@ -106,14 +117,14 @@ impl Machine {
         machine
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let path = self.folder.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// Begins a process that leads a session of its own, 50 s after the machine.
-    fn process(&self, process: i32, parent: i32, program: &str, title: &str) {
+    pub(super) fn process(&self, process: i32, parent: i32, program: &str, title: &str) {
         self.begin(process, parent, program, title, 5000);
     }
 
@@ -134,7 +145,7 @@ impl Machine {
         self.list();
     }
 
-    fn end(&self, process: i32) {
+    pub(super) fn end(&self, process: i32) {
         fs::remove_dir_all(self.folder.path().join(format!("proc/{process}"))).unwrap();
         self.children.lock().unwrap().remove(&process);
         self.list();
@@ -154,7 +165,7 @@ impl Machine {
     }
 
     /// An agent that has found the server.
-    fn agent(&self) -> Agent {
+    pub(super) fn agent(&self) -> Agent {
         let mut agent = self.lost_agent();
         agent.server(Ok(ServerHere { backend: CONTROL, backend_began: BEGAN }));
         agent
@@ -165,7 +176,7 @@ impl Machine {
     }
 
     /// A session whose process is there.
-    fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
+    pub(super) fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
         self.process(process, POSTMASTER, "postgres", "postgres: ann shop [local] idle");
         let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
         let id = self.governor.registry.next_id();
@@ -177,11 +188,11 @@ impl Machine {
     }
 
     /// The next walk of an agent.
-    fn walk(&self, agent: &mut Agent) {
+    pub(super) fn walk(&self, agent: &mut Agent) {
         agent.tend(&self.governor.settings(), agent.next + EVERY);
     }
 
-    fn lever(&self, name: &str) -> (bool, String) {
+    pub(super) fn lever(&self, name: &str) -> (bool, String) {
         let health = self.governor.health.lock();
         let lever = health.levers.iter().find(|lever| lever.name == name).unwrap();
         (lever.is_on, lever.why.clone())
@@ -292,9 +303,9 @@ fn a_holder_inherits_until_its_transaction_ends() {
     let mut agent = machine.agent();
     machine.walk(&mut agent);
     let settings = machine.governor.settings();
-    assert!(agent.inherit(&settings, &low, 1, CpuShare::Nice(-5)));
+    assert!(agent.inherit(&settings, &low, 1, CpuShare::Nice(-5), Instant::now()));
     assert_eq!(machine.share(201).0, -5, "at once");
-    assert!(!agent.inherit(&settings, &low, 1, CpuShare::Nice(-5)), "it has it");
+    assert!(!agent.inherit(&settings, &low, 1, CpuShare::Nice(-5), Instant::now()), "it has it");
     low.state().phase = Phase::IdleInTransaction;
     machine.walk(&mut agent);
     assert_eq!(machine.share(201).0, -5);
@@ -302,7 +313,7 @@ fn a_holder_inherits_until_its_transaction_ends() {
     machine.walk(&mut agent);
     assert_eq!(machine.share(201).0, 10);
     // What was decided about a transaction that has ended is of no effect.
-    agent.inherit(&settings, &low, 1, CpuShare::Nice(-5));
+    agent.inherit(&settings, &low, 1, CpuShare::Nice(-5), Instant::now());
     assert_eq!(machine.share(201).0, 10);
 }
 

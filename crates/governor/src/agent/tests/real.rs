@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::cgroup::Cgroups;
+use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, children, title};
 use plimsoll_policy::{ClassIndex, Login};
 use plimsoll_postgres::connection::Connection;
@@ -113,4 +116,39 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     until("it has its share again", || share(process).nice == 15);
     watcher.stop();
     assert_eq!(share(process), before, "a governor that ends puts everything back");
+}
+
+/// Where this process may make control groups; elsewhere nothing can be tried.
+#[test]
+fn processes_of_a_class_are_in_its_control_group_until_the_governor_ends() {
+    let own = Cgroups::read(&Host::real());
+    let Some(parent) = own.version_1_folder("cpu").or(own.version_2_folder()) else { return };
+    let folder = parent.join(format!("plimsoll-agent-test-{}", std::process::id()));
+    if let Err(error) = std::fs::create_dir(&folder) {
+        return eprintln!("not tested, for no control group can be made here: {error}");
+    }
+    let (_server, url) = server();
+    let mut settings = for_tests();
+    (settings.server, settings.control) = (url.clone(), Some(url.clone()));
+    settings.classes[1].control_groups = [folder.clone()].into();
+    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let connection = Connection::open(&url).unwrap();
+    let process = ProcessIdentity::of(&Host::real(), connection.process_id()).unwrap();
+    let group = GroupFolder::at(&Host::real(), &folder).unwrap();
+    let before = group.beside(&Host::real(), process);
+    let _card = session(&governor, &connection);
+    let watcher = watch::start(governor.clone());
+    until("the agent knows whether it may", || {
+        governor.health.lock().levers.iter().any(|lever| lever.name == "control groups" && !lever.why.is_empty())
+            && governor.health.lock().control_up.is_some()
+    });
+    let is_on = governor.health.lock().levers.iter().any(|lever| lever.name == "control groups" && lever.is_on);
+    if is_on {
+        until("it is in its class's group", || group.beside(&Host::real(), process).as_ref() == Some(&group));
+    }
+    watcher.stop();
+    let after = group.beside(&Host::real(), process);
+    drop(connection);
+    std::fs::remove_dir(&folder).unwrap();
+    assert_eq!(after, before, "a governor that ends puts everything back");
 }

@@ -1,0 +1,80 @@
+//! What the governor does for those who wait for a slow disk: point reads of a table that memory does not hold, beside
+//! scans of the same table.
+//!
+//! The server has 400 MiB of memory for 1.3 GB of table, and a disk that gives it 125 MB/s, as many a rented volume does;
+//! both are limits of control groups. High priority reads 200 rows a second, each by its key, with 4 clients that do not
+//! wait for each other's turn (`pgbench --rate`, response time from the moment at which a read was due). Low priority
+//! scans 32 MB at a time with 4 clients. In rounds that take turns: reads alone and with scans, without a governor; the
+//! same through a governor with shares of the cores and one scan at a time; and with a control group for scans that may
+//! read 65 of the 125 MB/s. The kernel's version 1 limits groups independently of each other, so all else has 60 then.
+//!
+//! `cargo bench -p plimsoll-governor --bench slow_disk`, with `-- --rounds 5 --seconds 15` to change what is usual. It
+//! needs root and version 1 of control groups with `blkio` and `memory`.
+#![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
+
+#[path = "slow_disk/groups.rs"]
+mod groups;
+#[path = "slow_disk/stage.rs"]
+mod stage;
+
+use std::path::Path;
+
+use stage::{Measured, Stage};
+
+/// Who stands before the server, and what is done for high priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Direct,
+    Governed,
+    WithGroup,
+}
+
+/// What is compared, in words.
+const RUNS: [(&str, Way, bool); 5] = [
+    ("reads alone", Way::Direct, false),
+    ("reads alone, governed", Way::Governed, false),
+    ("with scans", Way::Direct, true),
+    ("with scans, governed", Way::Governed, true),
+    ("with scans, governed, scans in a group", Way::WithGroup, true),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--govern") {
+        stage::end_with_parent();
+        plimsoll_governor::run::govern(Path::new(&arguments[at + 1])).unwrap();
+        return;
+    }
+    let number = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1)?.parse::<usize>().ok()
+    };
+    let (rounds, seconds) = (number("--rounds").unwrap_or(3), number("--seconds").unwrap_or(15));
+    let stage = match Stage::set() {
+        Ok(stage) => stage,
+        Err(why) => return println!("not measured: {why}"),
+    };
+    let mut measured: Vec<Vec<Measured>> = vec![Vec::new(); RUNS.len()];
+    for round in 0..rounds {
+        for place in 0..RUNS.len() {
+            // Each comes first, second, … in turn, so that none always follows the same.
+            let place = (place + round) % RUNS.len();
+            let (name, way, has_scans) = RUNS[place];
+            eprintln!("round {} of {rounds}: {name}", round + 1);
+            measured[place].push(stage.measure(way, has_scans, seconds));
+        }
+    }
+    println!("{:40} {:>26} {:>9} {:>22}", "", "p95 of reads, ms", "p50, ms", "scans, MB/s");
+    for ((name, _, _), rounds) in RUNS.iter().zip(&measured) {
+        let of = |value: fn(&Measured) -> f64| middle(rounds.iter().map(value).collect());
+        let range = |(least, median, most): (f64, f64, f64)| format!("{median:.1} ({least:.1} to {most:.1})");
+        let (p95, p50, scans) = (of(|m| m.p95_ms), of(|m| m.p50_ms), of(|m| m.scans_mb_s));
+        println!("{name:40} {:>26} {:>9.1} {:>22}", range(p95), p50.1, range(scans));
+    }
+}
+
+/// The least, the median and the greatest.
+fn middle(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[0], values[values.len() / 2], values[values.len() - 1])
+}

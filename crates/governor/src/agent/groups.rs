@@ -1,0 +1,221 @@
+//! The control groups of classes: which ones each server process should be in, and a thread that moves it.
+//!
+//! A move takes the kernel 10 to 20 ms (version 1), in which nobody should wait for the agent, so a thread of its own does
+//! them. It also makes moves too dear for sessions whose transactions change their class: a process is in the groups of a
+//! class once its session has served it for [`SETTLED`], or has just begun. Until then it is where its server had put it,
+//! so nothing important is held back by a limit that was made for others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use plimsoll_machine::group_folder::{GroupError, GroupFolder};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_machine::process_share::ProcessFacts;
+
+use super::server::is_postgres;
+
+/// For how long a session has to serve a class before its process is moved to that class's groups.
+pub(super) const SETTLED: Duration = Duration::from_secs(1);
+
+/// Folders of control groups, one for each hierarchy.
+pub(super) type Folders = Arc<[PathBuf]>;
+
+/// Who should be where.
+#[derive(Debug)]
+pub(super) struct Groups {
+    host: Host,
+    wishes: BTreeMap<i32, Wish>,
+    mover: Option<Mover>,
+    troubles: Troubles,
+}
+
+/// What a process's session asks for.
+#[derive(Debug)]
+struct Wish {
+    folders: Folders,
+    /// When it began to ask for them.
+    since: Instant,
+    /// Where the mover was told to move it.
+    told: Folders,
+}
+
+#[derive(Debug)]
+struct Mover {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+/// Where a process is to be; nowhere is where it was before.
+#[derive(Debug)]
+struct Order {
+    process: i32,
+    postmaster: ProcessIdentity,
+    folders: Folders,
+}
+
+/// Why processes are not where they should be, by number, and whether that has changed since it was told.
+#[derive(Debug, Clone, Default)]
+struct Troubles(Arc<Mutex<(BTreeMap<i32, String>, bool)>>);
+
+impl Groups {
+    pub(super) fn new(host: Host) -> Self {
+        Groups { host, wishes: BTreeMap::new(), mover: None, troubles: Troubles::default() }
+    }
+
+    /// Whether anybody is, or should be, in a group of a class.
+    pub(super) fn has_any(&self) -> bool {
+        !self.wishes.is_empty()
+    }
+
+    /// Where a process should be.
+    pub(super) fn wish(&mut self, process: i32, folders: &Folders, postmaster: ProcessIdentity, now: Instant) {
+        if folders.is_empty() && !self.wishes.contains_key(&process) {
+            return;
+        }
+        let mut begins = false;
+        let wish = self.wishes.entry(process).or_insert_with(|| {
+            begins = true;
+            Wish { folders: Folders::clone(folders), since: now, told: Folders::default() }
+        });
+        if wish.folders != *folders {
+            (wish.folders, wish.since) = (Folders::clone(folders), now);
+        }
+        let is_settled = begins || now.saturating_duration_since(wish.since) >= SETTLED;
+        let place = if is_settled || wish.told == wish.folders { &wish.folders } else { &Folders::default() };
+        if wish.told != *place {
+            wish.told = Folders::clone(place);
+            let order = Order { process, postmaster, folders: Folders::clone(place) };
+            let mover = self.mover.get_or_insert_with(|| Mover::start(self.host.clone(), self.troubles.clone()));
+            // A mover that could not be started has said so.
+            let _ = mover.orders.send(order);
+        }
+    }
+
+    /// A parallel worker should be where its leader is.
+    pub(super) fn follow(&mut self, worker: i32, leader: i32, postmaster: ProcessIdentity, now: Instant) {
+        let folders = self.wishes.get(&leader).map(|wish| Folders::clone(&wish.told)).unwrap_or_default();
+        self.wish(worker, &folders, postmaster, now);
+    }
+
+    /// Forgets processes that have gone.
+    pub(super) fn keep(&mut self, is_there: impl Fn(i32) -> bool) {
+        self.wishes.retain(|process, _| is_there(*process));
+        self.troubles.change(|troubles| troubles.retain(|process, _| is_there(*process)));
+    }
+
+    /// Moves everybody back to where they were, and waits for that.
+    pub(super) fn put_back(&mut self) {
+        self.wishes.clear();
+        if let Some(Mover { orders, thread }) = self.mover.take() {
+            drop(orders);
+            if thread.join().is_err() {
+                tracing::error!("the thread that moves processes between control groups has panicked");
+            }
+        }
+        self.troubles.change(BTreeMap::clear);
+    }
+
+    /// Whether the list of those who are not where they should be has changed.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.troubles.0.lock().1)
+    }
+
+    /// Those who are not where they should be, and why.
+    pub(super) fn troubles(&self) -> Vec<(i32, String)> {
+        self.troubles.0.lock().0.iter().map(|(process, why)| (*process, why.clone())).collect()
+    }
+}
+
+impl Troubles {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<i32, String>)) {
+        let (list, is_new) = &mut *self.0.lock();
+        let before = list.len();
+        change(list);
+        *is_new |= list.len() != before;
+    }
+}
+
+impl Mover {
+    fn start(host: Host, troubles: Troubles) -> Self {
+        let (orders, received) = mpsc::channel();
+        let work = move || Moves { host, troubles, homes: HashMap::new() }.run(&received);
+        let thread = thread::Builder::new().name("groups".to_owned()).spawn(work).unwrap_or_else(|error| {
+            tracing::error!("processes cannot be moved between control groups: {error}");
+            thread::spawn(|| ())
+        });
+        Mover { orders, thread }
+    }
+}
+
+/// What the mover knows.
+struct Moves {
+    host: Host,
+    troubles: Troubles,
+    /// Where those were that it has moved, in each hierarchy.
+    homes: HashMap<ProcessIdentity, Vec<GroupFolder>>,
+}
+
+impl Moves {
+    fn run(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            // While one was moved others may have come, of which the last for each process counts.
+            let mut last: BTreeMap<i32, Order> = BTreeMap::from([(order.process, order)]);
+            last.extend(orders.try_iter().map(|order| (order.process, order)));
+            for order in last.into_values() {
+                self.carry_out(&order);
+            }
+            let host = &self.host;
+            self.homes.retain(|process, _| process.is_running(host));
+        }
+        for (process, homes) in std::mem::take(&mut self.homes) {
+            self.send_home(process, &homes);
+        }
+    }
+
+    fn carry_out(&mut self, order: &Order) {
+        let facts = ProcessFacts::of(&self.host, order.process);
+        let facts = facts.filter(|facts| facts.parent == order.postmaster.id && is_postgres(facts));
+        // It has ended, or its number is somebody else's by now.
+        let Some(process) = facts.map(|facts| facts.identity) else { return };
+        if let Some(homes) = self.homes.remove(&process) {
+            self.send_home(process, &homes);
+        }
+        let mut trouble = None;
+        for folder in order.folders.iter() {
+            match self.place(process, folder.clone()) {
+                Ok(()) => {}
+                Err(GroupError::Ended(_)) => return,
+                Err(error) => trouble = Some(error.to_string()),
+            }
+        }
+        self.troubles.change(|troubles| {
+            troubles.remove(&process.id);
+            troubles.extend(trouble.map(|why| (process.id, why)));
+        });
+    }
+
+    fn place(&mut self, process: ProcessIdentity, folder: PathBuf) -> Result<(), GroupError> {
+        let group = GroupFolder::at(&self.host, folder)?;
+        let Some(home) = group.beside(&self.host, process) else { return Err(GroupError::Ended(process.id)) };
+        // Noted first: whatever comes of the move, it is undone.
+        self.homes.entry(process).or_default().push(home);
+        group.take(&self.host, process)
+    }
+
+    fn send_home(&self, process: ProcessIdentity, homes: &[GroupFolder]) {
+        for home in homes {
+            match home.take(&self.host, process) {
+                Ok(()) | Err(GroupError::Ended(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a server process stays in its class's group until its session ends")
+                }
+            }
+        }
+    }
+}
