@@ -5,11 +5,12 @@
 //! both are limits of control groups. High priority reads 200 rows a second, each by its key, with 4 clients that do not
 //! wait for each other's turn (`pgbench --rate`, response time from the moment at which a read was due). Low priority
 //! scans 32 MB at a time with 4 clients. In rounds that take turns: reads alone and with scans, without a governor; the
-//! same through a governor with shares of the cores and one scan at a time; and with a control group for scans that may
-//! read 65 of the 125 MB/s. The kernel's version 1 limits groups independently of each other, so all else has 60 then.
+//! same through a governor with shares of the cores and one scan at a time; and with control groups for scans, which may
+//! read 65 of the 125 MB/s and get what nobody else wants of the cores (`cpu.idle`). The kernel's version 1 limits groups
+//! independently of each other, so all else has 60 MB/s then.
 //!
 //! `cargo bench -p plimsoll-governor --bench slow_disk`, with `-- --rounds 5 --seconds 15` to change what is usual. It
-//! needs root and version 1 of control groups with `blkio` and `memory`.
+//! needs root and version 1 of control groups with `blkio`, `cpu` and `memory`.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 #[path = "slow_disk/groups.rs"]
@@ -26,7 +27,7 @@ use stage::{Measured, Stage};
 enum Way {
     Direct,
     Governed,
-    WithGroup,
+    WithGroups,
 }
 
 /// What is compared, in words.
@@ -35,7 +36,7 @@ const RUNS: [(&str, Way, bool); 5] = [
     ("reads alone, governed", Way::Governed, false),
     ("with scans", Way::Direct, true),
     ("with scans, governed", Way::Governed, true),
-    ("with scans, governed, scans in a group", Way::WithGroup, true),
+    ("with scans, governed, scans in groups", Way::WithGroups, true),
 ];
 
 fn main() {

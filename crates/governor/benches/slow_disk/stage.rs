@@ -37,13 +37,13 @@ pub struct Measured {
 /// Everything that stays from round to round. What comes first ends first: groups go when they are empty.
 pub struct Stage {
     governed: Governor,
-    with_group: Governor,
+    with_groups: Governor,
     server: PrivateServer,
     folder: tempfile::TempDir,
     disk: String,
     all: Group,
     scans: Group,
-    _memory: Group,
+    _others: [Group; 2],
 }
 
 struct Governor {
@@ -62,6 +62,8 @@ impl Stage {
     /// Starts everything; in words why it cannot be.
     pub fn set() -> Result<Stage, String> {
         let (all, scans) = (Group::make("blkio", "all")?, Group::make("blkio", "scans")?);
+        let idle = Group::make("cpu", "scans")?;
+        idle.set("cpu.idle", "1")?;
         let memory = Group::make("memory", "all")?;
         let mut settings = ServerSettings::for_this_machine();
         for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "4GB")] {
@@ -99,14 +101,14 @@ impl Stage {
         memory.set("memory.limit_in_bytes", &MEMORY_BYTES.to_string())?;
         all.limit_reading(&disk, DISK_BYTES_PER_S)?;
         let governed = Governor::start(&server, folder.path(), "");
-        let group = format!("control_groups = [\"{}\"]", scans.0.display());
-        let with_group = Governor::start(&server, folder.path(), &group);
-        Ok(Stage { governed, with_group, server, folder, disk, all, scans, _memory: memory })
+        let group = format!("control_groups = [\"{}\", \"{}\"]", scans.0.display(), idle.0.display());
+        let with_groups = Governor::start(&server, folder.path(), &group);
+        Ok(Stage { governed, with_groups, server, folder, disk, all, scans, _others: [idle, memory] })
     }
 
     /// One round of one.
     pub fn measure(&self, way: Way, has_scans: bool, seconds: usize) -> Measured {
-        let whole = if way == Way::WithGroup { DISK_BYTES_PER_S - SCANS_BYTES_PER_S } else { DISK_BYTES_PER_S };
+        let whole = if way == Way::WithGroups { DISK_BYTES_PER_S - SCANS_BYTES_PER_S } else { DISK_BYTES_PER_S };
         self.all.limit_reading(&self.disk, whole).unwrap();
         self.scans.limit_reading(&self.disk, SCANS_BYTES_PER_S).unwrap();
         let logs = tempfile::tempdir_in(self.folder.path()).unwrap();
@@ -144,7 +146,7 @@ impl Stage {
         let (host, port) = match way {
             Way::Direct => (socket.as_str(), self.server.port()),
             Way::Governed => ("127.0.0.1", self.governed.port),
-            Way::WithGroup => ("127.0.0.1", self.with_group.port),
+            Way::WithGroups => ("127.0.0.1", self.with_groups.port),
         };
         let mut command = Command::new(self.server.installation().program("pgbench"));
         command.args(["-n", "-h", host, "-p", &port.to_string(), "-U", user]);
