@@ -38,6 +38,7 @@ struct Lane {
     outbox: Vec<u8>,
     is_receiving: bool,
     is_sending: bool,
+    /// A hang-up is watched for, or was told of.
     is_watched: bool,
     /// All that was there has been received.
     is_drained: bool,
@@ -145,10 +146,8 @@ impl Link {
                 lane.outbox = Vec::new();
                 false
             }
-            Outcome::HungUp => {
-                lane.is_watched = false;
-                true
-            }
+            // It is not watched for again: what has hung up stays so, and would be told of at once, for ever.
+            Outcome::HungUp => true,
             Outcome::Others => false,
         }
     }
@@ -251,5 +250,96 @@ impl Source for Link {
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         SourceFd(&self.socket.as_raw_fd()).deregister(registry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A link on a ring, and its peer; none where there is no io_uring.
+    fn boarded() -> Option<(Ring, Link, UnixStream)> {
+        let ring = Ring::new().inspect_err(|error| eprintln!("not tested, for there is no io_uring here: {error}"));
+        let (own, peer) = UnixStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        let mut link = Link::new(Socket::Unix(mio::net::UnixStream::from_std(own)));
+        link.board().unwrap();
+        Some((ring.ok()?, link, peer))
+    }
+
+    /// Hands the link what has happened within a moment; how much that was.
+    fn attend(ring: &mut Ring, link: &mut Link) -> usize {
+        let mut done = Vec::new();
+        for _ in 0..5 {
+            ring.wait(Some(Duration::from_millis(10))).unwrap();
+            ring.take_done(&mut done);
+        }
+        let count = done.len();
+        for (_, outcome) in done {
+            link.on_outcome(outcome, ring);
+        }
+        count
+    }
+
+    /// Watched for anew each time, it was told of anew each time, and kept a core busy until the rest was read.
+    #[test]
+    fn a_hang_up_behind_unread_bytes_is_told_of_once() {
+        let Some((mut ring, mut link, mut peer)) = boarded() else { return };
+        link.go_on(Token(1), &mut ring, true);
+        peer.write_all(b"unread").unwrap();
+        assert_eq!(attend(&mut ring, &mut link), 1);
+        link.go_on(Token(1), &mut ring, false);
+        drop(peer);
+        assert_eq!(attend(&mut ring, &mut link), 1, "the hang-up");
+        for _ in 0..3 {
+            link.go_on(Token(1), &mut ring, false);
+            assert_eq!(attend(&mut ring, &mut link), 0);
+        }
+        assert_eq!(link.take_received().as_deref(), Some(&b"unread"[..]));
+        link.go_on(Token(1), &mut ring, true);
+        assert_eq!(attend(&mut ring, &mut link), 1, "the end");
+        assert_eq!(link.read(&mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_written_is_collected_up_to_a_bound_and_sent_in_order() {
+        let Some((mut ring, mut link, mut peer)) = boarded() else { return };
+        let (mut sent, mut heard) = (Vec::new(), Vec::new());
+        peer.set_nonblocking(true).unwrap();
+        for turn in 0..400_u32 {
+            let piece = vec![turn as u8; 3000];
+            match link.write(&piece) {
+                Ok(length) => sent.extend_from_slice(&piece[..length]),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            assert!(link.lane.as_ref().unwrap().outbox.len() <= OUTBOX_MAX);
+            link.go_on(Token(1), &mut ring, false);
+            ring.wait(Some(Duration::ZERO)).unwrap();
+            let mut done = Vec::new();
+            ring.take_done(&mut done);
+            for (_, outcome) in done {
+                link.on_outcome(outcome, &mut ring);
+            }
+            // It reads late, so that the link is full now and then.
+            if turn % 100 == 99 {
+                let _ = peer.read_to_end(&mut heard);
+            }
+        }
+        while link.has_unsent() {
+            attend(&mut ring, &mut link);
+            link.go_on(Token(1), &mut ring, false);
+            let _ = peer.read_to_end(&mut heard);
+        }
+        let _ = peer.read_to_end(&mut heard);
+        assert!(sent.len() < 400 * 3000, "it was never full");
+        assert!(sent == heard);
+        drop(peer);
+        link.write(b"to nobody").unwrap();
+        link.go_on(Token(1), &mut ring, false);
+        attend(&mut ring, &mut link);
+        assert!(link.flush().is_err() && link.write(b"more").is_err());
     }
 }
