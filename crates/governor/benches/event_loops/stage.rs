@@ -87,7 +87,11 @@ impl Stage {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Some(Proxy { who, address: line.trim().parse().ok()?, child })
+        let Ok(address) = line.trim().parse() else {
+            let _ = child.wait();
+            return None;
+        };
+        Some(Proxy { who, address, child })
     }
 
     /// pgbouncer, which does not run as root.

@@ -337,7 +337,7 @@ mod tests {
         assert!(sent.len() < 400 * 3000, "it was never full");
         assert!(sent == heard);
         drop(peer);
-        link.write(b"to nobody").unwrap();
+        link.write_all(b"to nobody").unwrap();
         link.go_on(Token(1), &mut ring, false);
         attend(&mut ring, &mut link);
         assert!(link.flush().is_err() && link.write(b"more").is_err());
