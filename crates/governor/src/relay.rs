@@ -5,7 +5,7 @@
 //! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
 //!
 //! Sockets are called when epoll says that they are ready. Once a session has begun, a `ring` receives and sends for its
-//! sockets where the system has io_uring; a `link` is a socket in either state.
+//! sockets where the settings want io_uring; a `link` is a socket in either state.
 //!
 //! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.

@@ -85,9 +85,9 @@ pub struct Listen {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EventLoop {
     /// By io_uring where the system has it and allows it, else by epoll.
-    #[default]
     Auto,
     /// By epoll.
+    #[default]
     Epoll,
     /// By io_uring, or not at all.
     IoUring,

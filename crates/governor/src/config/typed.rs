@@ -68,8 +68,8 @@ pub struct TypedListen {
     pub login_timeout: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
     pub workers: Option<At<i64>>,
-    /// How they receive and send: `io_uring`, `epoll`, or `auto` for io_uring where the system has it and allows it, which is
-    /// what is done without it.
+    /// How they receive and send: `epoll`, `io_uring`, or `auto` for io_uring where the system has it and allows it; `epoll`
+    /// without it.
     pub event_loop: Option<At<String>>,
     /// Encryption towards clients; none without it.
     pub tls: Option<TypedTls>,

@@ -6,8 +6,8 @@
 //! (who is there?) │   (the server)       └─> Raw ───────┤
 //!                 └─> Dialling ─> Cancel ───────────────┘
 //! ```
-//! Sockets tell of changes once (edges), and a ring of what it has done, so what they have told is kept as flags in [`Side`], and [`Pair::advance`] does
-//! what can be done until nothing can. Whoever changes anything calls it afterwards.
+//! Sockets tell of changes once (edges), and a ring tells once of what it has done, so what they have told is kept as flags
+//! in [`Side`], and [`Pair::advance`] does what can be done until nothing can. Whoever changes anything calls it afterwards.
 
 mod cancel;
 mod dial;
@@ -391,7 +391,7 @@ impl Pair {
         }
     }
 
-    /// Has sockets watched for what is awaited of them, or served by the ring: that is for traffic, for how a session begins
+    /// Has sockets watched for what is awaited of them, or served by the ring. The ring is for traffic: how a session begins
     /// takes many ways and little time.
     fn watch(&mut self, context: &mut Context) -> Fate {
         let is_traffic = matches!(self.phase, Phase::Session(_) | Phase::Raw);

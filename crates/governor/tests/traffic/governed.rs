@@ -57,6 +57,7 @@ impl Governed {
             default_class = "low"
             [listen]
             addresses = ["127.0.0.1:0"]
+            event_loop = "auto"
             {listen}
             [[class]]
             name = "high"
