@@ -400,11 +400,7 @@ impl Pair {
         for (side, other_is_full) in [&mut self.client, &mut self.server].into_iter().zip(others_are_full) {
             let Some(side) = side else { continue };
             let watched = match &mut context.ring {
-                Some(ring) if side.is_on_ring() => {
-                    side.go_on(ring, !other_is_full);
-                    Ok(())
-                }
-                Some(ring) if is_traffic => side.board(&context.poll).map(|()| side.go_on(ring, !other_is_full)),
+                Some(ring) if is_traffic || side.is_on_ring() => side.ride(ring, &context.poll, !other_is_full),
                 _ => side.watch(&context.poll),
             };
             if let Err(error) = watched {

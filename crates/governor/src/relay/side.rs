@@ -171,17 +171,6 @@ impl Side {
         self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
     }
 
-    /// Has a ring receive and send from now on, instead of being told what can be done.
-    pub(super) fn board(&mut self, registry: &Registry) -> io::Result<()> {
-        registry.deregister(&mut self.wire)?;
-        self.wire.link().board()
-    }
-
-    /// Whether a ring receives and sends.
-    pub(super) fn is_on_ring(&mut self) -> bool {
-        self.wire.link().is_on_ring()
-    }
-
     /// Notes what a ring has done.
     pub(super) fn on_outcome(&mut self, outcome: Outcome, ring: &mut Ring, spare: &mut Spare) {
         let was_sending = matches!(outcome, Outcome::Sent(..));
@@ -193,9 +182,20 @@ impl Side {
         }
     }
 
-    /// Asks the ring for what is due; for more bytes only if they can be passed on.
-    pub(super) fn go_on(&mut self, ring: &mut Ring, wants_more: bool) {
+    /// Has the ring do what is due, for more bytes only if they can be passed on. From the first time on it is the ring
+    /// that receives and sends, and epoll tells nothing more.
+    pub(super) fn ride(&mut self, ring: &mut Ring, registry: &Registry, wants_more: bool) -> io::Result<()> {
+        if !self.is_on_ring() {
+            registry.deregister(&mut self.wire)?;
+            self.wire.link().board()?;
+        }
         self.wire.link().go_on(self.token, ring, wants_more);
+        Ok(())
+    }
+
+    /// Whether a ring receives and sends.
+    pub(super) fn is_on_ring(&mut self) -> bool {
+        self.wire.link().is_on_ring()
     }
 
     /// All that has come, if that need not be copied.

@@ -1,10 +1,12 @@
 //! Control groups of classes, on a made-up machine with version 2.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::agent::groups::SETTLED;
 use crate::agent::{Agent, EVERY};
+use crate::registry::SessionCard;
 use crate::settings::{CpuShare, Settings};
 
 /// The class low has a group; the server is in another, as its unit has put it.
@@ -39,6 +41,17 @@ fn walk_at(machine: &Machine, agent: &mut Agent, now: Instant) {
     agent.tend(&machine.governor.settings(), now.max(agent.next) + EVERY);
 }
 
+/// A session of class low whose process is in that class's group.
+fn with_one_in_the_group() -> (Machine, Arc<SessionCard>, Agent) {
+    let machine = machine(|_| {});
+    let card = machine.session(201, LOW);
+    member(&machine, 201);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    until(&machine, 201, "db/reports");
+    (machine, card, agent)
+}
+
 #[test]
 fn processes_and_workers_are_in_the_group_of_their_class_and_go_home() {
     let machine = machine(|_| {});
@@ -59,13 +72,8 @@ fn processes_and_workers_are_in_the_group_of_their_class_and_go_home() {
 /// A session that changes its class with each transaction must not do something important within the limits of reports.
 #[test]
 fn who_changes_class_goes_home_at_once_and_comes_back_when_settled() {
-    let machine = machine(|_| {});
-    let card = machine.session(201, LOW);
-    member(&machine, 201);
-    let mut agent = machine.agent();
+    let (machine, card, mut agent) = with_one_in_the_group();
     let began = Instant::now();
-    walk_at(&machine, &mut agent, began);
-    until(&machine, 201, "db/reports");
     card.state().served = HIGH;
     walk_at(&machine, &mut agent, began);
     until(&machine, 201, "db");
@@ -80,12 +88,7 @@ fn who_changes_class_goes_home_at_once_and_comes_back_when_settled() {
 
 #[test]
 fn a_holder_that_inherits_is_not_held_back_by_its_group() {
-    let machine = machine(|_| {});
-    let card = machine.session(201, LOW);
-    member(&machine, 201);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
-    until(&machine, 201, "db/reports");
+    let (machine, card, mut agent) = with_one_in_the_group();
     let now = Instant::now();
     assert!(agent.inherit(&machine.governor.settings(), &card, 1, CpuShare::Untouched, now));
     until(&machine, 201, "db");
