@@ -1,6 +1,7 @@
 //! What all threads of a governor share.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -8,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use plimsoll_policy::{Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
+use plimsoll_policy::{Admission, Asked, ClassIndex, NoReplay, RefusalReason, Ticket, Waiting};
 
 use crate::history::History;
 use crate::registry::{Registry, SessionId};
@@ -64,6 +65,8 @@ pub enum SessionCommand {
         transaction: u64,
         /// The last unit.
         unit: u64,
+        /// What is to be settled with its outcome.
+        event: EventId,
     },
     /// Its client has cancelled while it waited for admission.
     ClientCancelled,
@@ -137,9 +140,53 @@ pub struct Lever {
     pub why: String,
 }
 
+/// A preemption that was noted, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub u64);
+
+/// What became of a preemption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The victim's session has not said yet.
+    Pending,
+    /// The policy is `track`: nothing was done. Whether the victim could have been replayed, as far as was known then.
+    Tracked(Result<(), NoReplay>),
+    /// The victim had moved on.
+    TooLate,
+    /// It was run again, and its client did not notice.
+    Replayed,
+    /// The answer to that statement, counted from 1, differed in the replay; the client got 40001.
+    Differed(usize),
+    /// It could not be run again, and why; the client got 40001.
+    NotReplayed(NoReplay),
+    /// Its client ended it, so that there was nothing to run again.
+    EndedByClient,
+    /// Its client cancelled or went away meanwhile.
+    Abandoned,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Pending => f.write_str("pending"),
+            Outcome::Tracked(Ok(())) => f.write_str("tracked: could be replayed"),
+            Outcome::Tracked(Err(why)) => write!(f, "tracked: 40001 to be expected ({why})"),
+            Outcome::TooLate => f.write_str("too late"),
+            Outcome::Replayed => f.write_str("replayed"),
+            Outcome::Differed(statement) => write!(f, "40001: answer {statement} differed"),
+            Outcome::NotReplayed(why) => write!(f, "40001: not replayed ({why})"),
+            Outcome::EndedByClient => f.write_str("ended by its client"),
+            Outcome::Abandoned => f.write_str("its client cancelled or left"),
+        }
+    }
+}
+
 /// One preemption, for people.
 #[derive(Debug, Clone)]
 pub struct PreemptionEvent {
+    /// Set by [`Governor::note`].
+    pub id: EventId,
     /// When.
     pub at: SystemTime,
     /// Who was rolled back: session and server process.
@@ -156,6 +203,8 @@ pub struct PreemptionEvent {
     pub victim_was: &'static str,
     /// What was done: `cancelled`, `rolled back`, `tracked`, `too late`.
     pub done: &'static str,
+    /// What became of it.
+    pub outcome: Outcome,
 }
 
 impl Governor {
@@ -284,13 +333,23 @@ impl Governor {
         levers
     }
 
-    /// Notes a preemption for people to look at.
-    pub fn note(&self, event: PreemptionEvent) {
+    /// Notes a preemption for people to look at, under a number of its own.
+    pub fn note(&self, event: PreemptionEvent) -> EventId {
         let mut events = self.events.lock();
+        let id = EventId(events.back().map_or(0, |last| last.id.0) + 1);
         if events.len() == EVENTS_KEPT {
             events.pop_front();
         }
-        events.push_back(event);
+        events.push_back(PreemptionEvent { id, ..event });
+        id
+    }
+
+    /// Says what became of a preemption; one that is no longer kept is forgotten.
+    pub fn settle(&self, id: EventId, outcome: Outcome) {
+        let mut events = self.events.lock();
+        if let Ok(place) = events.binary_search_by_key(&id, |event| event.id) {
+            events[place].outcome = outcome;
+        }
     }
 
     /// The last preemptions, oldest first.

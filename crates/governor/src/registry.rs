@@ -15,6 +15,8 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 use plimsoll_policy::{ClassIndex, Login};
 
+use crate::governor::EventId;
+
 /// A session, for as long as the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
@@ -70,6 +72,8 @@ pub struct Cancels {
     pub preempting: Option<u64>,
     /// Whether it waited for a lock when it was aimed at.
     pub was_waiting: bool,
+    /// What is to be settled with the outcome of that.
+    pub event: Option<EventId>,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
 }

@@ -223,7 +223,9 @@ impl Session {
                 self.is_held = false;
                 self.go_on_rewinding(now, out);
             }
-            SessionCommand::RollBackIdle { transaction, unit } => self.roll_back_idle(transaction, unit, now, out),
+            SessionCommand::RollBackIdle { transaction, unit, event: _ } => {
+                self.roll_back_idle(transaction, unit, now, out)
+            }
             SessionCommand::End { why } => self.end("57P01", &why, out),
         }
     }

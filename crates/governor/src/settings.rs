@@ -123,6 +123,9 @@ pub struct ClassSettings {
     pub preemptible: bool,
     /// Whether what was rolled back is replayed if that can be done without anybody noticing.
     pub replay: bool,
+    /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
+    /// that can be replayed as far as is known then.
+    pub retries: bool,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
 }
@@ -153,6 +156,8 @@ pub struct Preemption {
     pub bound: StarvationBound,
     /// How many bytes of a transaction's requests are kept for a replay.
     pub replay_bytes_max: usize,
+    /// Functions that may be run twice though nothing that the server knows of them proves it.
+    pub replay_functions: Vec<String>,
 }
 
 /// The cores' shares.
@@ -246,6 +251,7 @@ pub(crate) fn for_tests() -> Settings {
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
+        retries: true,
         is_paused: false,
     };
     let classes = vec![
@@ -282,6 +288,7 @@ pub(crate) fn for_tests() -> Settings {
             idle_counts_as_waiting: true,
             bound: StarvationBound::default(),
             replay_bytes_max: 1 << 20,
+            replay_functions: Vec::new(),
         },
         cpu: Cpu { shares: false, inheritance: false },
         admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },

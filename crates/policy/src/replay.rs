@@ -12,6 +12,9 @@
 //! | listen | LISTEN or UNLISTEN |
 //! | temporary-table | a temporary table is made, or named by its schema |
 //! | session-lock | an advisory lock of the session is taken or released |
+//! | advisory-lock | an advisory lock of the transaction is taken: a mutual exclusion that the application relies on |
+//! | cursor | a cursor of an earlier transaction (WITH HOLD) is moved or closed |
+//! | function | a function, trigger or view has effects that are not known to end with the transaction |
 //! | prepared-statement | a prepared statement is made or dropped by SQL, or an older one closed |
 //! | outside-effect | something beyond the transaction is changed, or may be: dblink, signals to processes, CALL, VACUUM |
 //! | function-call | a function is called by number, whatever it does |
@@ -33,6 +36,12 @@ pub enum Unsafe {
     TempTable,
     /// An advisory lock of the session.
     SessionLock,
+    /// An advisory lock of the transaction: a mutual exclusion that the application relies on.
+    AdvisoryLock,
+    /// A cursor of an earlier transaction (WITH HOLD) is moved or closed.
+    Cursor,
+    /// A function, trigger or view has effects that are not known to end with the transaction.
+    Function,
     /// PREPARE, DEALLOCATE, DISCARD, or a named statement closed that is older than the transaction.
     PreparedStatement,
     /// Something beyond the transaction.
@@ -45,11 +54,14 @@ pub enum Unsafe {
 
 impl Unsafe {
     /// All of them, in the order of the table.
-    pub const ALL: [Unsafe; 8] = [
+    pub const ALL: [Unsafe; 11] = [
         Unsafe::Copy,
         Unsafe::Listen,
         Unsafe::TempTable,
         Unsafe::SessionLock,
+        Unsafe::AdvisoryLock,
+        Unsafe::Cursor,
+        Unsafe::Function,
         Unsafe::PreparedStatement,
         Unsafe::OutsideEffect,
         Unsafe::FunctionCall,
@@ -63,6 +75,9 @@ impl Unsafe {
             Unsafe::Listen => "listen",
             Unsafe::TempTable => "temporary-table",
             Unsafe::SessionLock => "session-lock",
+            Unsafe::AdvisoryLock => "advisory-lock",
+            Unsafe::Cursor => "cursor",
+            Unsafe::Function => "function",
             Unsafe::PreparedStatement => "prepared-statement",
             Unsafe::OutsideEffect => "outside-effect",
             Unsafe::FunctionCall => "function-call",

@@ -64,6 +64,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         control_groups: Arc::default(),
         preemptible: is_low,
         replay: true,
+        retries: false,
         is_paused: false,
     }
 }
@@ -91,6 +92,7 @@ fn class(typed: &TypedClass, read: &mut Reader<'_>) -> Option<ClassSettings> {
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.preemptible = typed.preemptible.unwrap_or(class.preemptible);
     class.replay = typed.replay.unwrap_or(class.replay);
+    class.retries = typed.retries.unwrap_or(class.retries);
     priority.map(|_| class)
 }
 

@@ -198,6 +198,7 @@ impl Reader<'_> {
             idle_counts_as_waiting: typed.idle_counts_as_waiting.unwrap_or(true),
             bound: NonZeroU32::new(rollbacks as u32).map_or_else(StarvationBound::none, StarvationBound::after),
             replay_bytes_max: replay.unwrap_or(1 << 20),
+            replay_functions: typed.replay_functions.iter().map(|name| name.value().clone()).collect(),
             policy: policy?,
         })
     }

@@ -118,6 +118,9 @@ pub struct TypedClass {
     pub preemptible: Option<bool>,
     /// Whether what was rolled back is run again where nobody can notice: `true` without it.
     pub replay: Option<bool>,
+    /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
+    /// transactions that it can replay, and none whose client is thinking. The default is `false`.
+    pub retries: Option<bool>,
 }
 
 /// Who belongs to a class. All that is said must hold.
@@ -166,6 +169,10 @@ pub struct TypedPreemption {
     pub rollbacks_max: Option<At<i64>>,
     /// How much of a transaction's requests is kept so that it can be run again: `1MiB` without it.
     pub replay_bytes_max: Option<At<String>>,
+    /// Functions (names without schema and arguments) that may run twice although the server cannot prove it: functions in
+    /// untrusted languages, or with dynamic SQL, that have no effect outside their transaction. The default is none.
+    #[serde(default)]
+    pub replay_functions: Vec<At<String>>,
 }
 
 /// The cores' shares. They need a governor on the server's machine with the right to change its processes.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::governor::EventId;
 use crate::registry::{BackendKey, SessionId};
 use crate::settings::for_tests;
 

@@ -15,7 +15,7 @@ use super::late::{cards_of, in_flight};
 use super::look::{Looked, look};
 use super::pace::Seen;
 use crate::agent::Agent;
-use crate::governor::{Governor, PreemptionEvent, SessionCommand};
+use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::{Phase, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::statistics::count;
@@ -128,7 +128,8 @@ impl Round {
             if !done {
                 count(&self.governor.statistics.class(state.class).preempted_too_late);
             }
-            self.note(settings, scene, victim, waiter, if done { "cancelled" } else { "too late" });
+            let (done, outcome) = if done { ("cancelled", Outcome::Pending) } else { ("too late", Outcome::TooLate) };
+            self.note(settings, scene, victim, waiter, done, outcome);
         }
         Ok(true)
     }
@@ -140,9 +141,11 @@ impl Round {
         if self.dealt_with.insert(card.id, which) == Some(which) {
             return false;
         }
-        let command = SessionCommand::RollBackIdle { transaction: state.transaction, unit: state.unit };
+        let Some(event) = self.note(settings, scene, victim, waiter, "rolled back", Outcome::Pending) else {
+            return false;
+        };
+        let command = SessionCommand::RollBackIdle { transaction: state.transaction, unit: state.unit, event };
         self.governor.tell(card.worker, card.id, command);
-        self.note(settings, scene, victim, waiter, "rolled back");
         true
     }
 
@@ -152,17 +155,26 @@ impl Round {
         let which = (state.transaction, state.unit);
         if self.dealt_with.insert(card.id, which) != Some(which) {
             count(&self.governor.statistics.class(state.class).preemptions_tracked);
-            self.note(settings, scene, victim, waiter, "tracked");
+            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(Ok(())));
         }
     }
 
     /// Notes for people what was done to whom.
-    fn note(&self, settings: &Settings, scene: &Scene, victim: usize, waiter: usize, done: &'static str) {
+    fn note(
+        &self,
+        settings: &Settings,
+        scene: &Scene,
+        victim: usize,
+        waiter: usize,
+        done: &'static str,
+        outcome: Outcome,
+    ) -> Option<EventId> {
         let party =
             |at: usize| scene.nodes[at].session.as_ref().map(|(card, state)| (card, state, scene.nodes[at].process));
-        let (Some(victim_is), Some(waiter_is)) = (party(victim), party(waiter)) else { return };
+        let (victim_is, waiter_is) = (party(victim)?, party(waiter)?);
         let class_of = |state: &crate::registry::CardState| settings.class(state.class).name.clone();
-        self.governor.note(PreemptionEvent {
+        Some(self.governor.note(PreemptionEvent {
+            id: EventId(0),
             at: SystemTime::now(),
             victim: (victim_is.0.id, victim_is.2),
             victim_class: class_of(victim_is.1),
@@ -175,7 +187,8 @@ impl Round {
                 _ => "ran",
             },
             done,
-        });
+            outcome,
+        }))
     }
 }
 

@@ -36,6 +36,7 @@ pub fn settings(server: &str) -> Settings {
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
+        retries: true,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
@@ -68,6 +69,7 @@ pub fn settings(server: &str) -> Settings {
             idle_counts_as_waiting: true,
             bound: StarvationBound::default(),
             replay_bytes_max: 1 << 20,
+            replay_functions: Vec::new(),
         },
         cpu: Cpu { shares: false, inheritance: false },
         admin: Admin { database: "console".to_owned(), users: Vec::new() },

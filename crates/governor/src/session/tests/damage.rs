@@ -126,7 +126,7 @@ proptest! {
                 }
                 Act::Idle => {
                     let (transaction, unit) = place(&card);
-                    story.session.on_command(SessionCommand::RollBackIdle { transaction, unit }, now, &mut out);
+                    story.session.on_command(SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) }, now, &mut out);
                 }
                 Act::TimedOut if story.governor.abandon(card.id) => {
                     story.session.on_command(SessionCommand::TimedOut, now, &mut out);

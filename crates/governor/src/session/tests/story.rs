@@ -144,8 +144,8 @@ impl Story {
                 card.cancel_arrived(false, true);
                 arrived
             }
-            "idle" => SessionCommand::RollBackIdle { transaction, unit },
-            "idle_before" => SessionCommand::RollBackIdle { transaction, unit: unit - 1 },
+            "idle" => SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) },
+            "idle_before" => SessionCommand::RollBackIdle { transaction, unit: unit - 1, event: EventId(1) },
             "admitted" => SessionCommand::Admitted,
             "timeout" => {
                 assert!(self.governor.abandon(card.id));

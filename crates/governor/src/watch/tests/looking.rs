@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_policy::Activity;
 
 use super::stage::{Client, HIGH, LOW, Stage};
-use crate::governor::SessionCommand;
+use crate::governor::{EventId, SessionCommand};
 use crate::watch::graph::Links;
 use crate::watch::late::cards_of;
 use crate::watch::look::{Looked, look};
@@ -77,7 +77,9 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     let (transaction, unit) = holder.place();
     stage.until_it_waits(&high);
     stage.round().unwrap();
-    assert!(stage.told().contains(&(holder.card.id, SessionCommand::RollBackIdle { transaction, unit })));
+    assert!(
+        stage.told().contains(&(holder.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(2) }))
+    );
     stage.round().unwrap();
     assert_eq!(stage.told(), [], "it is asked once");
     holder.run("rollback");
@@ -115,7 +117,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     stage.told();
     stage.round().unwrap();
     let (transaction, unit) = low.place();
-    assert_eq!(stage.told(), [(low.card.id, SessionCommand::RollBackIdle { transaction, unit })]);
+    assert_eq!(stage.told(), [(low.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) })]);
     low.run("rollback");
     stranger.outcome().unwrap();
     stranger.run("rollback");
