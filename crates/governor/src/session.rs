@@ -29,12 +29,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::{Abandoned, ClassIndex, Login};
 
 pub use answers::{Notice, error_response, notice_response};
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 
-use crate::governor::{Abandoned, Governor, Outcome, SessionCommand};
+use crate::governor::{Governor, Outcome, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
@@ -77,7 +77,28 @@ pub struct Reported {
     /// How texts are to be read.
     pub text_rules: TextRules,
     /// The server's version as in `server_version_num`; 0 if it did not say.
-    pub version: u32,
+    pub version: i32,
+}
+
+impl Reported {
+    /// Takes in the body of a `ParameterStatus`.
+    pub fn on_parameter(&mut self, body: &[u8]) {
+        let Some((name, rest)) = frames::text(body) else { return };
+        let Some((value, _)) = frames::text(rest) else { return };
+        match name {
+            b"server_version" => self.version = version_number(value),
+            _ => drop(self.text_rules.on_parameter(name, value)),
+        }
+    }
+}
+
+/// The number of a version as servers tell it: `15.18 (Debian 15.18-0+deb12u1)`, `17beta1`.
+fn version_number(text: &[u8]) -> i32 {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let mut next = || numbers.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<i32>().ok());
+    let major = next().unwrap_or(0);
+    let minor = if text.get(2) == Some(&b'.') { next().unwrap_or(0) } else { 0 };
+    major.saturating_mul(10_000).saturating_add(minor)
 }
 
 /// What becomes of what the two sides send.
@@ -337,7 +358,7 @@ impl Session {
         self.give_up();
         let Flow::Ended { queued } = &mut self.flow else { unreachable!("it was given up") };
         if let Some(class) = queued.take()
-            && self.governor.abandon(self.card.id) == Abandoned::Admitted
+            && self.governor.abandon_for_good(self.card.id) == Abandoned::Admitted
         {
             // It was admitted in this moment, and has not been told yet.
             self.governor.leave(class, now);

@@ -6,7 +6,7 @@
 //! says so would be refused by a server that offered it (RFC 5802, section 6), which is told here in words that help.
 
 use crate::registry::BackendKey;
-use crate::session::Outbox;
+use crate::session::{Outbox, Reported};
 
 use super::refusal::Refusal;
 
@@ -32,6 +32,8 @@ pub(super) struct Login {
     pub(super) has_heard_server: bool,
     /// What cancels.
     pub(super) key: Option<BackendKey>,
+    /// What the server has reported of the session.
+    pub(super) reported: Reported,
 }
 
 /// What a step of a login has come to.
@@ -70,6 +72,10 @@ impl Login {
                 b'R' => self.on_authentication(message, out)?,
                 b'K' => {
                     self.key = Some(backend_key(&message[HEAD_BYTES..])?);
+                    out.to_client(message);
+                }
+                b'S' => {
+                    self.reported.on_parameter(&message[HEAD_BYTES..]);
                     out.to_client(message);
                 }
                 b'Z' => {

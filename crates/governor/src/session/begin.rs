@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use plimsoll_policy::{Asked, ClassIndex};
+use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::answers::Notice;
 use super::client::{Fate, sql_of};
@@ -13,7 +13,7 @@ use super::recording::Recording;
 use super::refuse::Refusal;
 use super::transaction::{Began, Transaction};
 use super::{Flow, Gate, Outbox, QUEUE_NOTICE_AFTER, Session, Status, error_response, notice_response};
-use crate::governor::{Abandoned, refusal_message};
+use crate::governor::refusal_message;
 use crate::registry::ChosenBy;
 use crate::statistics::count;
 
@@ -140,15 +140,21 @@ impl Session {
             state.transaction += 1;
         }
         self.serve(inside.class, chosen_by);
-        let class = self.settings.class(inside.class);
-        let policy = &self.settings.preemption.policy;
-        inside.is_watched = class.preemptible && policy.watches();
-        if inside.is_watched && class.replay && policy.acts() {
-            let mut recording: Box<Recording> = self.spare_recording.take().unwrap_or_default();
-            recording.clear();
-            inside.recording = Some(recording);
-        }
+        (inside.is_watched, inside.recording) = self.recorded(inside.class);
         self.transaction = Some(inside);
+    }
+
+    /// Whether transactions of a class are watched, and an empty recording if they are recorded.
+    pub(super) fn recorded(&mut self, class: ClassIndex) -> (bool, Option<Box<Recording>>) {
+        let class = self.settings.class(class);
+        let policy = &self.settings.preemption.policy;
+        let is_watched = class.preemptible && policy.watches();
+        if !is_watched || !class.replay || !policy.acts() {
+            return (is_watched, None);
+        }
+        let mut recording = self.spare_recording.take().unwrap_or_default();
+        recording.clear();
+        (is_watched, Some(recording))
     }
 
     /// A transaction of that class is inside from now on.
@@ -191,16 +197,13 @@ impl Session {
         if before.is_admitted {
             self.governor.leave(before.class, now);
         }
-        let policy = &self.settings.preemption.policy;
-        let settings = self.settings.class(class);
-        // What came before is a BEGIN at most, of which a class that is not replayed has kept nothing.
-        let is_watched = settings.preemptible && policy.watches();
-        let recording = before.recording.filter(|_| is_watched && settings.replay && policy.acts());
-        let overlapped = recording.is_none() && is_watched;
+        let (is_watched, recording) = self.recorded(class);
+        let began = if before.recording.is_none() { Began::Unrecorded } else { Began::AtWork };
+        let recording = recording.map(|fresh| before.recording.unwrap_or(fresh));
         let is_limited = self.settings.is_limited(class);
         let asked = is_limited.then(|| self.governor.ask_admission(self.card.id, class, now));
         let is_admitted = asked == Some(Asked::Enter);
-        self.transaction = Some(Transaction { class, is_admitted, is_watched, recording, overlapped, ..before });
+        self.transaction = Some(Transaction { class, is_admitted, is_watched, recording, began, ..before });
         self.serve(class, chosen_by);
         match asked {
             None | Some(Asked::Enter) => Fate::Pass,

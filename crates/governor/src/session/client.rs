@@ -9,6 +9,7 @@ use super::begin::may_have_tag;
 use super::class::Setting;
 use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::{Change, Names, Note};
+use super::refuse::Refusal;
 use super::transaction::Began;
 use super::unit::{only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
@@ -176,7 +177,8 @@ impl Session {
                 && self.note_of_message(message.ask, message.body).uses_savepoint
             {
                 // Its savepoints are gone with what was rolled back, which the server could not tell.
-                return self.refuse_savepoint(error, message, bytes, now, out);
+                self.flow = Flow::Refusing(Refusal::new(error, self.status));
+                return Fate::Drop;
             }
         }
         if self.open_unit(now) { Fate::Pass } else { Fate::Stay }

@@ -39,15 +39,14 @@ impl Outstanding {
         self.asked.is_empty()
     }
 
-    /// A message was sent that a `ReadyForQuery` answers, as the end of that unit. Whether one does: not a `Sync` in the middle of
-    /// a copy.
-    pub fn sent(&mut self, unit: u64, is_sync: bool) -> bool {
+    /// A message was sent that a `ReadyForQuery` answers, as the end of that unit; a `Sync` in the middle of a copy is
+    /// not answered.
+    pub fn sent(&mut self, unit: u64, is_sync: bool) {
         if is_sync && self.is_copying_in {
             self.syncs_in_copy += 1;
-            return false;
+            return;
         }
         self.asked.push_back(Asked { unit, is_sync, copy_ends: self.copy_ends_sent });
-        true
     }
 
     /// A `CopyDone` or `CopyFail` was sent.
@@ -101,8 +100,8 @@ mod tests {
         for step in story.split_whitespace() {
             let (what, count) = step.split_at(1);
             match what {
-                "Q" => drop(outstanding.sent(0, false)),
-                "S" => drop(outstanding.sent(0, true)),
+                "Q" => outstanding.sent(0, false),
+                "S" => outstanding.sent(0, true),
                 "c" => outstanding.sent_copy_end(),
                 "G" => drop(outstanding.copy_in_begins()),
                 "Z" => assert!(outstanding.answered().is_some(), "{story}"),

@@ -186,7 +186,8 @@ impl PreparedNotes {
 
     /// What running it means, as far as is known.
     pub fn of(&self, name: &[u8]) -> Note {
-        let mut pending = self.pending.iter().rev().filter_map(|(_, change)| match change {
+        let unconfirmed = self.pending.iter().skip(self.confirmed).rev();
+        let mut pending = unconfirmed.filter_map(|(_, change)| match change {
             Change::Prepare { name: other, note, .. } if **other == *name => Some(note.clone()),
             Change::PrepareUnknown => Some(Note::UNREAD.clone()),
             _ => None,

@@ -97,8 +97,8 @@ impl Recording {
         if self.is_abandoned {
             return Ok(());
         }
-        match self.prepared.iter_mut().find(|(known, _)| **known == *name) {
-            Some((_, place)) => *place = Some(message),
+        match self.prepared.iter().position(|(known, _)| **known == *name) {
+            Some(place) => self.prepared[place].1 = Some(message),
             None if self.prepared.len() == NAMES_MAX => return Err(Lost),
             None => self.prepared.push((name.into(), Some(message))),
         }

@@ -97,19 +97,6 @@ impl Session {
         Fate::Drop
     }
 
-    /// Refuses a unit that goes back to a savepoint of a transaction that was rolled back altogether.
-    pub(super) fn refuse_savepoint(
-        &mut self,
-        error: Vec<u8>,
-        message: Message<'_>,
-        bytes: &[u8],
-        now: Instant,
-        out: &mut impl Outbox,
-    ) -> Fate {
-        self.flow = Flow::Refusing(Refusal::new(error, self.status));
-        self.refuse_message(message, bytes, now, out)
-    }
-
     /// Refuses a unit that sets what it may not. In a block the server's transaction has to fail with it, or its client would be told
     /// of a failed transaction that the server commits.
     pub(super) fn refuse_setting(

@@ -372,7 +372,7 @@ impl Session {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let inside = self.transaction.as_mut().expect("what was rolled back is inside");
         if matches!(rewind.safety, Safety::Proved) {
-            let is_chained = inside.began == Began::Chained;
+            let is_chained = inside.began == Began::Unrecorded;
             return match self.status {
                 Status::Block if is_chained && rewind.is_clean => self.close_prepared(now, out),
                 Status::Block | Status::Failed if is_chained => {

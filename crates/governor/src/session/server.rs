@@ -8,7 +8,6 @@ use super::frames::{Answer, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
 use super::prepared::Change;
 use super::transaction::Began;
 use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
-use crate::governor::Outcome;
 use crate::registry::Immunity;
 use crate::statistics::count;
 
@@ -218,14 +217,8 @@ impl Session {
     fn chain_transaction(&mut self, now: Instant) {
         let Some(ended) = self.transaction.take() else { return };
         self.count_transaction(&ended, now);
-        let mut recording = ended.recording;
-        let is_recorded = {
-            let class = self.settings.class(ended.class);
-            ended.is_watched && class.replay && self.settings.preemption.policy.acts()
-        };
-        if is_recorded {
-            recording.get_or_insert_default().clear();
-        }
+        self.spare_recording = ended.recording;
+        let (is_watched, recording) = self.recorded(ended.class);
         self.rollbacks = 0;
         {
             let mut state = self.card.state();
@@ -234,8 +227,8 @@ impl Session {
         }
         self.transaction = Some(Transaction {
             is_admitted: ended.is_admitted,
-            is_watched: ended.is_watched,
-            began: Began::Chained,
+            is_watched,
+            began: Began::Unrecorded,
             recording,
             ..Transaction::new(ended.class, now)
         });
@@ -284,11 +277,10 @@ impl Session {
 
     /// An application may change its name, and its class with it, and how its texts are to be read.
     fn on_parameter(&mut self, body: &[u8]) {
-        let Some((name, rest)) = text(body) else { return };
-        let Some((value, _)) = text(rest) else { return };
-        match name {
-            b"application_name" => self.on_application_name(value),
-            _ => self.reported.text_rules.on_parameter(name, value),
+        self.reported.on_parameter(body);
+        let parameter = text(body).and_then(|(name, rest)| Some((name, text(rest)?.0)));
+        if let Some((b"application_name", name)) = parameter {
+            self.on_application_name(name);
         }
     }
 
@@ -302,12 +294,5 @@ impl Session {
 
     pub(super) fn recording(&mut self) -> Option<&mut super::Recording> {
         self.transaction.as_mut()?.recording.as_deref_mut()
-    }
-}
-
-impl Outcome {
-    /// Whether its client was told 40001.
-    pub(super) fn is_told(self) -> bool {
-        matches!(self, Outcome::Differed(_) | Outcome::NotReplayed(_))
     }
 }

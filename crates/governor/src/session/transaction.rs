@@ -20,8 +20,9 @@ pub(super) enum Began {
     AtWork,
     /// By a BEGIN, after which nothing has been asked.
     Bare,
-    /// By AND CHAIN at the end of the one before: nothing that its client has sent begins it.
-    Chained,
+    /// By what was not recorded: AND CHAIN at the end of the one before, or a BEGIN in a class that is not replayed. An empty
+    /// block like its own can be had by ROLLBACK AND CHAIN only.
+    Unrecorded,
 }
 
 /// The transaction that is inside.
@@ -45,9 +46,9 @@ pub(super) struct Transaction {
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
     /// Cursors that it has declared.
-    declared: Vec<Box<[u8]>>,
+    pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
-    has_unnamed: bool,
+    pub has_unnamed: bool,
     /// Kept if it may be run again.
     pub recording: Option<Box<Recording>>,
     /// We have made it fail, and this is what its client was told.
@@ -87,11 +88,19 @@ impl Transaction {
         }
     }
 
-    /// A statement is run. What is executed by name is known to `note_of`.
+    /// A statement is run. What it executes by name is known to `note_of`.
     pub(super) fn runs(&mut self, note: &Note, status: Status, note_of: impl Fn(&[u8]) -> Note) {
+        self.runs_itself(note, status);
+        for name in note.names.iter().flat_map(|names| &names.executes) {
+            // It was prepared by a message, or by SQL, which cannot prepare an EXECUTE.
+            self.runs_itself(&note_of(name), status);
+        }
+    }
+
+    fn runs_itself(&mut self, note: &Note, status: Status) {
         self.may_end |= note.may_end;
         if let Some(names) = &note.names {
-            self.uses(names, status, note_of);
+            self.uses_cursors(names);
         }
         if note.changes_code {
             self.is_unsafe(Unsafe::Function);
@@ -105,7 +114,7 @@ impl Transaction {
         self.is_unsafe(because);
     }
 
-    fn uses(&mut self, names: &Names, status: Status, note_of: impl Fn(&[u8]) -> Note) {
+    fn uses_cursors(&mut self, names: &Names) {
         if names.moves.iter().any(|cursor| !self.declared.contains(cursor)) {
             self.is_unsafe(Unsafe::Cursor);
         }
@@ -113,11 +122,6 @@ impl Transaction {
             if self.declared.len() < CURSORS_MAX && !self.declared.contains(cursor) {
                 self.declared.push(cursor.clone());
             }
-        }
-        for name in &names.executes {
-            // What it executes was prepared by a message or by SQL, which cannot prepare an EXECUTE.
-            let executed = note_of(name);
-            self.runs(&Note { names: None, ..executed }, status, |_| Note::default());
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Conduct, End, Pair, Phase};
 use crate::registry;
 use crate::relay::context::Context;
 use crate::relay::refusal::Refusal;
-use crate::session::{Outbox, ProtocolError, Session};
+use crate::session::{Outbox, ProtocolError, Reported, Session};
 
 /// The message with which clients take their leave.
 const TERMINATE: &[u8] = b"X\0\0\0\x04";
@@ -74,8 +74,8 @@ impl Pair {
                 out.finish();
                 match stepped {
                     Ok(stepped) if stepped.is_done => {
-                        let key = login.key.take();
-                        self.on_login(conduct, key, context, now);
+                        let (key, reported) = (login.key.take(), login.reported);
+                        self.on_login(conduct, key, reported, context, now);
                         stepped.taken
                     }
                     Ok(stepped) => stepped.taken,
@@ -91,7 +91,14 @@ impl Pair {
     }
 
     /// The server has let the client in.
-    fn on_login(&mut self, conduct: Conduct, key: Option<registry::BackendKey>, context: &mut Context, now: Instant) {
+    fn on_login(
+        &mut self,
+        conduct: Conduct,
+        key: Option<registry::BackendKey>,
+        reported: Reported,
+        context: &mut Context,
+        now: Instant,
+    ) {
         let card = self.card.clone().expect("it was made before the server was reached");
         if let Some(key) = key {
             let _ = card.key.set(key);
@@ -103,11 +110,11 @@ impl Pair {
             state.phase = match conduct {
                 Conduct::Governed => registry::Phase::Idle,
                 // Nobody looks at what it does, so its client may cancel at any time.
-                Conduct::Raw => registry::Phase::Active,
+                Conduct::Raw => registry::Phase::Ungoverned,
             };
         }
         self.phase = match conduct {
-            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, now))),
+            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now))),
             Conduct::Raw => Phase::Raw,
         };
         if let Some(client) = &mut self.client {

@@ -109,7 +109,7 @@ impl Session {
         if !self.is_taking(Step::PrepareAgain) {
             return;
         }
-        (1..count).for_each(|_| drop(self.outstanding.sent(self.unit_number, false)));
+        (1..count).for_each(|_| self.outstanding.sent(self.unit_number, false));
         if let Flow::Rewinding(rewind) = &mut self.flow {
             rewind.left = count;
         }
@@ -133,7 +133,7 @@ impl Session {
             None => unreachable!("it has failed for a reason"),
         };
         self.settle(rewind.event, outcome);
-        if let Some(inside) = self.transaction.as_mut().filter(|_| outcome.is_told()) {
+        if let Some(inside) = self.transaction.as_mut().filter(|_| outcome.is_failure()) {
             inside.failure = Some(error.clone());
         }
         self.since = now;
@@ -141,7 +141,7 @@ impl Session {
             self.flow = Flow::Refusing(Refusal::new(error, self.status));
             return;
         }
-        count(&statistics.errors);
+        count(&self.statistics(self.inside_index()).errors);
         // What its statements have done before is as the client would have got it: prepared statements, for example, are there.
         self.show(out);
         self.prepared.unit_answered(self.unit_number);
