@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::{Abandoned, ClassIndex, Login};
 
 pub use answers::{Notice, error_response, notice_response, ready_for_query};
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
@@ -270,8 +270,8 @@ impl Session {
         self.has_ended = true;
         if matches!(self.mode, Mode::Queued { .. }) {
             self.mode = Mode::Relay;
-            if !self.governor.abandon(self.card.id) {
-                // It was admitted in this moment, and has not been told yet.
+            if self.governor.abandon_for_good(self.card.id) == Abandoned::Admitted {
+                // It has not been told yet.
                 self.governor.leave(self.card.state().class, now);
             }
         }

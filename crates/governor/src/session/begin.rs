@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use plimsoll_policy::{Asked, ClassIndex};
+use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::client::{Fate, sql_of};
 use super::frames::text;
@@ -138,6 +138,7 @@ impl Session {
 
     /// The transaction has waited for too long.
     pub(super) fn on_queue_timeout(&mut self, now: Instant, out: &mut impl Outbox) {
+        self.governor.confirm_expired(self.card.id);
         let Mode::Queued { since, begins, .. } = self.mode else { return };
         let class = self.leave_queue(now);
         count(&self.statistics(class).refused_timeout);
@@ -150,8 +151,8 @@ impl Session {
     /// Its client has cancelled the transaction while it waited.
     pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
         let Mode::Queued { begins, .. } = self.mode else { return };
-        if !self.governor.abandon(self.card.id) {
-            // It was admitted in this moment, and the command to say so is on its way.
+        if self.governor.abandon(self.card.id) != Abandoned::Waited {
+            // It was admitted in this moment, or its time has run out, and the command to say so is on its way.
             return;
         }
         self.leave_queue(now);

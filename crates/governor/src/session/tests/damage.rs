@@ -1,5 +1,6 @@
 //! Sessions that are fed nonsense.
 
+use plimsoll_policy::Abandoned;
 use proptest::prelude::*;
 
 use super::*;
@@ -128,7 +129,7 @@ proptest! {
                     let (transaction, unit) = place(&card);
                     story.session.on_command(SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) }, now, &mut out);
                 }
-                Act::TimedOut if story.governor.abandon(card.id) => {
+                Act::TimedOut if story.governor.abandon(card.id) == Abandoned::Waited => {
                     story.session.on_command(SessionCommand::TimedOut, now, &mut out);
                 }
                 Act::Cancelled => story.session.on_command(SessionCommand::ClientCancelled, now, &mut out),

@@ -10,6 +10,7 @@
 //! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
+use plimsoll_policy::Abandoned;
 
 pub(super) struct Story {
     pub session: Session,
@@ -148,7 +149,7 @@ impl Story {
             "idle_before" => SessionCommand::RollBackIdle { transaction, unit: unit - 1, event: EventId(1) },
             "admitted" => SessionCommand::Admitted,
             "timeout" => {
-                assert!(self.governor.abandon(card.id));
+                assert_eq!(self.governor.abandon(card.id), Abandoned::Waited);
                 SessionCommand::TimedOut
             }
             "cancelled" => SessionCommand::ClientCancelled,
