@@ -8,6 +8,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 
 use crate::settings::Settings;
+use crate::watch::statements;
 
 /// Versions that are understood: 13 to 18.
 const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
@@ -60,7 +61,7 @@ fn reach(server: &ServerUrl) -> std::io::Result<()> {
 fn probe_control(control: &ServerUrl) -> Vec<Probe> {
     let good = |what, found: String| Probe { what, is_good: true, found };
     let bad = |what, found: String| Probe { what, is_good: false, found };
-    let mut connection = match Connection::open(control) {
+    let mut connection = match Connection::open_isolated(control) {
         Ok(connection) => connection,
         Err(error) => return vec![bad("control", error.to_string())],
     };
@@ -71,11 +72,9 @@ fn probe_control(control: &ServerUrl) -> Vec<Probe> {
         true => good("version", format!("PostgreSQL {version}")),
         false => bad("version", format!("PostgreSQL {version}; what is known are 13 to 18")),
     });
-    let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
-                  (select rolsuper from pg_catalog.pg_roles where rolname = current_user)";
     let mut signals = (false, false);
-    let read = connection.text_rows(rights, &mut |row| {
-        signals = (row.first() == Some(&Some("t")), row.get(1) == Some(&Some("t")));
+    let read = connection.text_rows(statements::RIGHTS, &mut |row| {
+        signals = (row.get(2) == Some(&Some("t")), row.get(1) == Some(&Some("t")));
     });
     probes.push(match (read, signals) {
         (Err(error), _) => bad("rights", error.to_string()),

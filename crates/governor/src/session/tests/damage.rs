@@ -1,5 +1,6 @@
 //! Sessions that are fed nonsense.
 
+use plimsoll_policy::Abandoned;
 use proptest::prelude::*;
 
 use super::*;

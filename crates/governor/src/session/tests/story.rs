@@ -10,6 +10,7 @@
 //! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
+use plimsoll_policy::Abandoned;
 
 pub(super) struct Story {
     pub session: Session,
