@@ -5,6 +5,10 @@ use plimsoll_policy::Login;
 /// The longest packet that is taken, length included, as PostgreSQL has it (`MAX_STARTUP_PACKET_LENGTH`).
 pub(super) const PACKET_MAX: usize = 10_000;
 
+/// The longest name of a user or database in bytes: the server cuts longer ones there (`NAMEDATALEN` - 1), even within a
+/// letter.
+const NAME_MAX: usize = 63;
+
 /// The secret that cancels: 4 bytes with protocol 3.0, up to 256 with 3.2.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
 
@@ -108,10 +112,12 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
         return Err(no_end());
     }
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let Some(user) = user.filter(|user| !user.is_empty()).map(words) else {
+    // Rules and `break_glass` must see the name that the server will use.
+    let name = |bytes: &[u8]| words(&bytes[..bytes.len().min(NAME_MAX)]);
+    let Some(user) = user.filter(|user| !user.is_empty()).map(name) else {
         return Err(Refused("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
     };
-    let database = database.filter(|database| !database.is_empty()).map_or_else(|| user.clone(), words);
+    let database = database.filter(|database| !database.is_empty()).map_or_else(|| user.clone(), name);
     let application_name = application_name.map(words).unwrap_or_default();
     Ok(Startup { login: Login { user, database, application_name }, is_replication })
 }
