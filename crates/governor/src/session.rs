@@ -156,12 +156,15 @@ impl Session {
         let settings = governor.settings();
         let login = card.login.clone();
         let matched = settings.rules.of_login(&login);
-        let chosen_by = ChosenBy::Rule(matched.rule);
-        {
+        let (session_class, chosen_by) = {
             let mut state = card.state();
-            (state.class, state.chosen_by) = (matched.class, chosen_by);
+            // Its client may have chosen another in the start-up message.
+            if state.chosen_by != ChosenBy::Setting {
+                (state.class, state.chosen_by) = (matched.class, ChosenBy::Rule(matched.rule));
+            }
             (state.phase, state.since) = (Phase::Idle, now);
-        }
+            (state.class, state.chosen_by)
+        };
         Session {
             governor,
             card,
@@ -169,7 +172,7 @@ impl Session {
             generation,
             login,
             login_class: matched.class,
-            session_class: matched.class,
+            session_class,
             session_chosen_by: chosen_by,
             mode: Mode::Relay,
             is_held: false,

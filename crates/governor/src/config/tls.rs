@@ -13,8 +13,8 @@ use super::typed::TypedTls;
 /// What clients that ask for encryption directly (libpq's `sslnegotiation=direct`) say that they speak.
 const PROTOCOL: &[u8] = b"postgresql";
 
-/// Reads certificate and key.
-pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<Arc<ServerConfig>> {
+/// Reads certificate and key; the certificate is the governor's own, without those that vouch for it.
+pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<ServerConfig>, CertificateDer<'static>)> {
     let file = read.path(&typed.certificate);
     let certificates = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates =
@@ -27,6 +27,7 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<Arc<Ser
         false => Ok(found),
     });
     let certificates = read.problems.note(typed.certificate.span(), certificates);
+    let own = certificates.as_ref().and_then(|all| all.first().cloned());
     let file = read.path(&typed.key);
     let key = PrivateKeyDer::from_pem_file(&file);
     let key = key.map_err(|error| format!("cannot read a private key from {}: {error}", file.display()));
@@ -37,5 +38,5 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<Arc<Ser
     let built = built.map_err(|error| format!("certificate and key do not go together: {error}"));
     let mut config = read.problems.note(typed.key.span(), built)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Some(Arc::new(config))
+    Some((Arc::new(config), own?))
 }
