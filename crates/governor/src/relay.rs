@@ -30,6 +30,7 @@ mod silent;
 mod socket;
 mod startup;
 mod timers;
+mod waits;
 mod wire;
 mod worker;
 
@@ -44,6 +45,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use listener::Address;
 pub use reach::Reach;
+pub use waits::waits_for;
 
 use context::{Context, Note};
 use door::Door;

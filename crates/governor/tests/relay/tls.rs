@@ -17,7 +17,7 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use crate::world::*;
 
 /// A certificate that signs itself, for `localhost`.
-fn certificate(folder: &Path) -> Arc<ServerConfig> {
+pub fn certificate(folder: &Path) -> Arc<ServerConfig> {
     let arguments = "req -x509 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -newkey ec \
                      -pkeyopt ec_paramgen_curve:prime256v1 -keyout server.key -out server.crt";
     let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
