@@ -348,16 +348,13 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let governor = Governor::start_with(before(&server, event_loop), false);
         let (mut client, mut played) = session(&governor, &server);
-        let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
-        let highest = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap()).max();
-        let limit = |beyond: u64| {
-            let current = Some(highest.unwrap() + 1 + beyond);
-            prlimit(
-                Some(governor.process()),
-                Resource::Nofile,
-                Rlimit { current, maximum: getrlimit(Resource::Nofile).maximum },
-            )
-            .unwrap();
+        let limit = |free: u64| {
+            let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
+            let files = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+            let files: std::collections::BTreeSet<u64> = files.collect();
+            let lowest = (0..).find(|number| !files.contains(number)).unwrap();
+            let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
+            prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
         };
         // With a few files left clients are refused in order, and operators are not.
         limit(10);
