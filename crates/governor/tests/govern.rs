@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use plimsoll_governor::run::{End, govern};
 use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{Password, ServerUrl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
@@ -53,30 +54,18 @@ impl Governor {
         let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
         notify.set_read_timeout(Some(PATIENCE)).unwrap();
         fs::write(&file, change(settings(folder.path(), "pow", 2000))).unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
-            .env(SETTINGS, &file)
-            .env("NOTIFY_SOCKET", folder.path().join("notify"))
-            .envs(is_stopped.then_some((EXPECTED_END, "stopped")))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, log) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                // The test's own words are no JSON.
-                if let Ok(value) = serde_json::from_str(&line)
-                    && sender.send(value).is_err()
-                {
-                    return;
-                }
-            }
-        });
+        let (child, log) = spawn(folder.path(), &file, is_stopped);
         let governor = Governor { folder, file, child, notify, log };
         assert_eq!(governor.told(), "READY=1");
         governor
+    }
+
+    /// Kills it without a word and starts another one with the same settings.
+    fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.log) = spawn(self.folder.path(), &self.file, false);
+        assert_eq!(self.told(), "READY=1");
     }
 
     /// What systemd is told next.
@@ -136,6 +125,32 @@ impl Drop for Governor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a governor; its process, and its log line by line.
+fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde_json::Value>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
+        .env(SETTINGS, file)
+        .env("NOTIFY_SOCKET", folder.join("notify"))
+        .envs(is_stopped.then_some((EXPECTED_END, "stopped")))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            // The test's own words are no JSON.
+            if let Ok(value) = serde_json::from_str(&line)
+                && sender.send(value).is_err()
+            {
+                return;
+            }
+        }
+    });
+    (child, log)
 }
 
 fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
@@ -387,4 +402,70 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
         governor.signal(Signal::TERM);
         assert!(governor.ended());
     }
+}
+
+/// The nice value of a process; `None` once it has ended.
+fn nice(process: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    fields[16].parse().ok()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A governor is killed (`kill -9`, or for memory) while server processes have the shares of their classes. Those whose
+/// sessions were idle end with it. One that runs a statement keeps its low share until that ends, and disturbs nobody by it;
+/// new sessions have the shares of their classes as soon as there is a governor again.
+#[test]
+fn a_killed_governor_leaves_no_share_behind() {
+    let server = PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let (user, database) = (server.user(), server.database());
+    let own = ServerUrl::of_socket(server.socket_folder(), server.port(), user, database);
+    let mut own = Connection::open(&own).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("not tested: only root may give processes back what others took");
+    }
+    own.run("create role shop login").unwrap();
+    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
+    let mut governor = Governor::start_with(
+        |text| {
+            let lines =
+                format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");
+            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
+            // The server's database has the console's usual name.
+            text.replace("[http]", "[admin]\ndatabase = \"console\"\n[http]")
+        },
+        false,
+    );
+    let open = |governor: &Governor, user: &str| {
+        let url = ServerUrl::of_socket(governor.folder.path(), 6432, user, database);
+        let mut connection = Connection::open(&url).unwrap_or_else(|error| panic!("{error}"));
+        connection.run("select 1").unwrap();
+        connection
+    };
+    let (idle, mut busy) = (open(&governor, user), open(&governor, user));
+    let processes = [idle.process_id(), busy.process_id()];
+    wait_until("both to have the share of low", || processes.iter().all(|process| nice(*process) == Some(10)));
+    let sleeper = std::thread::spawn(move || busy.run("select pg_sleep(600)").is_err());
+    let active = format!("select count(*) from pg_stat_activity where pid = {} and state = 'active'", processes[1]);
+    wait_until("the statement to run", || own.text(&active).unwrap().as_deref() == Some("1"));
+    governor.kill_and_start();
+    assert!(sleeper.join().unwrap());
+    wait_until("the idle session's process to end", || nice(processes[0]).is_none());
+    assert_eq!(nice(processes[1]), Some(10));
+    let (low, high) = (open(&governor, user), open(&governor, "shop"));
+    wait_until("low to have its share again", || nice(low.process_id()) == Some(10));
+    assert_eq!(nice(high.process_id()), Some(0));
+    own.run(&format!("select pg_terminate_backend({})", processes[1])).unwrap();
+    wait_until("the statement to end", || nice(processes[1]).is_none());
+    drop((idle, low, high));
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
 }
