@@ -333,12 +333,15 @@ impl Pair {
         }
     }
 
-    /// It is closed if it is the one with that place and still has not said what it wants.
-    pub(super) fn give_way(&mut self, place: u64) {
-        if self.silent_place.as_ref().is_some_and(|own| own.number == place) {
-            tracing::info!(peer = %self.peer, "a client that has said nothing gives way to another");
-            self.phase = Phase::Over;
-        }
+    /// Whether it has that place among those that have not said what they want.
+    pub(super) fn is_silent_at(&self, place: u64) -> bool {
+        self.silent_place.as_ref().is_some_and(|own| own.number == place)
+    }
+
+    /// It has not said what it wants, and is closed for the sake of a newcomer.
+    pub(super) fn give_way(&mut self) {
+        tracing::debug!(peer = %self.peer, "a client that has said nothing gives way to another");
+        self.phase = Phase::Over;
     }
 
     /// A moment has come for which it waited, or has waited.

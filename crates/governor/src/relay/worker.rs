@@ -174,10 +174,12 @@ impl Worker {
     /// The last session's worker tells the others, which wait for that.
     fn pass_on_drain(&mut self) {
         let governor = &self.context.governor;
-        if self.context.is_draining && !self.has_passed_on_drain && governor.registry.is_empty() {
-            self.has_passed_on_drain = true;
+        let is_over = self.context.is_draining && governor.registry.is_empty();
+        // A login that began as the drain did may have come in after all had ended.
+        if is_over && !self.has_passed_on_drain {
             governor.tell_all(|| WorkerCommand::Drain);
         }
+        self.has_passed_on_drain = is_over;
     }
 
     fn on_event(&mut self, event: &Event, now: Instant) {
@@ -196,8 +198,10 @@ impl Worker {
             match note {
                 Note::Client(visitor) => self.welcome(visitor, now),
                 Note::GiveWay(place) => {
-                    for id in self.ids() {
-                        self.move_pair(id, now, |pair, _| pair.give_way(place));
+                    let found = self.pairs.iter().flatten().find(|pair| pair.is_silent_at(place)).map(|pair| pair.id);
+                    // It may have spoken, or gone, meanwhile.
+                    if let Some(id) = found {
+                        self.move_pair(id, now, |pair, _| pair.give_way());
                     }
                 }
                 Note::Addresses(id, addresses) => {
