@@ -16,6 +16,7 @@ pub use events::{EventId, Outcome, PreemptionEvent};
 
 use crate::history::History;
 use crate::registry::{Registry, SessionId};
+use crate::relay::Reach;
 use crate::settings::Settings;
 use crate::statistics::Statistics;
 
@@ -35,6 +36,8 @@ pub struct Governor {
     shares_are_due: AtomicBool,
     /// What works and what does not, for people.
     pub health: Mutex<Health>,
+    /// Whether the server could be reached when it was last tried.
+    pub reach: Reach,
     /// What was counted second by second.
     pub history: Mutex<History>,
     /// The file of the settings, which `RELOAD` reads anew.
@@ -153,6 +156,7 @@ impl Governor {
             bell: Bell::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
+            reach: Reach::default(),
             history: Mutex::default(),
             config_file: OnceLock::new(),
             main: OnceLock::new(),

@@ -191,6 +191,8 @@ pub struct Session {
     login_class: ClassIndex,
     session_class: ClassIndex,
     session_chosen_by: ChosenBy,
+    /// The class that its client chose in its start-up message: what RESET goes back to.
+    chosen_at_start: Option<ClassIndex>,
     /// Whether its client was told that a tag gave its transaction no class.
     has_told_of_tag: bool,
     reported: Reported,
@@ -231,6 +233,11 @@ impl Session {
         let settings = governor.settings();
         let login = card.login.clone();
         let matched = settings.rules.of_login(&login);
+        // Its client may have chosen another in the start-up message.
+        let chosen = {
+            let state = card.state();
+            (state.chosen_by == ChosenBy::Setting).then_some(state.class)
+        };
         let mut session = Session {
             governor,
             card,
@@ -238,8 +245,9 @@ impl Session {
             generation,
             login,
             login_class: matched.class,
-            session_class: matched.class,
-            session_chosen_by: ChosenBy::Rule(matched.rule),
+            session_class: chosen.unwrap_or(matched.class),
+            session_chosen_by: chosen.map_or(ChosenBy::Rule(matched.rule), |_| ChosenBy::Setting),
+            chosen_at_start: chosen,
             has_told_of_tag: false,
             reported,
             flow: Flow::Relay,

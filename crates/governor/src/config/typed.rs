@@ -16,6 +16,18 @@ pub struct TypedSettings {
     /// The server that clients are passed on to: `postgres://host:port`, or `postgres:///?host=/folder/of/socket`. User, password
     /// and database are not used: clients bring their own.
     pub server: At<String>,
+    /// Whether clients may log in as any role that the server admits without asking for anything, such as by `peer` on the
+    /// governor's own socket. The default is `false`: the governor refuses such clients unless they could have connected to the
+    /// server in the same way themselves.
+    #[serde(default)]
+    pub trust_clients: bool,
+    /// Whether the server is told the class of each session as it begins (the startup parameter `plimsoll.class`), so that
+    /// `SHOW plimsoll.class` has an answer. The default is `true`; poolers that refuse unknown startup parameters need `false`.
+    pub announce_class: Option<bool>,
+    /// Whether each connection to the server begins with a PROXY protocol header (version 2) that names its client. The default is
+    /// `false`: PostgreSQL does not understand it; some poolers and load balancers do.
+    #[serde(default)]
+    pub proxy_protocol: bool,
     /// As whom the governor itself asks the server who waits for whom, and preempts: `postgres://plimsoll@host:port/postgres`.
     /// Without it nothing is preempted and no share of the cores is changed.
     pub control: Option<At<String>>,
@@ -64,6 +76,13 @@ pub struct TypedListen {
     pub socket_folders: Vec<At<String>>,
     /// How many clients at most; one more is refused with 53300: 2000 without it.
     pub clients_max: Option<At<i64>>,
+    /// How many clients of one address may be logging in at once; one more is refused with 53300. Clients that are in do not
+    /// count, so a pooler may hold any number of connections. The default is half of `clients_max`, but at least 10.
+    pub logins_max_per_address: Option<At<i64>>,
+    /// IP addresses of proxies in front of the governor whose connections begin with a PROXY protocol header (version 2) that
+    /// names the client. The default is none.
+    #[serde(default)]
+    pub proxy_protocol_from: Vec<At<String>>,
     /// How long a client may take until it is let in: `15s` without it.
     pub login_timeout: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.

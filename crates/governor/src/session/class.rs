@@ -119,10 +119,13 @@ impl Session {
                 }
                 (class, ChosenBy::Setting)
             }
-            None => {
-                let matched = self.settings.rules.of_login(&self.login);
-                (matched.class, ChosenBy::Rule(matched.rule))
-            }
+            None => match self.chosen_at_start {
+                Some(class) => (class, ChosenBy::Setting),
+                None => {
+                    let matched = self.settings.rules.of_login(&self.login);
+                    (matched.class, ChosenBy::Rule(matched.rule))
+                }
+            },
         };
         let before = (self.session_class, self.session_chosen_by);
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.status == Status::Block) {

@@ -10,6 +10,9 @@ impl Settings {
     pub fn described(&self) -> Vec<(String, String)> {
         let mut lines = Lines::default();
         lines.add("server", &self.server);
+        lines.add("trust_clients", self.passing_on.trust_clients);
+        lines.add("announce_class", self.passing_on.announce_class);
+        lines.add("proxy_protocol", self.passing_on.proxy_protocol);
         lines.add("control", self.control.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string));
         lines.add("default_class", &self.class(self.rules.default_class()).name);
         lines.add("break_glass", listed(&self.break_glass));
@@ -46,6 +49,8 @@ impl Settings {
         lines.add("listen.addresses", listed(&listen.addresses));
         lines.add("listen.socket_folders", listed(listen.socket_folders.iter().map(|folder| folder.display())));
         lines.add("listen.clients_max", listen.clients_max);
+        lines.add("listen.logins_max_per_address", listen.logins_max_per_address);
+        lines.add("listen.proxy_protocol_from", listed(&listen.proxy_protocol_from));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
         lines.add("listen.event_loop", listen.event_loop.name());

@@ -53,6 +53,7 @@ impl Governed {
         let text = format!(
             r#"
             server = "{server}"
+            trust_clients = true
             {control}
             default_class = "low"
             [listen]
