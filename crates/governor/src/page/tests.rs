@@ -145,7 +145,9 @@ fn sample() -> state::State {
         waiter: 8,
         waiter_class: "high".to_owned(),
         waited_s: 0.0416,
+        lever: "pow".to_owned(),
         done: "rolled back".to_owned(),
+        outcome: "40001: answer 12 differed".to_owned(),
     }];
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
