@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use crate::agent::Agent;
 use crate::governor::Governor;
 use control::Control;
+pub(crate) use control::here as server_here;
 use pace::{Pace, Seen};
 use round::Round;
 

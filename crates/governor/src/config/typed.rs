@@ -15,7 +15,8 @@ use toml::Spanned;
 pub struct TypedSettings {
     /// The server that clients are passed on to: `postgres://host:port`, or `postgres:///?host=/folder/of/socket`. User, password
     /// and database are not used: clients bring their own.
-    pub server: At<String>,
+    #[schemars(required)]
+    pub server: Option<At<String>>,
     /// As whom the governor itself asks the server who waits for whom, and preempts: `postgres://plimsoll@host:port/postgres`.
     /// Without it nothing is preempted and no share of the cores is changed.
     pub control: Option<At<String>>,
@@ -95,7 +96,8 @@ pub struct TypedClass {
     /// Its name.
     pub name: At<String>,
     /// `high`, `low`, or `level2` to `level254` for what is above high.
-    pub priority: At<String>,
+    #[schemars(required)]
+    pub priority: Option<At<String>>,
     /// How many of its transactions may be inside at once; any number without it.
     pub mpl: Option<At<i64>>,
     /// How many of its transactions may wait to be let in; one more is refused with 53300. 1000 without it.

@@ -197,7 +197,7 @@ fn open(url: &ServerUrl, now: Instant) -> Result<Up, WireError> {
 }
 
 /// Where the server's processes are, if that is here.
-fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());
     }
