@@ -129,6 +129,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         server: Some(&settings.server),
         control: settings.control.as_ref(),
         clients_max: Some(settings.listen.clients_max),
+        offers_tls: settings.listen.tls.is_some(),
         shares: has_shares(settings),
     }
 }

@@ -316,6 +316,28 @@ fn an_application_name_may_raise_those_who_may_choose_the_class() {
     assert!(!settled("user = \"shop*\"", "\"till*\""));
 }
 
+/// With libpq's defaults nobody could log in: clients bind their login to the certificate of the connection to the governor, and
+/// the server compares it with its own.
+#[test]
+fn tls_on_both_sides_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=governor \
+                     -keyout server.key -out server.crt";
+    let made =
+        std::process::Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder.path()).output();
+    assert!(made.is_ok_and(|made| made.status.success()), "this test needs openssl");
+    let file = folder.path().join("plimsoll.toml");
+    let mut warns = |mode: &str, tls: &str| {
+        std::fs::write(&file, format!("server = \"postgres://a@db?sslmode={mode}\"\n{tls}")).expect("a file");
+        let config = read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        config.warnings.iter().any(|warning| warning.contains("channel_binding=disable"))
+    };
+    let tls = "[listen.tls]\ncertificate = \"server.crt\"\nkey = \"server.key\"\n";
+    assert!(warns("require", tls));
+    assert!(!warns("disable", tls));
+    assert!(!warns("require", ""));
+}
+
 #[test]
 fn control_groups_that_are_not_there_are_a_warning_of_the_check() {
     let folder = tempfile::tempdir().expect("a folder");

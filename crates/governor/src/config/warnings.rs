@@ -10,6 +10,11 @@ use crate::settings::{ClassSettings, Settings};
 /// The password of the console's users in docs/examples/plimsoll.toml.
 const SAMPLE_PASSWORD: &str = "change-me";
 
+/// What becomes of clients that bind their login to a certificate, where there is TLS on both sides.
+pub(super) const BINDING: &str = "there is TLS on both sides: clients that bind their login to the certificate, as libpq does by \
+     default (channel_binding=prefer), cannot log in by SCRAM unless [listen.tls] has the server's own certificate; give it \
+     that, or have clients write channel_binding=disable";
+
 /// What an operator should know before clients come, a sentence each.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -144,7 +149,7 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         && settings.server.ssl_mode >= SslMode::Require
         && settings.listen.tls.is_some()
     {
-        let message = "there is TLS on both sides: clients with channel_binding=require cannot log in";
+        let message = BINDING;
         warnings.push(message.to_owned());
     }
     if let Some(http) = settings.http.as_ref().filter(|http| is_open(&http.address.ip())) {

@@ -8,6 +8,7 @@ use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
 use serde::Serialize;
 
 use crate::agent::find_server;
+use crate::config::warnings::BINDING;
 use crate::watch::server_here;
 
 /// Versions that are understood: 13 to 18.
@@ -33,6 +34,8 @@ pub(super) struct Tried<'a> {
     pub(super) control: Option<&'a ServerUrl>,
     /// How many clients the governor takes; `None` if nothing is known of that.
     pub(super) clients_max: Option<u32>,
+    /// Whether clients are offered TLS.
+    pub(super) offers_tls: bool,
     /// Whether processes of the server are to be given shares.
     pub(super) shares: bool,
 }
@@ -60,7 +63,7 @@ impl Found {
 pub(super) fn probe(tried: Tried<'_>) -> Found {
     let mut found = Found::default();
     if let Some(server) = tried.server {
-        probe_server(server, tried.control, &mut found);
+        probe_server(server, &tried, &mut found);
     }
     if let Some(control) = tried.control {
         probe_control(control, &tried, &mut found);
@@ -70,8 +73,8 @@ pub(super) fn probe(tried: Tried<'_>) -> Found {
 
 /// Logs in the way clients will: at the server's address and with its encryption. Clients' passwords are not known here, so
 /// the control user's serves.
-fn probe_server(server: &ServerUrl, control: Option<&ServerUrl>, found: &mut Found) {
-    let who = control.unwrap_or(server);
+fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
+    let who = tried.control.unwrap_or(server);
     let login = ServerUrl {
         user: who.user.clone(),
         password: who.password.clone(),
@@ -95,6 +98,10 @@ fn probe_server(server: &ServerUrl, control: Option<&ServerUrl>, found: &mut Fou
                     let message = "what clients and server say is not encrypted between the governor and the server: write \
                                    ?sslmode=verify-full in `server`";
                     found.warnings.push(message.to_owned());
+                }
+                // Where the URL requires TLS, the file alone shows it.
+                if tried.offers_tls && through.is_encrypted && server.ssl_mode == SslMode::Prefer {
+                    found.warnings.push(BINDING.to_owned());
                 }
                 if through.process.is_some_and(|process| process != connection.process_id()) {
                     let message = "is a pooler, not a PostgreSQL server: it hides which server process works for which \
@@ -156,7 +163,7 @@ fn about_passwords(login: &ServerUrl, found: &mut Found) {
         let methods = if login.socket().is_some() { "`trust` or `peer`" } else { "`trust` or `ident`" };
         found.warnings.push(format!(
             "the server lets {user} in without a password ({methods} in pg_hba.conf). It sees the governor, not the client: \
-             every client that reaches the governor can become {user}. Use scram-sha-256"
+             a client that reaches the governor could become {user} without a password. Use scram-sha-256"
         ));
     }
 }
