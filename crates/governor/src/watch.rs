@@ -33,6 +33,7 @@ use crate::governor::Governor;
 use crate::settings::Settings;
 use control::Control;
 use outside::Outside;
+pub(crate) use control::here as server_here;
 use pace::{Pace, Seen};
 use round::Round;
 

@@ -22,14 +22,25 @@ const HTTP_PORT: u16 = 6433;
 /// Who looks more often than that does nothing else.
 pub(crate) const LOOK_LEAST: Duration = Duration::from_micros(100);
 
-/// The settings, and what is worth a warning though it can be done.
-pub(super) fn resolve(
-    typed: &TypedSettings,
-    surroundings: &Surroundings<'_>,
-) -> Result<(Settings, Vec<String>), Vec<Problem>> {
+/// What a file means.
+pub(super) struct Resolved {
+    /// The settings, and what is worth a warning though it can be done; or what is wrong.
+    pub(super) settings: Result<(Settings, Vec<String>), Vec<Problem>>,
+    /// The server, if that key is right, whatever else is wrong.
+    pub(super) server: Option<ServerUrl>,
+    /// As whom the governor asks it; likewise.
+    pub(super) control: Option<ServerUrl>,
+}
+
+/// Checks every value and fills in the defaults.
+pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) -> Resolved {
     let mut read = Reader { surroundings, problems: Problems::default(), warnings: Vec::new() };
-    let server = read.url(&typed.server);
+    let server = match &typed.server {
+        Some(url) => read.url(url),
+        None => read.problems.note(0..0, Err("the key `server` is missing here; add it".to_owned())),
+    };
     let control = typed.control.as_ref().map(|url| read.url(url));
+    let servers = (server.clone(), control.clone().flatten());
     let listen = read.listen(&typed.listen);
     let classes = classes::resolve(typed, &mut read);
     let total_mpl = typed.admission.mpl.as_ref().and_then(|mpl| read.number(mpl, 1..=1_000_000));
@@ -67,8 +78,11 @@ pub(super) fn resolve(
         })
     };
     let settings = all();
-    let settings = read.problems.unless_any(settings)?;
-    Ok((settings.expect("nothing was wrong, so everything was resolved"), read.warnings))
+    let settings = read
+        .problems
+        .unless_any(settings)
+        .map(|settings| (settings.expect("nothing was wrong, so everything was resolved"), read.warnings));
+    Resolved { settings, server: servers.0, control: servers.1 }
 }
 
 /// What reading needs, and what it finds.
@@ -177,8 +191,8 @@ impl Reader<'_> {
         let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
         let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
         let event_loop = match &typed.event_loop {
-            Some(name) => self.word(name, "event loop", &EventLoop::NAMES)?,
-            None => EventLoop::default(),
+            Some(name) => self.word(name, "event loop", &EventLoop::NAMES),
+            None => Some(EventLoop::default()),
         };
         let (tls, certificate) = match &typed.tls {
             Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
@@ -192,7 +206,7 @@ impl Reader<'_> {
             login_timeout,
             proxy_protocol_from,
             workers: workers as usize,
-            event_loop,
+            event_loop: event_loop?,
             tls,
             certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),

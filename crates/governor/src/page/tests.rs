@@ -186,6 +186,25 @@ fn the_schema_of_states_in_the_documentation_is_up_to_date() {
     );
 }
 
+/// Under `track` an operator decides by two numbers: who would be rolled back, and who would receive 40001.
+#[test]
+fn under_track_each_class_counts_its_victims_and_the_40001s_to_expect() {
+    use crate::governor::Outcome;
+    use plimsoll_policy::{NoReplay, PreemptionPolicy};
+    let mut settings = for_tests();
+    let of = |settings: &crate::settings::Settings| {
+        let governor = Governor::new(settings.clone(), Instant::now());
+        for outcome in [Outcome::Tracked(Ok(())), Outcome::Tracked(Err(NoReplay::TooLong)), Outcome::TooLate] {
+            governor.note(crate::admin::tests::noted("waited for a lock", outcome));
+        }
+        let classes = state::State::of(&governor, Instant::now()).classes;
+        classes.into_iter().map(|class| class.tracked.map(|tracked| (tracked.victims, tracked.errors_40001)))
+    };
+    assert!(of(&settings).all(|tracked| tracked.is_none()), "pow does not track");
+    settings.preemption.policy = PreemptionPolicy::parse("track").expect("a policy");
+    assert_eq!(of(&settings).collect::<Vec<_>>(), [Some((0, 0)), Some((2, 1))]);
+}
+
 fn sample() -> state::State {
     let governor = governor();
     let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));
@@ -220,7 +239,9 @@ fn sample() -> state::State {
         waiter: 8,
         waiter_class: "high".to_owned(),
         waited_s: 0.0416,
+        lever: "pow".to_owned(),
         done: "rolled back".to_owned(),
+        outcome: "40001: answer 12 differed".to_owned(),
     }];
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),

@@ -201,7 +201,7 @@ impl Up {
 }
 
 /// Where the server's processes are, if that is here.
-pub(super) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());
     }
