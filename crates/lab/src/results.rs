@@ -278,6 +278,9 @@ pub struct PolicyEffect {
     pub workload: String,
     /// The class.
     pub class: String,
+    /// Whether the classes are spread over the workloads of the arm, so that one workload gains what another pays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub across_workloads: bool,
     /// Mean latency under the first policy over mean latency under this one, averaged over the settings of what else was
     /// swept: above 1 the class gains.
     pub gain: Interval,
@@ -292,9 +295,38 @@ pub struct PolicyEffect {
 }
 
 impl PolicyEffect {
-    /// Whether both are of the same workload, arm and sweep key; such effects follow each other.
+    /// Whether both are of the same sweep key and arm, and of the same workload or of workloads that gain and pay at each
+    /// other's cost; such effects follow each other.
     pub(crate) fn is_beside(&self, other: &PolicyEffect) -> bool {
-        (&self.axis, &self.workload, &self.arm) == (&other.axis, &other.workload, &other.arm)
+        let place = |effect: &PolicyEffect| {
+            let workload = (!effect.across_workloads).then(|| effect.workload.clone());
+            (effect.axis.clone(), effect.arm.clone(), workload)
+        };
+        place(self) == place(other)
+    }
+
+    /// Whose it is, beside other effects: the class, with its workload where there are several.
+    pub(crate) fn who(&self) -> String {
+        if self.across_workloads { format!("{}, {}", self.workload, self.class) } else { self.class.clone() }
+    }
+
+    /// Whether its class is that of `last`, the last effect of its group, which is the least urgent one.
+    pub(crate) fn is_least_urgent(&self, last: &PolicyEffect) -> bool {
+        self.class == last.class
+    }
+
+    /// What was seen, with the factor to tell it by: at least 1 where something was seen. The least urgent class of a group
+    /// `pays` for the others; one of the others that is slower `loses`.
+    pub(crate) fn seen(&self, pays: bool) -> (&'static str, Interval) {
+        let judged = if pays { self.penalty } else { self.gain };
+        let (low, high) = (judged.low.unwrap_or(judged.value), judged.high.unwrap_or(judged.value));
+        match (pays, low > 1.0, high < 1.0) {
+            (_, false, false) => ("no difference seen", judged),
+            (true, true, _) => ("pays", self.penalty),
+            (true, _, true) => ("gains", self.gain),
+            (false, true, _) => ("gains", self.gain),
+            (false, _, true) => ("loses", self.penalty),
+        }
     }
 }
 

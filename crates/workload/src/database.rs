@@ -28,6 +28,12 @@ pub trait Database: Send + Sync {
     /// Opens a client's connection to the tables of a schema.
     fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError>;
 
+    /// The same as a user of the database who may do what the database was opened for; one of our own makes the user.
+    fn session_as(&self, schema: &'static Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+        let _ = schema;
+        Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
+    }
+
     /// Makes every change committed so far visible to [`Session::query`]. A server's queries always see them.
     fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
 
@@ -233,9 +239,23 @@ pub enum DatabaseError {
     /// The database cannot do this at all.
     #[error("{0}")]
     Unsupported(String),
+    /// A server refused a statement.
+    #[error("{}", .0.told)]
+    Refused(Box<Refusal>),
     /// Anything else, in the database's own words.
     #[error("{0}")]
     Failed(String),
+}
+
+/// What a server says of a statement that it refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Everything that is known: which statement it was, where the mistake is, with which parameters.
+    pub told: String,
+    /// The server's words only, without the place, which is one in the text that it got.
+    pub words: String,
+    /// The place of the mistake in the text that the server got, in characters from 1; `None` if it named none.
+    pub position: Option<usize>,
 }
 
 impl DatabaseError {

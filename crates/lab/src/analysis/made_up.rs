@@ -27,7 +27,7 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "memory", "policy", "lock_policy"]
+        vec!["dop", "memory", "policy", "lock_policy", "governor"]
     }
 
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {

@@ -10,12 +10,14 @@ use crate::url::ServerUrl;
 pub(super) const PORT: u16 = 6432;
 
 /// The name of the governor's console, which must not be that of a database that clients ask for.
-const CONSOLE: &str = "plimsoll_governor_console";
+pub(super) const CONSOLE: &str = "plimsoll_governor_console";
 
 /// Transactions of low priority that may wait to be let in, and for how long: nobody is to be refused in an experiment.
 const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
 
 /// The text of the file. Passwords are not in it: they come with the environment.
+///
+/// The low class says `retries = true`, because the clients of our driver run a transaction again after 40001.
 pub(super) fn text(server: &ServerUrl, socket_folder: &Path, settings: &GovernorSettings) -> String {
     let mode = settings.mode;
     let server = quoted(&server.to_string());
@@ -30,7 +32,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, settings: &Governor
          default_class = \"low\"\n\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
          \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\ncpu = {share}\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\nretries = true\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\

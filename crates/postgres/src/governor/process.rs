@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::GovernorSettings;
 use super::configuration::{self, PORT};
+use super::own_settings;
 use crate::connection::{Connection, WireError};
 use crate::url::{ServerHost, ServerUrl};
 
@@ -52,6 +53,9 @@ pub enum GovernorError {
     /// Its folder or its program could not be had.
     #[error("the governor cannot be started: {0}")]
     System(#[from] std::io::Error),
+    /// Its settings file cannot be used.
+    #[error("the governor cannot be started: {0}")]
+    Settings(String),
     /// It did not let a client in.
     #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
     DidNotStart {
@@ -79,16 +83,28 @@ pub struct GovernorProcess {
     input: Option<ChildStdin>,
     process: ProcessIdentity,
     url: ServerUrl,
+    takes_classes: bool,
     folder: TempDir,
 }
 
 impl GovernorProcess {
-    /// Starts a governor in front of a server, and waits until a client has got through to that.
-    pub fn start(server: &ServerUrl, settings: GovernorSettings) -> Result<GovernorProcess, GovernorError> {
+    /// Starts a governor in front of a server, of ours or of somebody else, and waits until a client has got through to that.
+    pub fn start(
+        server: &ServerUrl,
+        is_ours: bool,
+        settings: GovernorSettings,
+    ) -> Result<GovernorProcess, GovernorError> {
         let program = settings.program.clone().map_or_else(std::env::current_exe, Ok)?;
         let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
         let file = folder.path().join("plimsoll.toml");
-        std::fs::write(&file, configuration::text(server, folder.path(), &settings))?;
+        let (text, takes_classes) = match &settings.config {
+            None => (configuration::text(server, folder.path(), &settings), true),
+            Some(own) => {
+                let own = own_settings::read(own, server, is_ours, folder.path()).map_err(GovernorError::Settings)?;
+                (own.text, own.has_our_classes)
+            }
+        };
+        std::fs::write(&file, text)?;
         let mut watch = Command::new("/bin/sh");
         watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path()).arg(&program);
         watch.args(["govern", "--config"]).arg(&file);
@@ -112,7 +128,7 @@ impl GovernorProcess {
             return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
         };
         let url = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
-        let governor = GovernorProcess { settings, watch, input, process, url, folder };
+        let governor = GovernorProcess { settings, watch, input, process, url, takes_classes, folder };
         match governor.wait_until_ready() {
             Ok(()) => Ok(governor),
             Err(why) => Err(GovernorError::DidNotStart { program, why, log: log_tail(governor.folder.path()) }),
@@ -152,6 +168,11 @@ impl GovernorProcess {
     /// Where its clients come in; as whom they come is as at the server.
     pub fn url(&self) -> &ServerUrl {
         &self.url
+    }
+
+    /// Whether it has the classes that our transactions name, `high` and `low`.
+    pub fn takes_classes(&self) -> bool {
+        self.takes_classes
     }
 
     /// Says what it said last if it has ended by itself.
