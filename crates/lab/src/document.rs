@@ -197,6 +197,7 @@ pub fn document(
         knees: Vec::new(),
         scalability: Vec::new(),
         policies: Vec::new(),
+        levers: Vec::new(),
         claims: Vec::new(),
         advice: Vec::new(),
         checks: None,

@@ -60,6 +60,9 @@ pub struct Results {
     /// What policies do to each class of a workload, where policies were swept: by workload, then by policy.
     #[serde(default)]
     pub policies: Vec<PolicyEffect>,
+    /// What a governor's levers took of each class, where there was a governor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levers: Vec<LeverUse>,
     /// Claims and whether they hold.
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
@@ -328,6 +331,31 @@ impl PolicyEffect {
             (false, _, true) => ("loses", self.penalty),
         }
     }
+}
+
+/// What a governor's levers took of one of its classes, over the valid runs of an arm at a setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeverUse {
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The class, by its name in the governor's settings.
+    pub class: String,
+    /// Transactions that ended. A count.
+    pub transactions: u64,
+    /// Admission: the mean time that a transaction waited to be let in, microseconds.
+    pub admission_wait_us: f64,
+    /// The same as a share of the time of transactions, 0 to 1; `None` if none took any time.
+    pub admission_share: Option<f64>,
+    /// Preemption: rollbacks for more important transactions per transaction, those that were replayed included.
+    pub rolled_back_per_transaction: f64,
+    /// Time spent on work that was rolled back, as a share of response time, 0 to 1; `None` where that is not known.
+    pub work_lost_share: Option<f64>,
+    /// Shares of the cores: time spent waiting for a core, as a share of response time, 0 to 1; `None` where that is not known.
+    pub core_wait_share: Option<f64>,
+    /// Why something is not known.
+    pub why_not: Vec<String>,
 }
 
 /// One claim, judged.

@@ -13,7 +13,7 @@ mod schema_sql;
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
 use plimsoll_workload::activity::ActivityWatch;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
@@ -214,6 +214,10 @@ impl Database for PostgresDatabase {
 
     fn proxy(&self) -> Option<i32> {
         self.governor.lock().as_ref().map(GovernorProcess::id)
+    }
+
+    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
+        Ok(self.governor.lock().as_ref().map(GovernorProcess::counts).transpose()?.unwrap_or_default())
     }
 
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {

@@ -52,6 +52,11 @@ pub trait Database: Send + Sync {
         None
     }
 
+    /// What that process has counted of each class of transactions since it began; empty if there is none.
+    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
+        Ok(Vec::new())
+    }
+
     /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
     /// where nothing is known, or where data do not outlive the database's value.
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
@@ -86,6 +91,21 @@ pub trait Database: Send + Sync {
         let _ = (name, value);
         Ok(OptionChange::NeedsReopening)
     }
+}
+
+/// What a governor between clients and a server has counted of one of its classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyCounts {
+    /// The class, by its name in the governor's settings.
+    pub class: String,
+    /// Transactions that ended.
+    pub transactions: u64,
+    /// The time that they took, waiting to be let in included.
+    pub transaction_time: Duration,
+    /// The time that transactions waited to be let in.
+    pub admission_wait: Duration,
+    /// Transactions rolled back for more important ones, those that were replayed included.
+    pub rolled_back: u64,
 }
 
 /// Which data tables hold.

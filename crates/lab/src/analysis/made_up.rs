@@ -99,6 +99,7 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         counters: None,
         top_down: None,
         server: None,
+        governor: Vec::new(),
         plans: Vec::new(),
     };
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }

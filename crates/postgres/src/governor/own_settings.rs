@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::CLASSES;
-use super::configuration::CONSOLE;
+use super::configuration::{CONSOLE, READER};
 use crate::url::ServerUrl;
 
 /// The operator's settings for a server of ours or of somebody else.
@@ -24,6 +24,7 @@ pub(super) fn read(
     server: &ServerUrl,
     is_ours: bool,
     socket_folder: &Path,
+    password: &str,
 ) -> Result<OwnSettings, String> {
     let wrong = |why: String| format!("{}: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot read it: {error}")))?;
@@ -41,7 +42,10 @@ pub(super) fn read(
     listen.insert("addresses".to_owned(), Value::Array(Vec::new()));
     listen.insert("socket_folders".to_owned(), vec![socket_folder.display().to_string()].into());
     // Its users may have their passwords in files that are not meant for experiments.
-    settings.insert("admin".to_owned(), Table::from_iter([("database".to_owned(), CONSOLE.into())]).into());
+    let reader = [("name", READER), ("password", password)].map(|(key, value)| (key.to_owned(), Value::from(value)));
+    let users = Value::Array(vec![Table::from_iter(reader).into()]);
+    let admin = [("database".to_owned(), CONSOLE.into()), ("user".to_owned(), users)];
+    settings.insert("admin".to_owned(), Table::from_iter(admin).into());
     table(&mut settings, "http").insert("address".to_owned(), "off".into());
     let classes = settings.get("class").and_then(Value::as_array);
     let has =
@@ -122,7 +126,7 @@ hosts = ["db.example"]
         let file = folder.path().join("plimsoll.toml");
         std::fs::write(&file, text).unwrap();
         let server = ServerUrl::of_socket("/tmp/s", 5433, "plimsoll", "plimsoll");
-        let own = read(&file, &server, is_ours, Path::new("/tmp/g")).unwrap();
+        let own = read(&file, &server, is_ours, Path::new("/tmp/g"), "secret").unwrap();
         (own.text.parse().unwrap_or_else(|error| panic!("{error}: {}", own.text)), own.has_our_classes)
     }
 
@@ -144,7 +148,8 @@ hosts = ["db.example"]
         let listen = "addresses = []\nsocket_folders = [\"/tmp/g\"]\nclients_max = 77".parse::<Table>().unwrap();
         assert_eq!(made["listen"].as_table(), Some(&listen));
         assert_eq!(made["http"]["address"].as_str(), Some("off"));
-        assert!(made["admin"].get("user").is_none());
+        let users: Vec<&Value> = made["admin"]["user"].as_array().unwrap().iter().map(|user| &user["name"]).collect();
+        assert_eq!(users, [&Value::from(READER)], "its own users may have secrets in files");
     }
 
     #[test]
@@ -167,7 +172,7 @@ hosts = ["db.example"]
     #[test]
     fn a_file_that_cannot_be_read_is_named() {
         let server = ServerUrl::of_socket("/tmp/s", 5433, "plimsoll", "plimsoll");
-        let error = read(Path::new("/no/such.toml"), &server, true, Path::new("/tmp/g")).unwrap_err();
+        let error = read(Path::new("/no/such.toml"), &server, true, Path::new("/tmp/g"), "secret").unwrap_err();
         assert!(error.starts_with("/no/such.toml: cannot read it"), "{error}");
     }
 }

@@ -61,7 +61,7 @@ fn a_file_of_the_operators_own_says_everything() {
 fn the_configuration_has_the_levers_that_are_pulled() {
     let server = ServerUrl::of_socket("/tmp/a \"b\"", 5432, "me", "shop");
     let has = |options: &[(&str, &str)], line: &str| {
-        let all = text(&server, std::path::Path::new("/tmp/g"), &settings(options).unwrap());
+        let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(options).unwrap());
         all.lines().any(|found| found == line)
     };
     let common = [("governor_mpl", "8"), ("governor_preemption", "after(50ms)")];
@@ -84,7 +84,7 @@ fn the_configuration_has_the_levers_that_are_pulled() {
     ] {
         assert_eq!(has(&with(mode), line), expect, "{mode}: {line}");
     }
-    let all = text(&server, std::path::Path::new("/tmp/g"), &settings(&with("on")).unwrap());
+    let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
     assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
     assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
-use crate::results::{Interval, Lengths, LockStatistics, Part, PolicyEffect};
+use crate::results::{GovernedClass, Interval, Lengths, LockStatistics, Part, PolicyEffect, TimeShare};
 
 const POLICIES: &str = r#"
 name = "policies"
@@ -193,6 +193,57 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
     assert!(results.policies.windows(2).all(|pair| pair[0].is_beside(&pair[1])));
     let judged: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.why_not.as_deref())).collect();
     assert_eq!(judged, [(Some(true), None), (Some(true), None)]);
+}
+
+/// Story: under a governor the reports lost a third of their throughput, and nobody could say which lever took it: whether they
+/// waited to be let in, were rolled back, or waited for a core.
+#[test]
+fn levers_tell_what_they_took_of_each_class() {
+    let plan = plan(WORKLOADS);
+    let mut records = measure(&plan, |_, _, _| 40.0);
+    let governed = |class: &str, wait: f64, rolled_back: u64| GovernedClass {
+        class: class.to_owned(),
+        transactions: 100,
+        transaction_s: 2.0,
+        admission_wait_s: wait,
+        rolled_back,
+    };
+    let share = TimeShare::with_rest([Some(0.2), Some(0.3), Some(0.0), None, Some(0.1), None]);
+    for record in &mut records {
+        if record.point.setting["governor"] != "none" {
+            let low = record.point.workloads.iter_mut().find_map(|workload| workload.classes.get_mut("low"));
+            if let Some(low) = low {
+                (low.time_share, low.samples) = (Some(share), Some(500));
+            }
+            let idle = GovernedClass { transactions: 0, ..governed("batch", 0.0, 0) };
+            record.point.governor = vec![governed("high", 0.0, 0), governed("low", 0.5, 7), idle];
+        }
+    }
+    let results = results(&plan, &records);
+    let classes: Vec<_> = results.levers.iter().map(|used| (used.arm.as_str(), used.class.as_str())).collect();
+    let each = [("alone:shop", "high"), ("alone:shop", "low"), ("together", "high"), ("together", "low")];
+    let mut expect = [each, each].concat();
+    let mut found = classes.clone();
+    expect.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expect, "without a governor, and of a class without transactions, there is nothing to tell");
+    let low = results.levers.iter().find(|used| used.arm == "together" && used.class == "low").expect("it is there");
+    assert!(is_near(low.admission_wait_us, 5_000.0) && is_near(low.admission_share.expect("known"), 0.25), "{low:?}");
+    assert!(
+        is_near(low.rolled_back_per_transaction, 0.07) && is_near(low.core_wait_share.expect("known"), 0.3),
+        "{low:?}"
+    );
+    assert_eq!(low.work_lost_share, None);
+    assert_eq!(low.why_not, ["a governor counts rollbacks, not the age of what it rolls back"]);
+    assert_eq!(low.transactions, 300, "over all repeats");
+    let high = results.levers.iter().find(|used| used.class == "high").expect("it is there");
+    assert_eq!(high.work_lost_share, Some(0.0));
+
+    let text = crate::table::render(&results, &crate::table::Options::default());
+    assert!(text.contains("Which lever took it") && text.contains("5.00 ms"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let page = crate::report::render(&results);
+    assert!(page.contains("Which lever took it") && page.contains("not the age of what it rolls back"));
 }
 
 /// Story: the report said that a class "gains 0.8", which is a loss, and that one "pays 0.98" where nothing could be seen.
