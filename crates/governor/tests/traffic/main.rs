@@ -13,4 +13,5 @@ mod drivers;
 mod governed;
 mod hostile;
 mod installcheck;
+mod isolation;
 mod server;

@@ -23,12 +23,20 @@ pub struct Server {
 impl Server {
     /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
     pub fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    /// The same with other settings besides.
+    pub fn start_with(others: &[(&str, &str)]) -> Server {
         let mut settings = ServerSettings::for_this_machine();
         for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
             settings.set(name, value).unwrap();
         }
         settings.set("deadlock_timeout", "50ms").unwrap();
         settings.set("max_connections", "100").unwrap();
+        for (name, value) in others {
+            settings.set(name, value).unwrap();
+        }
         let own = PrivateServer::start(settings)
             .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
         let server = Server { own };
