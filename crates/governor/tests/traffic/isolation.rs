@@ -53,7 +53,8 @@ struct Run {
 
 impl Run {
     fn start(user: &'static str, is_governed: bool) -> Run {
-        let server = Server::start_with(&[("max_prepared_transactions", "10")]);
+        let mut server = Server::start();
+        server.restart_with("max_prepared_transactions", "10");
         create_database(&server, DATABASE);
         // Some tests create roles.
         server.connection().run(&format!("ALTER ROLE {user} SUPERUSER")).unwrap();

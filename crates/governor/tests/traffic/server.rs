@@ -23,20 +23,12 @@ pub struct Server {
 impl Server {
     /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
     pub fn start() -> Server {
-        Server::start_with(&[])
-    }
-
-    /// The same with other settings besides.
-    pub fn start_with(others: &[(&str, &str)]) -> Server {
         let mut settings = ServerSettings::for_this_machine();
         for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
             settings.set(name, value).unwrap();
         }
         settings.set("deadlock_timeout", "50ms").unwrap();
         settings.set("max_connections", "100").unwrap();
-        for (name, value) in others {
-            settings.set(name, value).unwrap();
-        }
         let own = PrivateServer::start(settings)
             .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
         let server = Server { own };
@@ -67,6 +59,12 @@ impl Server {
             *shared = Arc::downgrade(&server);
             server
         })
+    }
+
+    /// Ends it and starts it again, with another value of a parameter that can only be set so.
+    pub fn restart_with(&mut self, parameter: &str, value: &str) {
+        self.connection().run(&format!("ALTER SYSTEM SET {parameter} = {value}")).unwrap();
+        self.own.restart().unwrap();
     }
 
     /// The server itself.
