@@ -5,13 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "some of what is shared is only used by the tests that are not here")]
 
-#[path = "traffic/bank.rs"]
-mod bank;
-#[path = "traffic/client.rs"]
-mod client;
-#[path = "traffic/governed.rs"]
-mod governed;
-#[path = "traffic/hostile.rs"]
-mod hostile;
-#[path = "traffic/server.rs"]
-mod server;
+mod traffic {
+    mod bank;
+    mod client;
+    mod governed;
+    mod hostile;
+    mod server;
+}

@@ -10,11 +10,6 @@ impl<'a> Choices<'a> {
         Choices(bytes)
     }
 
-    /// Whether all bytes are used up.
-    pub fn is_over(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// A number below `count`, which is at most 256.
     pub fn below(&mut self, count: usize) -> usize {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
@@ -25,17 +20,5 @@ impl<'a> Choices<'a> {
     /// Whether something happens that does so once in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
-    }
-
-    /// One of them.
-    pub fn of_these<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len())]
-    }
-
-    /// Up to so many of the bytes as they are.
-    pub fn bytes(&mut self, count_max: usize) -> &'a [u8] {
-        let (bytes, rest) = self.0.split_at(count_max.min(self.0.len()));
-        self.0 = rest;
-        bytes
     }
 }

@@ -205,7 +205,9 @@ fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
         }
         None => {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--exact", "governed::as_a_process", "--nocapture"]).env(SETTINGS, settings);
+            let (_, module) = module_path!().split_once("::").expect("it is no root");
+            let test = format!("{module}::as_a_process");
+            command.args(["--exact", &test, "--nocapture"]).env(SETTINGS, settings);
             command
         }
     };

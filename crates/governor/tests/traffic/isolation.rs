@@ -23,7 +23,10 @@ use super::server::{PASSWORD, Server};
 
 /// Tests of each kind that a proxy could disturb; `PLIMSOLL_LONG` runs all.
 const CHOSEN: &[(&str, &[&str])] = &[
-    ("serializable", &["read-only-anomaly-2", "read-write-unique", "simple-write-skew", "receipt-report", "ri-trigger"]),
+    (
+        "serializable",
+        &["read-only-anomaly-2", "read-write-unique", "simple-write-skew", "receipt-report", "ri-trigger"],
+    ),
     ("deadlocks", &["deadlock-simple", "deadlock-hard", "deadlock-soft", "deadlock-parallel"]),
     ("row locks", &["fk-contention", "fk-deadlock", "tuplelock-conflict", "tuplelock-update", "eval-plan-qual"]),
     ("multixacts", &["multixact-no-deadlock", "multixact-no-forget", "lock-committed-update"]),
@@ -104,7 +107,8 @@ impl Run {
             let output = self.output(suite, test);
             if is_expected(&suite.isolation, test, &output) { Ok(()) } else { Err(output) }
         };
-        let outcome = |test: &String| (1..TRIES_MAX).fold(try_once(test), |outcome, _| outcome.or_else(|_| try_once(test)));
+        let outcome =
+            |test: &String| (1..TRIES_MAX).fold(try_once(test), |outcome, _| outcome.or_else(|_| try_once(test)));
         tests.iter().map(outcome).collect()
     }
 }
@@ -147,7 +151,8 @@ fn sessions_wait_and_fail_as_they_do_without_a_governor() {
     });
     let passed = direct.iter().filter(|outcome| outcome.is_ok()).count();
     println!("{passed} of {} tests of {} pass without a governor", tests.len(), suite.version);
-    let failed = tests.iter().zip(&direct).find_map(|(test, outcome)| outcome.as_ref().err().map(|output| (test, output)));
+    let failed =
+        tests.iter().zip(&direct).find_map(|(test, outcome)| outcome.as_ref().err().map(|output| (test, output)));
     assert!(passed * 10 >= tests.len() * 9, "too many tests fail without a governor, first {failed:?}");
     for (user, governed) in governed {
         for (test, (direct, governed)) in tests.iter().zip(direct.iter().zip(governed)) {

@@ -61,6 +61,11 @@ pub struct Known {
     pub fate: Fate,
 }
 
+/// What tells a statement from all others: its condition.
+pub fn key(sql: &str) -> String {
+    sql[sql.find("WHERE").expect("a condition")..].to_owned()
+}
+
 /// A client and its connection to the governor.
 #[derive(Debug)]
 pub struct Client {
@@ -78,6 +83,8 @@ pub struct Client {
     expected: u8,
     lines: Vec<Line>,
     has_savepoint: bool,
+    /// Whether it was told since the transaction began that it was rolled back or cancelled.
+    was_rolled_back: bool,
     /// Whether the unnamed statement, and the one named `s`, are there.
     prepared: [bool; 2],
     next_line: usize,
@@ -100,6 +107,7 @@ impl Client {
             expected: b'I',
             lines: Vec::new(),
             has_savepoint: false,
+            was_rolled_back: false,
             prepared: [false; 2],
             next_line: first_line,
             cancelled_up_to: 0,
@@ -122,6 +130,15 @@ impl Client {
         self.cancelled_up_to = self.unit_count;
     }
 
+    /// Asks for the end of the transaction, if one is open and nothing else is being done; whether it did.
+    pub fn finish(&mut self) -> bool {
+        let speaks = self.units.is_empty() && self.status != b'I';
+        if speaks {
+            self.query(&[(Kind::Commit, "COMMIT")]);
+        }
+        speaks
+    }
+
     /// Says something more; mostly after an answer, sometimes before it.
     pub fn speak(&mut self, choices: &mut Choices<'_>) {
         if self.units.len() > 3 || (!self.units.is_empty() && !choices.once_in(8)) {
@@ -130,9 +147,12 @@ impl Client {
         // What is said before an answer must be right whatever the answer is.
         let status = if self.units.is_empty() { self.status } else { self.expected };
         match status {
-            b'E' => match choices.below(3) {
+            b'E' => match choices.below(4) {
                 0 => self.query(&[(Kind::Rollback, "ROLLBACK")]),
                 1 => self.query(&[(Kind::Commit, "COMMIT")]),
+                2 if self.has_savepoint && self.units.is_empty() => {
+                    self.query(&[(Kind::RollbackTo, "ROLLBACK TO SAVEPOINT mine")]);
+                }
                 _ => self.touch(choices),
             },
             b'T' => match choices.below(16) {
@@ -159,8 +179,9 @@ impl Client {
 
     /// Reads or changes counters, in one of the ways there are.
     fn touch(&mut self, choices: &mut Choices<'_>) {
+        let way = choices.below(8);
         let mut line = || self.line(choices);
-        match choices.below(8) {
+        match way {
             0..3 => {
                 let line = line();
                 self.query(&[(Kind::Touch, &line)]);
@@ -213,7 +234,7 @@ impl Client {
         let sql = format!("UPDATE counters SET counter_{counter} = counter_{counter} + 1 WHERE $1 = $1");
         self.message(b'P', &[["", "s"][name], "\0", &sql, "\0\0\0"]);
         self.message(b'S', &[]);
-        self.expect(&[(Kind::Parse, "")], true);
+        self.expect(&[(Kind::Parse, ["", "s"][name])], true);
         if self.status != b'E' {
             self.prepared[name] = true;
         }
@@ -343,12 +364,13 @@ impl Client {
         match sent.kind {
             Kind::Touch => {
                 let answer = row.unwrap_or_else(|| tag.to_owned());
-                self.lines.push((sent.sql.clone(), answer));
+                self.lines.push((key(&sent.sql), answer));
             }
+            Kind::Begin | Kind::RollbackTo => self.status = b'T',
             Kind::Savepoint => self.has_savepoint = true,
-            Kind::Commit if self.status == b'T' => self.ends(Fate::Acknowledged),
-            Kind::Commit | Kind::Rollback => self.ends(Fate::Refused),
-            _ => {}
+            Kind::Commit if self.status == b'T' => self.end_with(Fate::Acknowledged),
+            Kind::Commit | Kind::Rollback => self.end_with(Fate::Refused),
+            Kind::Fail | Kind::SetClass | Kind::Parse => {}
         }
     }
 
@@ -364,11 +386,14 @@ impl Client {
             "57014" => assert!(unit.number < self.cancelled_up_to, "nobody has cancelled: {context}"),
             "22023" => assert_eq!(kind, Some(Kind::SetClass), "{context}"),
             "53300" => assert_eq!(self.status, b'I', "{context}"),
+            // Its transaction is gone, and the savepoint with it.
+            "3B001" => assert!(kind == Some(Kind::RollbackTo) && self.was_rolled_back, "{context}"),
             _ => panic!("{context}"),
         }
-        if kind == Some(Kind::Parse) {
-            // Which one it was does not matter: what is not there is prepared again.
-            self.prepared = [false; 2];
+        self.was_rolled_back |= matches!(state, "40001" | "57014");
+        if let Some(sent) = sent.filter(|sent| sent.kind == Kind::Parse) {
+            let name = usize::from(sent.sql == "s");
+            self.prepared[name] = false;
         }
     }
 
@@ -380,18 +405,22 @@ impl Client {
         let was = self.status;
         let last = unit.statements.front().map(|sent| sent.kind);
         let expected: &[u8] = match (unit.has_failed, last) {
-            (true, Some(Kind::Begin)) => b"IE",
+            (false, _) => &[was],
+            (true, Some(Kind::Begin)) if self.units.is_empty() => b"IE",
+            // What was sent behind it must not be done by itself.
+            (true, Some(Kind::Begin)) => b"E",
             // A COMMIT of which the transaction could not be replayed has ended it.
             (true, Some(Kind::Commit)) => b"I",
             (true, _) if was == b'I' => b"I",
             (true, _) => b"E",
-            (false, _) => &[self.after(was)],
         };
-        assert!(expected.contains(&status), "{} after {} and {last:?}, failed: {}", char::from(status), char::from(was), unit.has_failed);
+        let context = || format!("{} after {} and {unit:?}", char::from(status), char::from(was));
+        assert!(expected.contains(&status), "{}", context());
         self.status = status;
-        if unit.has_failed {
-            let missing = unit.statements.iter().filter(|sent| sent.kind == Kind::Touch);
-            self.lines.extend(missing.map(|sent| (sent.sql.clone(), String::new())));
+        let missing = unit.statements.iter().filter(|sent| unit.has_failed && sent.kind == Kind::Touch);
+        let missing = missing.map(|sent| (key(&sent.sql), String::new())).collect::<Vec<Line>>();
+        if !missing.is_empty() {
+            self.known.push(Known { lines: missing, fate: Fate::Refused });
         }
         if status == b'I' {
             self.ends(if unit.has_failed { Fate::Refused } else { Fate::Acknowledged });
@@ -401,14 +430,26 @@ impl Client {
         }
     }
 
-    fn after(&self, was: u8) -> u8 {
-        // Noted by `completed` as it came.
-        self.ended.unwrap_or(was)
+    /// Its session is lost: of what has not been answered it knows nothing.
+    pub fn loses_session(&mut self) {
+        let sent = self.units.drain(..).flat_map(|unit| unit.statements).collect::<Vec<Sent>>();
+        // What was sent outside of a block, or before a COMMIT that was sent, may be there.
+        let may_be_there = self.status == b'I' || sent.iter().any(|sent| sent.kind == Kind::Commit);
+        let touched = sent.iter().filter(|sent| sent.kind == Kind::Touch);
+        for sent in touched {
+            self.known.push(Known { lines: vec![(key(&sent.sql), String::new())], fate: Fate::Unknown });
+        }
+        self.ends(if may_be_there { Fate::Unknown } else { Fate::Refused });
+    }
+
+    fn end_with(&mut self, fate: Fate) {
+        self.ends(fate);
+        self.status = b'I';
     }
 
     fn ends(&mut self, fate: Fate) {
         let lines = std::mem::take(&mut self.lines);
-        self.has_savepoint = false;
+        (self.has_savepoint, self.was_rolled_back) = (false, false);
         if !lines.is_empty() {
             self.known.push(Known { lines, fate });
         }

@@ -60,6 +60,13 @@ pub struct Backend {
 struct Wrong(&'static str);
 
 impl Backend {
+    /// What it is doing, for people.
+    pub fn described(&self) -> String {
+        let inbox = self.inbox.iter().copied().collect::<Vec<u8>>();
+        let (status, inbox) = (char::from(self.status()), inbox.escape_ascii());
+        format!("{status} {inbox} {:?}", self.work)
+    }
+
     /// Takes bytes from its client.
     pub fn take(&mut self, bytes: &[u8]) {
         self.inbox.extend(bytes);
@@ -118,7 +125,8 @@ impl Backend {
             b'Q' => {
                 // The unnamed statement ends with any simple query.
                 self.prepared.remove("");
-                let statements = text().split(';').map(str::trim).filter(|sql| !sql.is_empty()).map(str::to_owned).collect();
+                let statements =
+                    text().split(';').map(str::trim).filter(|sql| !sql.is_empty()).map(str::to_owned).collect();
                 self.work = Some(Work { statements, is_simple: true, has_begun: false });
             }
             b'P' => {
@@ -173,7 +181,8 @@ impl Backend {
         let is_over = work.statements.is_empty();
         let was_cancelled = std::mem::take(&mut self.is_cancelled);
         let outcome = match &sql {
-            Some(_) if was_cancelled => Err(Wrong("57014")),
+            // Those that begin and end transactions are over before they could be cancelled.
+            Some(sql) if was_cancelled && !is_end(sql) => Err(Wrong("57014")),
             Some(sql) => self.run(sql, database),
             None => Ok(()),
         };
@@ -201,8 +210,7 @@ impl Backend {
 
     /// Of a transaction that has failed nothing is run but its end.
     fn check_failed(&self, sql: &str) -> Result<(), Wrong> {
-        let is_end = ["commit", "rollback"].iter().any(|end| sql.to_lowercase().starts_with(end));
-        if self.status() == b'E' && !is_end { Err(Wrong("25P02")) } else { Ok(()) }
+        if self.status() == b'E' && !is_end(sql) { Err(Wrong("25P02")) } else { Ok(()) }
     }
 
     fn run(&mut self, sql: &str, database: &mut Database) -> Result<(), Wrong> {
@@ -250,7 +258,7 @@ impl Backend {
         } else {
             (database.counters[place] + open.changes[place]).to_string()
         };
-        open.lines.push((sql.to_owned(), answer.clone()));
+        open.lines.push((super::client::key(sql), answer.clone()));
         if changes {
             self.say(b'C', b"UPDATE 1\0");
         } else {
@@ -293,4 +301,8 @@ impl Backend {
         self.answers.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
         self.answers.extend_from_slice(body);
     }
+}
+
+fn is_end(sql: &str) -> bool {
+    ["begin", "commit", "rollback"].iter().any(|word| sql.to_lowercase().starts_with(word))
 }
