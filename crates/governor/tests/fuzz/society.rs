@@ -30,8 +30,8 @@ use super::choices::Choices;
 use client::{Client, Fate, Known};
 use server::{Backend, Database};
 
-/// One of class high and four of class low, of which two may be inside and two may wait.
-const USERS: [&str; 5] = ["high", "low", "low", "low", "low"];
+/// One of class high and three of class low, of which two may be inside and one may wait.
+const USERS: [&str; 4] = ["high", "low", "low", "low"];
 
 const SETTINGS: &str = r#"
     server = "postgres://nobody@localhost:1/none"
@@ -207,18 +207,32 @@ impl Society {
         let place = choices.below(self.seats.len());
         let what = choices.below(24);
         match what {
-            0..6 => self.seats[place].client.speak(choices),
-            6..11 => drop(self.seats[place].backend.step(&mut self.database)),
-            11..15 => self.seats[place].pass(choices.below(4) * 7, self.now),
-            15..17 => self.aim(place),
-            17 => self.roll_back_idle(place),
-            18 => self.client_cancels(place),
+            0..5 => self.seats[place].client.speak(choices),
+            5..11 => self.server_works(place, choices),
+            11..16 => self.seats[place].pass([usize::MAX, 9, usize::MAX, usize::MAX, 1][choices.below(5)], self.now),
+            16..18 => self.aim(place),
+            18 => self.roll_back_idle(place),
+            19 if choices.once_in(3) => self.client_cancels(place),
             19..22 => self.cancel_goes_on(choices),
             22 if choices.once_in(4) => self.client_leaves(place),
-            _ => self.time_passes(Duration::from_millis(if choices.once_in(8) { 4_000 } else { 5 })),
+            _ => self.time_passes(Duration::from_millis(if choices.once_in(40) { 4_000 } else { 5 })),
         }
         self.hear();
         self.tell(|society| format!("{place} {what}: {}", society.seats[place].described()));
+    }
+
+    /// The server does something for a session, and mostly its client hears of it.
+    fn server_works(&mut self, place: usize, choices: &mut Choices<'_>) {
+        let seat = &mut self.seats[place];
+        if choices.once_in(2) {
+            seat.pass(usize::MAX, self.now);
+        }
+        for _ in 0..choices.below(6) {
+            seat.backend.step(&mut self.database);
+        }
+        if choices.once_in(2) {
+            seat.pass(usize::MAX, self.now);
+        }
     }
 
     /// Clients finish what they have said, until nothing more happens.

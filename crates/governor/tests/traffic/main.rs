@@ -14,4 +14,5 @@ mod governed;
 mod hostile;
 mod installcheck;
 mod isolation;
+mod reading;
 mod server;

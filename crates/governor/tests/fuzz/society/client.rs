@@ -409,8 +409,8 @@ impl Client {
             (true, Some(Kind::Begin)) if self.units.is_empty() => b"IE",
             // What was sent behind it must not be done by itself.
             (true, Some(Kind::Begin)) => b"E",
-            // A COMMIT of which the transaction could not be replayed has ended it.
-            (true, Some(Kind::Commit)) => b"I",
+            // The end of a transaction that could not be replayed, or was cancelled meanwhile, has ended it.
+            (true, Some(Kind::Commit | Kind::Rollback)) => b"I",
             (true, _) if was == b'I' => b"I",
             (true, _) => b"E",
         };
