@@ -18,6 +18,7 @@ use crate::history::History;
 use crate::registry::{Registry, SessionId};
 use crate::relay::Reach;
 use crate::settings::Settings;
+use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
 
 /// What all threads share.
@@ -42,6 +43,8 @@ pub struct Governor {
     pub history: Mutex<History>,
     /// The file of the settings, which `RELOAD` reads anew.
     pub config_file: OnceLock<PathBuf>,
+    /// How the relay receives and sends, once it runs; never [`EventLoop::Auto`].
+    pub event_loop: OnceLock<EventLoop>,
     /// How the main thread is told to end.
     pub main: OnceLock<Sender<MainCommand>>,
     /// Whether it is waiting for sessions to end, and takes no new ones.
@@ -159,6 +162,7 @@ impl Governor {
             reach: Reach::default(),
             history: Mutex::default(),
             config_file: OnceLock::new(),
+            event_loop: OnceLock::new(),
             main: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),

@@ -126,6 +126,8 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
     let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
     governor.set_workers(desks.iter().map(Desk::handle).collect());
     let wants_ring = choose_ring(settings.listen.event_loop)?;
+    let event_loop = if wants_ring { EventLoop::IoUring } else { EventLoop::Epoll };
+    governor.event_loop.set(event_loop).expect("a governor has one relay");
     let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
     let mut running = Running { governor, addresses, threads: Vec::new() };
     for (place, desk) in desks.into_iter().enumerate() {
