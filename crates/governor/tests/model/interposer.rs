@@ -47,6 +47,8 @@ struct Shared {
     client: Mutex<Option<(SocketAddr, Vec<u8>)>>,
     /// How many requests to cancel have come through the governor.
     cancels: AtomicUsize,
+    /// How many units have been answered.
+    answered: AtomicUsize,
     /// What was really done.
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
@@ -106,6 +108,11 @@ impl Interposer {
     /// Has that done to the next units, and to nothing else.
     pub fn arm(&self, injections: impl IntoIterator<Item = Injection>) {
         *self.shared.armed.lock().unwrap() = injections.into_iter().collect();
+    }
+
+    /// How many units have been answered so far.
+    pub fn answered(&self) -> usize {
+        self.shared.answered.load(Ordering::SeqCst)
     }
 
     /// What was done since the last time.
@@ -201,7 +208,7 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
     let mut pass = || -> io::Result<()> {
         loop {
             let mut out = Vec::new();
-            let mut arrivals = Vec::new();
+            let (mut arrivals, mut units_answered) = (Vec::new(), 0);
             while let Some(mut message) = take_message(&mut bytes) {
                 match message.tag {
                     b'K' => {
@@ -220,12 +227,14 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                         let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
                         arrivals.extend(due);
                         unit += 1;
+                        units_answered += 1;
                     }
                     _ => {}
                 }
                 out.extend_from_slice(&tagged(message.tag, &message.body));
             }
             governor.write_all(&out)?;
+            link.shared.answered.fetch_add(units_answered, Ordering::SeqCst);
             for (_, card) in arrivals {
                 link.arrive(&card);
             }

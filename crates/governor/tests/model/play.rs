@@ -15,7 +15,7 @@ use plimsoll_governor::governor::{EventId, SessionCommand};
 use plimsoll_governor::registry::Phase;
 
 use super::interposer::{Done, with_failing};
-use super::script::{Injection, PROBE, Request, Script, Transaction, Unit};
+use super::script::{Injection, PROBE, Request, Script, Step, Transaction, Unit};
 use super::wire::{self, Client, Message, fields};
 use super::world::World;
 
@@ -141,8 +141,7 @@ impl Play<'_> {
     fn attempt(&mut self, transaction: &Transaction, with_injections: bool) -> Result<bool, Difference> {
         let mut rest = &transaction.steps[..];
         while let Some(first) = rest.first() {
-            let length = rest.iter().take_while(|step| step.ahead).count() + 1;
-            let (group, after) = rest.split_at(length.min(rest.len()));
+            let (group, after) = rest.split_at(group_length(rest));
             rest = after;
             let at = format!("unit {}", transaction.steps.len() - rest.len());
             let place = |difference: Difference| {
@@ -158,9 +157,7 @@ impl Play<'_> {
             self.inject(injections).map_err(place)?;
             let has_cancelled = injections.iter().any(is_by_client);
             let units: Vec<&Unit> = group.iter().map(|step| &step.unit).collect();
-            // Nobody sends a whole unit and leaves, with others ahead of it.
-            let end = units.iter().position(|unit| matches!(unit, Unit::Leave(_))).unwrap_or(units.len());
-            if self.exchange(&units[..end], has_cancelled).map_err(place)? {
+            if self.exchange(&units, has_cancelled).map_err(place)? {
                 return Ok(true);
             }
         }
@@ -200,6 +197,7 @@ impl Play<'_> {
             class.preempted_too_late.load(std::sync::atomic::Ordering::Relaxed)
         };
         let before = too_late();
+        let answered = self.world.interposer.answered();
         // Nobody keeps an event for it.
         let event = EventId(u64::MAX);
         self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
@@ -208,6 +206,9 @@ impl Play<'_> {
             std::thread::yield_now();
         }
         if card.state().phase != Phase::IdleInTransaction {
+            while self.world.interposer.answered() == answered && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
             self.was_preempted = true;
             self.report.preempted += 1;
         }
@@ -238,7 +239,7 @@ impl Play<'_> {
             .collect();
         let mut plain = converse(&mut self.plain, &followed.iter().collect::<Vec<_>>())
             .or_else(|error| different("plain", error.to_string()))?;
-        if let Some(told) = &told {
+        if let Some(told) = told.as_ref().filter(|told| told.retry) {
             self.forgive_failed_commit(units[told.unit], told.unit, &governed, &mut plain)?;
         }
         for (place, unit) in units.iter().enumerate() {
@@ -247,8 +248,10 @@ impl Play<'_> {
                 .map_err(|difference| Difference { text: format!("{}\nin {unit}", difference.text.trim_end()), ..difference })?;
         }
         self.status = status(&governed);
-        if told.is_some() && self.status != b'I' {
-            self.exchange(&[&Unit::Query(vec!["ROLLBACK".to_owned()])], false)?;
+        if let Some(told) = &told
+            && self.status != b'I'
+        {
+            self.exchange(&[&rollback_like(units[told.unit])], false)?;
         }
         Ok(told.is_some_and(|told| told.retry))
     }
@@ -297,9 +300,7 @@ impl Play<'_> {
         plain: &mut [Vec<Message>],
     ) -> Result<(), Difference> {
         let ends = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
-        let text = unit.to_string();
-        let may_end = ["COMMIT", "END", "CALL", " e", " k", " -"].iter().any(|word| text.contains(word));
-        if place + 1 == governed.len() && may_end && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E') {
+        if place + 1 == governed.len() && may_end(unit) && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E') {
             let rollback = Unit::Query(vec!["ROLLBACK".to_owned()]);
             converse(&mut self.plain, &[&rollback]).or_else(|error| different("plain", error.to_string()))?;
             plain[place].last_mut().expect("it has an end").body[0] = b'I';
@@ -442,6 +443,27 @@ impl Play<'_> {
     }
 }
 
+/// How many units are sent together.
+fn group_length(steps: &[Step]) -> usize {
+    let can_follow = |step: &Step| matches!(step.unit, Unit::Query(_) | Unit::Extended(_));
+    let pairs = steps.iter().zip(&steps[1..]);
+    pairs.take_while(|(step, next)| step.ahead && can_follow(step) && can_follow(next)).count() + 1
+}
+
+/// A ROLLBACK by the same protocol as a unit; the extended one leaves the unnamed statement alone.
+fn rollback_like(unit: &Unit) -> Unit {
+    if !matches!(unit, Unit::Extended(_)) {
+        return Unit::Query(vec!["ROLLBACK".to_owned()]);
+    }
+    let name = "rollback".to_owned();
+    Unit::Extended(vec![
+        Request::CloseStatement(name.clone()),
+        Request::Parse { name: name.clone(), sql: "ROLLBACK".to_owned() },
+        Request::Bind { portal: String::new(), statement: name, values: Vec::new() },
+        Request::Execute { portal: String::new(), rows: 0 },
+    ])
+}
+
 fn is_by_client(injection: &Injection) -> bool {
     matches!(injection, Injection::ClientCancel { .. } | Injection::ClientCancelMissed)
 }
@@ -462,6 +484,25 @@ fn completes(unit: &Unit, tag: u8) -> bool {
     match unit {
         Unit::Extended(_) => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
         _ => matches!(tag, b'C' | b'I'),
+    }
+}
+
+/// Whether a unit may run what ends a transaction.
+fn may_end(unit: &Unit) -> bool {
+    let ends = |sql: &str| ["COMMIT", "END", "CALL"].iter().any(|word| sql.starts_with(word));
+    match unit {
+        Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
+        Unit::Extended(requests) => {
+            let executes = requests.iter().any(|request| matches!(request, Request::Execute { .. }));
+            // Only what ends or begins transactions has such names, and a statement without one may be older.
+            let ends = |request: &Request| match request {
+                Request::Parse { sql, .. } => ends(sql),
+                Request::Bind { statement, .. } => statement.starts_with(['e', 'k']) || statement.is_empty(),
+                _ => false,
+            };
+            executes && requests.iter().any(ends)
+        }
+        Unit::Copy { .. } | Unit::Leave(_) => false,
     }
 }
 

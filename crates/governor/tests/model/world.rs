@@ -53,7 +53,8 @@ const SCHEMA: &str = "
     CREATE VIEW rich AS SELECT id, v FROM accounts WHERE v > 20;
     GRANT ALL ON ALL TABLES IN SCHEMA public TO report;
     GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO report;
-    GRANT ALL ON SCHEMA public TO report";
+    GRANT ALL ON SCHEMA public TO report;
+    ALTER ROLE report SET escape_string_warning = off";
 
 /// What both begin with in each run.
 const BEGINNING: &str = "
