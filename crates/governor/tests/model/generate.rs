@@ -1,0 +1,439 @@
+//! Random scripts: whatever applications and drivers send.
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::script::{Injection, PROBE, Request, Script, Settles, Step, Transaction, Unit};
+
+/// The script of a seed, always the same.
+pub fn script(seed: u64) -> Script {
+    let mut writer = Writer::new(seed);
+    let count = writer.random.random_range(2..=6);
+    let transactions = (0..count).map(|_| writer.transaction()).collect();
+    Script { story: vec![format!("seed {seed}")], transactions }
+}
+
+/// What is known of the session that the script will have made so far, roughly: statements that fail are no fault.
+struct Writer {
+    random: Pcg64Mcg,
+    /// Statements that were prepared by name: name, and how many values they take.
+    prepared: Vec<(String, usize)>,
+    /// How many values the unnamed statement takes.
+    unnamed: Option<usize>,
+    /// How many rows and names were made.
+    count: u32,
+    in_block: bool,
+    /// Whether a backslash quotes, once that was asked for.
+    backslashes: bool,
+    /// What many statements of this script are about.
+    theme: Kind,
+}
+
+impl Writer {
+    fn new(seed: u64) -> Writer {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let theme = kind_of(random.random_range(0..100));
+        Writer { random, prepared: Vec::new(), unnamed: None, count: 0, in_block: false, backslashes: false, theme }
+    }
+
+    /// Whether something that happens that often, in percent, happens.
+    fn sometimes(&mut self, percent: u32) -> bool {
+        self.random.random_range(0..100) < percent
+    }
+
+    fn one(&mut self, of: &[&str]) -> String {
+        (*of.choose(&mut self.random).expect("there are some")).to_owned()
+    }
+
+    fn number(&mut self) -> u32 {
+        self.count += 1;
+        self.count
+    }
+
+    fn account(&mut self) -> u32 {
+        self.random.random_range(1..=5)
+    }
+
+    fn transaction(&mut self) -> Transaction {
+        let mut steps = Vec::new();
+        if self.sometimes(65) {
+            self.block(&mut steps);
+        } else {
+            let unit = self.unit();
+            steps.push(self.step(unit));
+        }
+        if self.sometimes(40) {
+            steps.push(self.step(Unit::Query(vec![PROBE.to_owned()])));
+        }
+        Transaction { steps }
+    }
+
+    fn block(&mut self, steps: &mut Vec<Step>) {
+        let begin = self.one(&[
+            "BEGIN",
+            "BEGIN",
+            "BEGIN",
+            "START TRANSACTION",
+            "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            "BEGIN READ ONLY",
+            "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+        ]);
+        let begin = self.control("b", begin);
+        steps.push(self.step(begin));
+        self.in_block = true;
+        for _ in 0..self.random.random_range(1..=5) {
+            let unit = if self.sometimes(10) { Unit::Query(vec![PROBE.to_owned()]) } else { self.unit() };
+            steps.push(self.step(unit));
+            if self.sometimes(8) {
+                let chain = self.one(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN"]);
+                let chain = self.control("k", chain);
+                steps.push(self.step(chain));
+            }
+        }
+        if self.sometimes(3) {
+            steps.push(Step { injections: Vec::new(), unit: Unit::Leave(None), ahead: false });
+        } else {
+            let end = self.one(&["COMMIT", "COMMIT", "COMMIT", "END", "ROLLBACK", "ABORT"]);
+            let end = self.control("e", end);
+            let unit = if self.sometimes(3) { Unit::Leave(Some(Box::new(end))) } else { end };
+            steps.push(self.step(unit));
+        }
+        self.in_block = false;
+    }
+
+    /// A command that begins or ends a transaction, as one or the other driver sends it.
+    fn control(&mut self, name: &str, sql: String) -> Unit {
+        match self.random.random_range(0..10) {
+            0..=5 => Unit::Query(vec![sql]),
+            6..=7 => {
+                self.unnamed = Some(0);
+                Unit::Extended(one_shot("", &sql, Vec::new()))
+            }
+            _ => {
+                let name = format!("{name}{}", self.number());
+                self.prepared.push((name.clone(), 0));
+                Unit::Extended(one_shot(&name, &sql, Vec::new()))
+            }
+        }
+    }
+
+    /// A unit, and what is done to it.
+    fn step(&mut self, unit: Unit) -> Step {
+        let mut injections = Vec::new();
+        if self.in_block && self.sometimes(12) {
+            injections.push(Injection::Idle);
+        }
+        let settles = if self.sometimes(25) { Settles::After } else { Settles::Before };
+        let at = self.random.random_range(0..4);
+        let after = if self.sometimes(70) { 0 } else { self.random.random_range(1..5) };
+        match self.random.random_range(0..100) {
+            0..=17 => injections.push(Injection::Cancel { at, after, settles }),
+            18..=21 => {
+                injections.push(Injection::Cancel { at, after: 0, settles: Settles::Before });
+                let (at, after) = (self.random.random_range(0..3), self.random.random_range(0..4));
+                injections.push(Injection::Cancel { at, after, settles });
+            }
+            22..=24 => injections.push(Injection::Missed { after, settles }),
+            25..=26 => injections.push(Injection::ClientCancel { at }),
+            27..=28 => injections.push(Injection::ClientCancelMissed),
+            _ => {}
+        }
+        let may_be_ahead = matches!(unit, Unit::Query(_) | Unit::Extended(_));
+        let ahead = may_be_ahead && self.in_block && self.sometimes(6);
+        Step { injections, unit, ahead }
+    }
+
+    fn unit(&mut self) -> Unit {
+        match self.random.random_range(0..100) {
+            _ if self.backslashes && self.sometimes(40) => self.hidden_commit(),
+            0..=44 => {
+                let count = self.random.random_range(1..=3);
+                self.unnamed = None;
+                Unit::Query((0..count).map(|_| self.statement()).collect())
+            }
+            45..=91 => self.extended(),
+            92..=94 => {
+                let lines = (0..self.random.random_range(0..3)).map(|_| format!("copied,{}", self.number())).collect();
+                let sql = "COPY log (who, n) FROM STDIN WITH (FORMAT csv)".to_owned();
+                Unit::Copy { sql, lines, fails: self.sometimes(30) }
+            }
+            95..=97 => self.whole_block(),
+            _ => self.hidden_commit(),
+        }
+    }
+
+    /// A whole transaction in one text.
+    fn whole_block(&mut self) -> Unit {
+        let mut statements = vec!["BEGIN".to_owned()];
+        (0..self.random.random_range(1..4)).for_each(|_| statements.push(self.statement()));
+        statements.push(self.one(&["COMMIT", "COMMIT", "ROLLBACK", "COMMIT AND CHAIN"]));
+        Unit::Query(statements)
+    }
+
+    /// A COMMIT that only those see who know that a backslash quotes, or what is within a comment.
+    fn hidden_commit(&mut self) -> Unit {
+        if !self.backslashes {
+            self.backslashes = true;
+            return Unit::Query(vec!["SET standard_conforming_strings = off".to_owned()]);
+        }
+        let (first, last) = (self.change(), self.change());
+        Unit::Query(vec![first, r"SELECT '\''".to_owned(), "COMMIT".to_owned(), last, "SELECT 5 --'".to_owned()])
+    }
+
+    fn extended(&mut self) -> Unit {
+        let mut requests = Vec::new();
+        for _ in 0..self.random.random_range(1..=3) {
+            self.operation(&mut requests);
+            if self.sometimes(6) {
+                requests.push(Request::Flush);
+            }
+        }
+        Unit::Extended(requests)
+    }
+
+    fn operation(&mut self, requests: &mut Vec<Request>) {
+        match self.random.random_range(0..100) {
+            0..=39 => {
+                let (sql, values) = self.with_values();
+                self.unnamed = Some(values.len());
+                requests.extend(one_shot("", &sql, values));
+            }
+            40..=54 => {
+                let (sql, values) = self.with_values();
+                let name = format!("s{}", self.random.random_range(1..=4));
+                self.prepared.retain(|(known, _)| *known != name);
+                self.prepared.push((name.clone(), values.len()));
+                if self.sometimes(25) {
+                    requests.push(Request::CloseStatement(name.clone()));
+                }
+                requests.extend(one_shot(&name, &sql, values));
+            }
+            55..=69 => {
+                let Some((name, count)) = self.prepared.choose(&mut self.random).cloned() else { return };
+                let values = self.values(count);
+                requests.extend(run("", &name, values));
+            }
+            70..=75 => {
+                let values = self.values(self.unnamed.unwrap_or(0));
+                requests.extend(run("", "", values));
+            }
+            76..=84 => {
+                let sql = "SELECT id, v FROM accounts ORDER BY id".to_owned();
+                self.unnamed = Some(0);
+                requests.push(Request::Parse { name: String::new(), sql });
+                requests.push(Request::Bind { portal: "p".to_owned(), statement: String::new(), values: Vec::new() });
+                requests.push(Request::Execute { portal: "p".to_owned(), rows: 2 });
+            }
+            85..=89 => requests.push(Request::Execute { portal: "p".to_owned(), rows: self.random.random_range(0..3) }),
+            90..=92 => requests.push(Request::ClosePortal("p".to_owned())),
+            93..=95 => {
+                let Some((name, _)) = self.prepared.choose(&mut self.random).cloned() else { return };
+                requests.push(Request::DescribeStatement(name.clone()));
+                if self.sometimes(50) {
+                    requests.push(Request::CloseStatement(name));
+                }
+            }
+            // What a driver may want to run later.
+            _ => {
+                let name = self.one(&["", "e0"]);
+                let sql = self.one(&["ROLLBACK", "COMMIT", "BEGIN"]);
+                if name.is_empty() {
+                    self.unnamed = Some(0);
+                } else {
+                    self.prepared.push((name.clone(), 0));
+                }
+                requests.push(Request::Parse { name: name.clone(), sql });
+                if self.sometimes(50) {
+                    requests.push(Request::Bind { portal: "later".to_owned(), statement: name, values: Vec::new() });
+                }
+            }
+        }
+    }
+
+    fn values(&mut self, count: usize) -> Vec<Option<String>> {
+        (0..count).map(|_| if self.sometimes(5) { None } else { Some(self.account().to_string()) }).collect()
+    }
+
+    /// A statement, most with parameters, and values for them.
+    fn with_values(&mut self) -> (String, Vec<Option<String>>) {
+        if self.sometimes(50) {
+            return (self.statement(), Vec::new());
+        }
+        let sql = self.one(&[
+            "SELECT v FROM accounts WHERE id = $1",
+            "UPDATE accounts SET v = v + 3 WHERE id = $1",
+            "UPDATE accounts SET v = v + 2 WHERE id = $1 RETURNING id, v",
+            "SELECT bump($1)",
+            "DELETE FROM log WHERE n = $1",
+            "SELECT id FROM accounts WHERE id > $1 ORDER BY id FOR UPDATE",
+        ]);
+        let values = self.values(1);
+        (sql, values)
+    }
+
+    /// A statement that changes data, and may be run again.
+    fn change(&mut self) -> String {
+        let (account, number) = (self.account(), self.number());
+        match self.random.random_range(0..7) {
+            0..=2 => format!("UPDATE accounts SET v = v + {} WHERE id = {account}", number % 9 + 1),
+            3 => format!("UPDATE accounts SET v = v + 1 WHERE id = {account} RETURNING v"),
+            4 => format!("INSERT INTO log (who, n) VALUES ('somebody', {number})"),
+            5 => format!("SELECT bump({account})"),
+            _ => format!("DO $$ BEGIN UPDATE accounts SET v = v + 5 WHERE id = {account}; END $$"),
+        }
+    }
+
+    fn statement(&mut self) -> String {
+        let kind = if self.sometimes(35) { self.theme } else { kind_of(self.random.random_range(0..100)) };
+        let (account, number) = (self.account(), self.number());
+        match kind {
+            Kind::Change => self.change(),
+            Kind::Read => self.one(&[
+                "SELECT id, v FROM accounts ORDER BY id",
+                "SELECT sum(v) FROM accounts",
+                "SELECT * FROM rich ORDER BY id",
+                "SELECT who, n FROM log ORDER BY n, who",
+                "TABLE later",
+                "COPY (SELECT id, v FROM accounts ORDER BY id) TO STDOUT",
+            ]),
+            Kind::Generated => match self.random.random_range(0..7) {
+                0 => "SELECT 'g' || nextval('numbers')".to_owned(),
+                1 => "SELECT 'g' || random()".to_owned(),
+                2 => "SELECT 'g' || extract(epoch FROM clock_timestamp())".to_owned(),
+                3 => format!("INSERT INTO log (who, n) VALUES ('told', {number}) RETURNING gen_id"),
+                4 => format!("UPDATE accounts SET gen_note = 'g' || random() WHERE id = {account} RETURNING gen_note"),
+                5 => "SELECT remember('me')".to_owned(),
+                _ => format!("SELECT gen_note FROM accounts WHERE id = {account}"),
+            },
+            Kind::Savepoint => self.one(&[
+                "SAVEPOINT a",
+                "SAVEPOINT b",
+                "RELEASE SAVEPOINT a",
+                "ROLLBACK TO SAVEPOINT a",
+                "ROLLBACK TO a",
+                "SAVEPOINT preempted_by_plimsoll",
+            ]),
+            Kind::Cursor => self.one(&[
+                "DECLARE c1 CURSOR FOR SELECT id, v FROM accounts ORDER BY id",
+                "DECLARE h1 CURSOR WITH HOLD FOR SELECT id FROM accounts ORDER BY id",
+                "DECLARE h1 SCROLL CURSOR WITH HOLD FOR SELECT id FROM accounts ORDER BY id",
+                "FETCH 2 FROM c1",
+                "FETCH 1 FROM h1",
+                "FETCH 1 FROM h1",
+                "FETCH 1 FROM p",
+                "MOVE 1 IN h1",
+                "MOVE BACKWARD 1 IN h1",
+                "CLOSE c1",
+                "CLOSE h1",
+            ]),
+            Kind::Prepared => self.one(&[
+                "PREPARE q1 AS SELECT v FROM accounts WHERE id = 2",
+                "PREPARE q2(int) AS UPDATE accounts SET v = v + $1 WHERE id = 2",
+                "PREPARE q3 AS SELECT pg_advisory_lock(7)",
+                "EXECUTE q1",
+                "EXECUTE q2(4)",
+                "EXECUTE q3",
+                "DEALLOCATE q1",
+                "DEALLOCATE q2",
+                "DEALLOCATE s1",
+                "DEALLOCATE ALL",
+            ]),
+            Kind::Setting => self.one(&[
+                "SET work_mem = '2MB'",
+                "SET LOCAL work_mem = '3MB'",
+                "RESET work_mem",
+                "SET search_path = public, pg_temp",
+                "SET LOCAL search_path = public",
+                "SET application_name = 'other'",
+                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                "SET TRANSACTION READ ONLY",
+                "SET plimsoll.class = 'low'",
+                "SET plimsoll.class = 'none'",
+                "RESET ALL",
+            ]),
+            Kind::Table => self.one(&[
+                "CREATE TEMP TABLE scratch (a int)",
+                "CREATE TEMP TABLE brief (a int) ON COMMIT DROP",
+                "INSERT INTO scratch VALUES (1)",
+                "SELECT a FROM scratch",
+                "DROP TABLE scratch",
+                "CREATE TABLE extra (a int)",
+                "DROP TABLE extra",
+            ]),
+            Kind::Listen => {
+                self.one(&["LISTEN news", "NOTIFY news, 'one'", "UNLISTEN news", "SELECT pg_notify('news', 'two')"])
+            }
+            Kind::Lock => self.one(&[
+                "SELECT pg_advisory_lock(1)",
+                "SELECT pg_advisory_unlock(1)",
+                "SELECT pg_advisory_xact_lock(2)",
+                "SELECT pg_try_advisory_xact_lock(3)",
+                "LOCK TABLE accounts IN SHARE MODE",
+            ]),
+            Kind::Failing => self.one(&[
+                "SELECT 1/0",
+                "SELEC 1",
+                "INSERT INTO accounts VALUES (1, 1)",
+                "INSERT INTO later VALUES (1)",
+                "SELECT guarded(1)",
+                "DO $$ BEGIN RAISE NOTICE 'hello'; END $$",
+            ]),
+            Kind::Control => self.one(&["COMMIT", "ROLLBACK", "BEGIN", "CALL stepwise()"]),
+            Kind::Discard => self.one(&["DISCARD ALL", "DISCARD PLANS", "DISCARD TEMP"]),
+        }
+    }
+}
+
+/// What a statement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Change,
+    Read,
+    /// Its answer is another each time.
+    Generated,
+    Savepoint,
+    Cursor,
+    Prepared,
+    Setting,
+    Table,
+    Listen,
+    Lock,
+    Failing,
+    Control,
+    Discard,
+}
+
+/// What a statement is about where nothing is preferred, for a number from 0 to 99.
+fn kind_of(number: u32) -> Kind {
+    match number {
+        0..30 => Kind::Change,
+        30..43 => Kind::Read,
+        43..52 => Kind::Generated,
+        52..60 => Kind::Savepoint,
+        60..68 => Kind::Cursor,
+        68..75 => Kind::Prepared,
+        75..82 => Kind::Setting,
+        82..86 => Kind::Table,
+        86..89 => Kind::Listen,
+        89..92 => Kind::Lock,
+        92..97 => Kind::Failing,
+        97..99 => Kind::Control,
+        _ => Kind::Discard,
+    }
+}
+
+/// Parse, Bind, Describe and Execute.
+fn one_shot(name: &str, sql: &str, values: Vec<Option<String>>) -> Vec<Request> {
+    let parse = Request::Parse { name: name.to_owned(), sql: sql.to_owned() };
+    std::iter::once(parse).chain(run("", name, values)).collect()
+}
+
+fn run(portal: &str, statement: &str, values: Vec<Option<String>>) -> [Request; 3] {
+    [
+        Request::Bind { portal: portal.to_owned(), statement: statement.to_owned(), values },
+        Request::DescribePortal(portal.to_owned()),
+        Request::Execute { portal: portal.to_owned(), rows: 0 },
+    ]
+}

@@ -1,0 +1,171 @@
+//! Random sessions of every style, once on a plain PostgreSQL server and once through a governor that rolls them back for
+//! others at random, with clients that cancel and leave. Whatever a client can see, and what is in the database in the end,
+//! must be the same.
+//!
+//! `script` is what a session does, as text; `generate` writes random ones; `interposer` makes cancels arrive exactly where a
+//! script wants them; `play` runs a script on both sides and compares; `shrink` makes a script that shows a difference short.
+//! Scripts that once showed one are in `scripts/`, and are run each time.
+//!
+//! `PLIMSOLL_SEED=7` runs one seed and prints its script, `PLIMSOLL_SEED=1..100` runs those, `PLIMSOLL_LONG=1` thousands.
+//! Such runs go on after a difference; the ordinary one ends with the first.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod generate;
+mod interposer;
+mod play;
+mod script;
+mod shrink;
+mod wire;
+mod world;
+
+use std::env;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use interposer::Canary;
+use play::Report;
+use script::Script;
+use world::World;
+
+/// The first seed of every run, so that what goes wrong once goes wrong again.
+const SEED: u64 = 20_261_123;
+
+/// How many seeds are run; fewer if that takes longer than [`TIME_MAX`].
+const SEEDS: u64 = 400;
+
+/// How many with `PLIMSOLL_LONG`.
+const SEEDS_LONG: u64 = 10_000;
+
+/// Enough for an ordinary run. What is run is always said.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Fewer than that say nothing.
+const SEEDS_LEAST: u64 = 20;
+
+/// A run that goes on after a difference ends after so many.
+const DIFFERENCES_MAX: usize = 50;
+
+/// Within so many seeds a governor that does wrong must have been found out.
+const SEEDS_OF_CANARIES: u64 = 150;
+
+/// Runs a seed; returns a difference, as short as it gets, as text.
+fn run(world: &mut World, seed: u64) -> Result<Report, String> {
+    let script = generate::script(seed);
+    world.reset();
+    play::play(world, &script).map_err(|difference| {
+        let length = script.unit_count();
+        let (script, difference) = shrink::shrink(world, script, difference);
+        format!("seed {seed} ({length} units) shows a difference.\n\n{script}\n{difference}\n")
+    })
+}
+
+/// The seeds that are asked for, and whether only they.
+fn seeds() -> (Range<u64>, bool) {
+    let Ok(asked) = env::var("PLIMSOLL_SEED") else {
+        let count = if env::var_os("PLIMSOLL_LONG").is_some() { SEEDS_LONG } else { SEEDS };
+        return (SEED..SEED + count, false);
+    };
+    let number = |text: &str| text.parse::<u64>().expect("PLIMSOLL_SEED is a number, or two with .. between");
+    match asked.split_once("..") {
+        Some((first, last)) => (number(first)..number(last), true),
+        None => (number(&asked)..number(&asked) + 1, true),
+    }
+}
+
+#[test]
+fn random_sessions_are_the_same_through_the_governor() {
+    let (seeds, is_chosen) = seeds();
+    if seeds.end - seeds.start == 1 {
+        println!("{}", generate::script(seeds.start));
+    }
+    let mut world = World::new();
+    let is_bounded = !is_chosen && env::var_os("PLIMSOLL_LONG").is_none();
+    let (began, mut total, mut count, mut wrong) = (Instant::now(), Report::default(), 0, 0);
+    for seed in seeds.clone() {
+        if is_bounded && began.elapsed() > TIME_MAX && count >= SEEDS_LEAST {
+            break;
+        }
+        match run(&mut world, seed) {
+            Ok(report) => total.add(report),
+            Err(difference) if is_bounded => panic!("{difference}"),
+            Err(difference) => {
+                println!("{difference}");
+                wrong += 1;
+                assert!(wrong < DIFFERENCES_MAX, "{wrong} seeds show differences");
+            }
+        }
+        count += 1;
+        if count % 100 == 0 {
+            println!("{count} of {} seeds, the last was {seed}: {total:?}", seeds.end - seeds.start);
+        }
+    }
+    println!("seeds {} to {}: {total:?}", seeds.start, seeds.start + count - 1);
+    let class = world.governor.settings().class_named("low").unwrap();
+    let replayed = world.governor.statistics.class(class).replays_verified.load(Ordering::Relaxed);
+    println!("{replayed} were replayed and nobody noticed");
+    assert_eq!(wrong, 0, "that many seeds show differences");
+    let is_tested = total.preempted as u64 > count && total.told > 0 && total.cancelled > 0 && replayed > count / 4;
+    assert!(is_chosen || is_tested, "too little was done to sessions");
+}
+
+/// The scripts that once showed a difference, by name.
+fn scripts() -> Vec<(String, Script)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |file: &std::path::PathBuf| {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(file).unwrap();
+        (name.clone(), Script::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    files.iter().map(read).collect()
+}
+
+/// Each script that once showed a difference shows none. A story that begins with `expect-fixed` is of a fault that is
+/// known and still there: it may fail, and if it does not the note must go.
+#[test]
+fn scripts_that_once_failed_hold() {
+    let mut world = World::new();
+    let mut wrong = Vec::new();
+    for (name, script) in scripts() {
+        world.reset();
+        let is_known = script.story.iter().any(|line| line.starts_with("expect-fixed"));
+        let played = play::play(&mut world, &script);
+        match &played {
+            Ok(_) => println!("{name}: holds"),
+            Err(difference) => println!("{name}: {difference}"),
+        }
+        match (played, is_known) {
+            (Ok(_), false) | (Err(_), true) => {}
+            (Ok(_), true) => wrong.push(format!("{name} holds; its note expect-fixed must go")),
+            (Err(difference), false) => wrong.push(format!("{name}: {difference}\n{script}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The test can fail: a server that misbehaves as a wrong governor would is found out.
+fn is_found_out(canary: Canary) {
+    let mut world = World::new();
+    world.interposer.set_canary(Some(canary));
+    for seed in SEED..SEED + SEEDS_OF_CANARIES {
+        world.reset();
+        if let Err(difference) = play::play(&mut world, &generate::script(seed)) {
+            println!("{canary:?} was found out by seed {seed}: {difference}");
+            return;
+        }
+    }
+    panic!("{canary:?} was not found out within {SEEDS_OF_CANARIES} seeds");
+}
+
+#[test]
+fn a_replay_that_does_nothing_is_found_out() {
+    is_found_out(Canary::IdleReplay);
+}
+
+#[test]
+fn a_cancel_that_comes_too_late_is_found_out() {
+    is_found_out(Canary::LateCancel);
+}

@@ -1,0 +1,336 @@
+//! What a session does, and what is done to it, as text that a person can read and a test can hold.
+//!
+//! ```text
+//! # A comment.
+//! transaction
+//! query BEGIN
+//! ! cancel 0
+//! query UPDATE accounts SET v = v + 1 WHERE id = 1 ;; SELECT 1
+//! ! idle
+//! extended
+//!   parse s1 SELECT v FROM accounts WHERE id = $1
+//!   bind - s1 3
+//!   execute - 0
+//! ahead
+//! query COMMIT
+//! ```
+//!
+//! `-` is the unnamed statement or portal, `probe` asks for [all that a session has](PROBE), ` ;; ` stands between the statements of one query, `ahead` means that the unit
+//! above is sent together with the next one, and lines with `!` are done to the unit that follows.
+
+use std::fmt;
+
+use super::wire;
+
+/// A statement that asks a session for all it has.
+pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s %s', name, statement, from_sql), ', ' ORDER BY name) \
+    FROM pg_prepared_statements) AS prepared, \
+    (SELECT string_agg(format('%s %s %s', name, statement, is_holdable), ', ' ORDER BY name) FROM pg_cursors) AS cursors, \
+    (SELECT string_agg(channel, ', ' ORDER BY channel) FROM pg_listening_channels() AS channel) AS channels, \
+    (SELECT string_agg(relname, ', ' ORDER BY relname) FROM pg_class WHERE relpersistence = 't' \
+    AND relkind = 'r' AND pg_table_is_visible(oid)) AS temporary, \
+    current_setting('work_mem'), current_setting('search_path'), current_setting('standard_conforming_strings'), \
+    current_setting('application_name'), current_setting('default_transaction_isolation'), \
+    current_setting('transaction_isolation'), current_setting('transaction_read_only'), \
+    current_setting('transaction_deferrable'), current_setting('plimsoll.class', true)";
+
+/// Everything that one run does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// The story, line by line.
+    pub story: Vec<String>,
+    /// The transactions, in order.
+    pub transactions: Vec<Transaction>,
+}
+
+/// Units that an application would run again as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// What is sent, and what is done to it.
+    pub steps: Vec<Step>,
+}
+
+/// One unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What is done to it in the governed run.
+    pub injections: Vec<Injection>,
+    /// What is sent.
+    pub unit: Unit,
+    /// Whether the next unit is sent together with it.
+    pub ahead: bool,
+}
+
+/// What a client sends up to a `Query` or a `Sync`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unit {
+    /// Statements in one `Query`.
+    Query(Vec<String>),
+    /// Messages before a `Sync`.
+    Extended(Vec<Request>),
+    /// A `COPY … FROM STDIN`, its lines, and whether it is finished or fails.
+    Copy { sql: String, lines: Vec<String>, fails: bool },
+    /// The client leaves without a word and comes again; after it has sent this unit, if there is one.
+    Leave(Option<Box<Unit>>),
+}
+
+/// A message of the extended protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Parse { name: String, sql: String },
+    Bind { portal: String, statement: String, values: Vec<Option<String>> },
+    DescribeStatement(String),
+    DescribePortal(String),
+    Execute { portal: String, rows: u32 },
+    CloseStatement(String),
+    ClosePortal(String),
+    Flush,
+}
+
+/// What happens to a unit of the governed run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Injection {
+    /// Before the unit is sent the transaction is rolled back for another's sake.
+    Idle,
+    /// The unit is cancelled for another's sake at that statement or message, if it may be; after that many units that the
+    /// server is sent before, which hits a replay.
+    Cancel { at: usize, after: usize, settles: Settles },
+    /// It is aimed at in the same way, but ends before the signal comes.
+    Missed { after: usize, settles: Settles },
+    /// Its client cancels it there.
+    ClientCancel { at: usize },
+    /// Its client cancels it and is too late.
+    ClientCancelMissed,
+}
+
+/// When the session learns that a cancel has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settles {
+    /// Before the answer.
+    Before,
+    /// After the answer.
+    After,
+}
+
+impl Request {
+    /// The message.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Request::Parse { name, sql } => wire::parse(name, sql),
+            Request::Bind { portal, statement, values } => wire::bind(portal, statement, values),
+            Request::DescribeStatement(name) => wire::named(b'D', b'S', name),
+            Request::DescribePortal(name) => wire::named(b'D', b'P', name),
+            Request::Execute { portal, rows } => wire::execute(portal, *rows),
+            Request::CloseStatement(name) => wire::named(b'C', b'S', name),
+            Request::ClosePortal(name) => wire::named(b'C', b'P', name),
+            Request::Flush => wire::tagged(b'H', &[]),
+        }
+    }
+}
+
+impl Script {
+    /// Reads what [`Display`](fmt::Display) writes.
+    pub fn parse(text: &str) -> Result<Script, String> {
+        let mut script = Script::default();
+        let mut injections = Vec::new();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+        while let Some(line) = lines.next() {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let mut leaves_after = false;
+            let unit = match word {
+                "#" => {
+                    script.story.push(rest.to_owned());
+                    continue;
+                }
+                "transaction" => {
+                    script.transactions.push(Transaction::default());
+                    continue;
+                }
+                "!" => {
+                    injections.push(injection(rest)?);
+                    continue;
+                }
+                "ahead" => {
+                    let last = script.transactions.last_mut().and_then(|transaction| transaction.steps.last_mut());
+                    last.ok_or("nothing to send ahead")?.ahead = true;
+                    continue;
+                }
+                "leave" if rest.is_empty() => Unit::Leave(None),
+                "leave-after" => {
+                    leaves_after = true;
+                    unit(rest, &mut lines)?
+                }
+                _ => unit(line, &mut lines)?,
+            };
+            let unit = if leaves_after { Unit::Leave(Some(Box::new(unit))) } else { unit };
+            let steps = &mut script.transactions.last_mut().ok_or("a unit before the first transaction")?.steps;
+            steps.push(Step { injections: std::mem::take(&mut injections), unit, ahead: false });
+        }
+        Ok(script)
+    }
+
+    /// How many units it has.
+    pub fn unit_count(&self) -> usize {
+        self.transactions.iter().map(|transaction| transaction.steps.len()).sum()
+    }
+}
+
+fn injection(text: &str) -> Result<Injection, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).ok_or(format!("a number in {text:?}"));
+    let settles = if text.ends_with("late") { Settles::After } else { Settles::Before };
+    match words[..] {
+        ["idle"] => Ok(Injection::Idle),
+        ["cancel", ..] => Ok(Injection::Cancel { at: number(1)?, after: number(3)?, settles }),
+        ["missed", ..] => Ok(Injection::Missed { after: number(2)?, settles }),
+        ["client-cancel", "missed"] => Ok(Injection::ClientCancelMissed),
+        ["client-cancel", ..] => Ok(Injection::ClientCancel { at: number(1)? }),
+        _ => Err(format!("{text:?} cannot be done to a unit")),
+    }
+}
+
+type Lines<'a, I> = std::iter::Peekable<I>;
+
+fn unit<'a, I: Iterator<Item = &'a str>>(line: &'a str, lines: &mut Lines<'a, I>) -> Result<Unit, String> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match word {
+        "probe" => Ok(Unit::Query(vec![PROBE.to_owned()])),
+        "query" => Ok(Unit::Query(rest.split(" ;; ").map(str::to_owned).collect())),
+        "copy" => {
+            let mut data = Vec::new();
+            while let Some(line) = lines.next_if(|line| line.starts_with("line ")) {
+                data.push(line["line ".len()..].to_owned());
+            }
+            let fails = match lines.next() {
+                Some("done") => false,
+                Some("fail") => true,
+                other => return Err(format!("a copy ends with done or fail, not with {other:?}")),
+            };
+            Ok(Unit::Copy { sql: rest.to_owned(), lines: data, fails })
+        }
+        "extended" => {
+            let mut requests = Vec::new();
+            while let Some(request) = lines.peek().and_then(|line| request(line)) {
+                requests.push(request);
+                lines.next();
+            }
+            Ok(Unit::Extended(requests))
+        }
+        _ => Err(format!("{line:?} is no unit")),
+    }
+}
+
+fn request(line: &str) -> Option<Request> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = |at: usize| words.get(at).map(|word| if *word == "-" { String::new() } else { (*word).to_owned() });
+    let value = |word: &&str| if *word == "null" { None } else { Some((*word).to_owned()) };
+    Some(match *words.first()? {
+        "parse" => Request::Parse { name: name(1)?, sql: line.splitn(3, ' ').nth(2)?.to_owned() },
+        "bind" => Request::Bind { portal: name(1)?, statement: name(2)?, values: words[3..].iter().map(value).collect() },
+        "describe-statement" => Request::DescribeStatement(name(1)?),
+        "describe-portal" => Request::DescribePortal(name(1)?),
+        "execute" => Request::Execute { portal: name(1)?, rows: words.get(2)?.parse().ok()? },
+        "close-statement" => Request::CloseStatement(name(1)?),
+        "close-portal" => Request::ClosePortal(name(1)?),
+        "flush" => Request::Flush,
+        _ => return None,
+    })
+}
+
+/// A name as it is written in a script.
+struct Name<'a>(&'a str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "-" } else { self.0 })
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.story {
+            writeln!(f, "# {line}")?;
+        }
+        for transaction in &self.transactions {
+            writeln!(f, "transaction")?;
+            for step in &transaction.steps {
+                write!(f, "{step}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for injection in &self.injections {
+            writeln!(f, "! {injection}")?;
+        }
+        write!(f, "{}", self.unit)?;
+        if self.ahead { writeln!(f, "ahead") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unit::Query(statements) if *statements == [PROBE] => writeln!(f, "probe"),
+            Unit::Query(statements) => writeln!(f, "query {}", statements.join(" ;; ")),
+            Unit::Extended(requests) => {
+                writeln!(f, "extended")?;
+                requests.iter().try_for_each(|request| writeln!(f, "  {request}"))
+            }
+            Unit::Copy { sql, lines, fails } => {
+                writeln!(f, "copy {sql}")?;
+                lines.iter().try_for_each(|line| writeln!(f, "  line {line}"))?;
+                writeln!(f, "  {}", if *fails { "fail" } else { "done" })
+            }
+            Unit::Leave(None) => writeln!(f, "leave"),
+            Unit::Leave(Some(unit)) => write!(f, "leave-after {unit}"),
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::Parse { name, sql } => write!(f, "parse {} {sql}", Name(name)),
+            Request::Bind { portal, statement, values } => {
+                write!(f, "bind {} {}", Name(portal), Name(statement))?;
+                values.iter().try_for_each(|value| write!(f, " {}", value.as_deref().unwrap_or("null")))
+            }
+            Request::DescribeStatement(name) => write!(f, "describe-statement {}", Name(name)),
+            Request::DescribePortal(name) => write!(f, "describe-portal {}", Name(name)),
+            Request::Execute { portal, rows } => write!(f, "execute {} {rows}", Name(portal)),
+            Request::CloseStatement(name) => write!(f, "close-statement {}", Name(name)),
+            Request::ClosePortal(name) => write!(f, "close-portal {}", Name(name)),
+            Request::Flush => write!(f, "flush"),
+        }
+    }
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Injection::Idle => write!(f, "idle"),
+            Injection::Cancel { at, after, settles } => write!(f, "cancel {at} after {after}{settles}"),
+            Injection::Missed { after, settles } => write!(f, "missed after {after}{settles}"),
+            Injection::ClientCancel { at } => write!(f, "client-cancel {at}"),
+            Injection::ClientCancelMissed => write!(f, "client-cancel missed"),
+        }
+    }
+}
+
+impl fmt::Display for Settles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Settles::After { " late" } else { "" })
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for seed in 0..200 {
+        let script = super::generate::script(seed);
+        assert_eq!(Script::parse(&script.to_string()).as_ref(), Ok(&script), "{script}");
+    }
+}
