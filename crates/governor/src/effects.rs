@@ -21,9 +21,19 @@ pub enum Next<'a> {
 }
 impl Inquiry {
     /// Stub.
-    pub fn new<'a>(_: impl IntoIterator<Item = &'a [u8]>, _: TextRules, _: impl IntoIterator<Item = &'a [u8]>, _: &[String], _: i32) -> Self { Inquiry }
+    pub fn new<'a>(
+        _: impl IntoIterator<Item = &'a [u8]>,
+        _: TextRules,
+        _: impl IntoIterator<Item = &'a [u8]>,
+        _: &[String],
+        _: i32,
+    ) -> Self {
+        Inquiry
+    }
     /// Stub.
-    pub fn next(&mut self) -> Next<'_> { Next::Known(Ok(())) }
+    pub fn next(&mut self) -> Next<'_> {
+        Next::Known(Ok(()))
+    }
     /// Stub.
     pub fn on_row(&mut self, _: &[Option<&[u8]>]) {}
     /// Stub.

@@ -17,7 +17,6 @@ pub use events::{EventId, Outcome, PreemptionEvent};
 use crate::history::History;
 use crate::registry::{Registry, SessionId};
 use crate::relay::Reach;
-use crate::settings::Settings;
 use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
 
@@ -31,6 +30,8 @@ pub struct Governor {
     pub registry: Registry,
     /// Counts and times.
     pub statistics: Statistics,
+    /// What is known of what transactions call.
+    pub effects: crate::effects::Cache,
     /// What wakes the watcher.
     pub bell: Bell,
     /// Whether a server process works for a class with another share of the cores than the one before.
@@ -156,6 +157,7 @@ impl Governor {
             settings: RwLock::new(Arc::new(settings)),
             generation: AtomicU64::new(0),
             registry: Registry::default(),
+            effects: crate::effects::Cache::default(),
             bell: Bell::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),

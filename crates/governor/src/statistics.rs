@@ -78,6 +78,8 @@ pub struct ClassStatistics {
     pub replays_differed: AtomicU64,
     /// Rolled back, and not replayed because that would not have been safe (the client got 40001).
     pub replays_unsafe: AtomicU64,
+    /// Tags that gave their transaction no class: there is none of that name, or the user may not choose it.
+    pub tags_refused: AtomicU64,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: AtomicU64,
     /// Times.
@@ -162,6 +164,7 @@ impl ClassStatistics {
             replays_verified: zero(),
             replays_differed: zero(),
             replays_unsafe: zero(),
+            tags_refused: zero(),
             idle_ended: zero(),
             times: Times::default(),
         }

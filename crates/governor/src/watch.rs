@@ -32,8 +32,8 @@ use crate::agent::Agent;
 use crate::governor::Governor;
 use crate::settings::Settings;
 use control::Control;
-use outside::Outside;
 pub(crate) use control::here as server_here;
+use outside::Outside;
 use pace::{Pace, Seen};
 use round::Round;
 

@@ -38,7 +38,9 @@ fn say(config: &Path, options: &GovernOptions) -> Result<ExitCode, Failure> {
     if report.is_good() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::World(anyhow::anyhow!("the settings have no faults, but something failed at the server; see \"At the server\" above")))
+    Err(Failure::World(anyhow::anyhow!(
+        "the settings have no faults, but something failed at the server; see \"At the server\" above"
+    )))
 }
 
 fn hash_password() -> Result<ExitCode, Failure> {

@@ -145,8 +145,14 @@ pub enum NoReplay {
 impl NoReplay {
     /// All of them, those of [`Unsafe`] among them.
     pub fn all() -> impl Iterator<Item = NoReplay> {
-        let others =
-            [NoReplay::Off, NoReplay::CommitSent, NoReplay::Answered, NoReplay::Pipeline, NoReplay::TooLong, NoReplay::TooOften];
+        let others = [
+            NoReplay::Off,
+            NoReplay::CommitSent,
+            NoReplay::Answered,
+            NoReplay::Pipeline,
+            NoReplay::TooLong,
+            NoReplay::TooOften,
+        ];
         others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
     }
 

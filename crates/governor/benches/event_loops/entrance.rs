@@ -8,7 +8,7 @@ use std::time::Instant;
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::registry::{Phase, SessionCard};
 use plimsoll_governor::relay::{self, Address};
-use plimsoll_governor::session::{Outbox, Session};
+use plimsoll_governor::session::{Outbox, Reported, Session};
 use plimsoll_governor::settings::*;
 use plimsoll_policy::{
     ClassIndex, ClassLimits, ClassRules, ClassTerms, Login, PreemptionPolicy, Priority, StarvationBound,
@@ -120,7 +120,7 @@ pub fn let_in(governor: &Arc<Governor>, client: &mut TcpStream, server: SocketAd
     card.state().phase = Phase::Idle;
     let card = Arc::new(card);
     governor.registry.insert(Arc::clone(&card));
-    Some((server, Session::new(Arc::clone(governor), card, now)))
+    Some((server, Session::new(Arc::clone(governor), card, Reported::default(), now)))
 }
 
 /// What a step of a session puts out.

@@ -256,6 +256,7 @@ pub(crate) fn noted(victim_was: &'static str, outcome: Outcome) -> PreemptionEve
         victim_class: "low".to_owned(),
         waiter: (SessionId(12), 112),
         waiter_class: "high".to_owned(),
+        lever: "pow".to_owned(),
         waited: Duration::from_millis(3),
         victim_was,
         done: "cancelled",

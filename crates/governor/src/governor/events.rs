@@ -37,6 +37,8 @@ pub enum Outcome {
     Replayed,
     /// The answer to that statement, counted from 1, differed in the replay; the client got 40001.
     Differed(usize),
+    /// It was being run again when it was rolled back once more; what became of that is said there.
+    Superseded,
     /// It could not be run again, and why; the client got 40001.
     NotReplayed(NoReplay),
     /// Its client ended it, so that there was nothing to run again.
@@ -62,6 +64,7 @@ impl fmt::Display for Outcome {
             Outcome::TooLate => f.write_str("too late"),
             Outcome::Replayed => f.write_str("replayed"),
             Outcome::Differed(statement) => write!(f, "40001: answer {statement} differed"),
+            Outcome::Superseded => f.write_str("rolled back again in its replay"),
             Outcome::NotReplayed(why) => write!(f, "40001: not replayed ({why})"),
             Outcome::EndedByClient => f.write_str("ended by its client"),
             Outcome::Abandoned => f.write_str("its client cancelled or left"),

@@ -105,7 +105,14 @@ impl Session {
     }
 
     /// Refuses what does not enter; a block as a whole.
-    fn refuse_admission(&mut self, sqlstate: &'static str, why: &str, entry: Entry, now: Instant, out: &mut impl Outbox) {
+    fn refuse_admission(
+        &mut self,
+        sqlstate: &'static str,
+        why: &str,
+        entry: Entry,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) {
         let notice = Notice { severity: "ERROR", sqlstate, message: why, detail: None, hint: None };
         let error = error_response(&notice);
         match entry {

@@ -25,7 +25,11 @@ pub(super) enum Setting {
 impl Session {
     /// The class that a statement's text asks for and its user may have, or that a rule gives to statements like it; and whether
     /// it has a tag that gives it none.
-    pub(super) fn class_of_statement(&self, sql: &[u8], read: &Statement<'_>) -> (Option<(ClassIndex, ChosenBy)>, bool) {
+    pub(super) fn class_of_statement(
+        &self,
+        sql: &[u8],
+        read: &Statement<'_>,
+    ) -> (Option<(ClassIndex, ChosenBy)>, bool) {
         let rules = &self.settings.rules;
         let fingerprint = rules.needs_fingerprints().then(|| statement::fingerprint(sql));
         match rules.of_statement(&self.login, self.login_class, read.tag.as_deref(), fingerprint) {

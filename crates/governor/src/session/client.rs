@@ -333,8 +333,7 @@ impl Session {
         let statement = statement::read_with(sql, self.reported.text_rules);
         let (class, has_refused_tag) = self.class_of_statement(sql, &statement);
         let own = |names: &statement::Names<'_>| names.iter().map(|name| name.as_ref().into()).collect();
-        let has_names =
-            !(statement.declares.is_empty() && statement.moves.is_empty() && statement.executes.is_empty());
+        let has_names = !(statement.declares.is_empty() && statement.moves.is_empty() && statement.executes.is_empty());
         Note {
             class,
             has_refused_tag,

@@ -363,7 +363,9 @@ impl Session {
             (Step::Drain | Step::RollBack | Step::Inquire, _) => self.make_ready(now, out),
             (Step::Close, _) => self.ask_unit(0, now, out),
             (Step::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
-            (Step::Beginning | Step::PrepareAgain | Step::Fail, _) => unreachable!("they end with the answer or a failure"),
+            (Step::Beginning | Step::PrepareAgain | Step::Fail, _) => {
+                unreachable!("they end with the answer or a failure")
+            }
         }
     }
 

@@ -68,7 +68,8 @@ impl Session {
         match answer {
             Answer::Ready | Answer::Error | Answer::Parameter => true,
             Answer::CommandComplete => {
-                self.unit.chains.is_some() || self.transaction.as_ref().is_some_and(|inside| inside.class_before.is_some())
+                self.unit.chains.is_some()
+                    || self.transaction.as_ref().is_some_and(|inside| inside.class_before.is_some())
             }
             Answer::DataRow => matches!(&self.flow, Flow::Rewinding(rewind) if rewind.inquires()),
             _ => false,
@@ -203,7 +204,9 @@ impl Session {
             self.forget_cancels();
             match status {
                 Status::Idle => self.end_transaction(now),
-                Status::Block if answered.has_chained && !answered.has_failed && !was_idle => self.chain_transaction(now),
+                Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
+                    self.chain_transaction(now)
+                }
                 _ => {}
             }
         } else {

@@ -92,7 +92,7 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> 
     };
     let activity = match state.phase {
         _ if waits => Activity::WaitsForLock,
-        Phase::Active | Phase::Preempted | Phase::Starting => Activity::Runs,
+        Phase::Active | Phase::Preempted | Phase::Starting | Phase::Ungoverned => Activity::Runs,
         Phase::IdleInTransaction | Phase::Idle | Phase::Queued => Activity::WaitsForClient,
     };
     Standing {
@@ -116,7 +116,7 @@ fn is_preemptible(state: &CardState, settings: &Settings) -> bool {
             Phase::Active => retries || replay_prospect(state).is_ok(),
             Phase::IdleInTransaction => retries,
             // Outside of a transaction a session is in the way by locks of its own, which no rollback would free.
-            Phase::Starting | Phase::Idle | Phase::Queued | Phase::Preempted => false,
+            Phase::Starting | Phase::Idle | Phase::Queued | Phase::Preempted | Phase::Ungoverned => false,
         }
 }
 

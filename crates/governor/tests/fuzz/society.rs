@@ -23,7 +23,7 @@ use mio::{Poll, Token, Waker};
 use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::{EventId, Governor, SessionCommand, WorkerCommand, WorkerHandle};
 use plimsoll_governor::registry::{BackendKey, Phase, SessionCard, SessionId};
-use plimsoll_governor::session::{Outbox, Session};
+use plimsoll_governor::session::{Outbox, Reported, Session};
 use plimsoll_policy::{ClassIndex, Login};
 
 use super::choices::Choices;
@@ -190,7 +190,7 @@ impl Society {
         let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, self.now));
         card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
         self.governor.registry.insert(Arc::clone(&card));
-        let session = Session::new(Arc::clone(&self.governor), Arc::clone(&card), self.now);
+        let session = Session::new(Arc::clone(&self.governor), Arc::clone(&card), Reported::default(), self.now);
         let client = Client::new(user != "high", self.sessions_begun * LINES_OF_A_SESSION);
         Seat { user, client, session, card, backend: Backend::default(), to_session: Vec::new() }
     }

@@ -152,7 +152,8 @@ fn who_only_closes_neither_waits_nor_is_refused() {
          < C:ROLLBACK Z:T =>
          > C:s S => S[C:s S]
          < 3 Z:T => C[3 Z:T]";
-    let failed = "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]\n> Q:rollback => S[Q:rollback]";
+    let failed =
+        "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]\n> Q:rollback => S[Q:rollback]";
     check("low_user", &format!("{closed}\n> P::select B:: E S {failed}"));
     let flushed = "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001]\n> S => C[Z:E]";
     check("low_user", &format!("{closed}\n> P::select H {flushed}"));

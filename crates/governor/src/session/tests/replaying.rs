@@ -169,7 +169,9 @@ fn of_the_unit_in_flight_the_client_gets_only_what_is_new() {
 /// the beginning of is not run again.
 #[test]
 fn a_unit_that_commits_by_itself_is_run_again_only_if_its_client_has_seen_nothing() {
-    for (unit, first) in [("P::update B:: E P::update_b B:: E S", "1 2 C:UPDATE 1 2"), ("Q:update;update_b", "C:UPDATE")] {
+    for (unit, first) in
+        [("P::update B:: E P::update_b B:: E S", "1 2 C:UPDATE 1 2"), ("Q:update;update_b", "C:UPDATE")]
+    {
         check(
             "low_user",
             &format!(
@@ -489,10 +491,7 @@ fn preparing_a_rollback_is_none() {
          < C:ROLLBACK Z:T =>";
     for unit in ["P:r:rollback S", "P::rollback B:: S", "P::rollback B:: E B:: E S", "P::rollback D H"] {
         let rest = "< C:ROLLBACK Z:I => S[Q:begin]\n< C:BEGIN Z:T => S[Q:update]";
-        check(
-            "low_user",
-            &format!("{thinking}\n> {unit} => S[!ROLLBACK S]\n{rest}\n< C:UPDATE Z:T => S[{unit}]"),
-        );
+        check("low_user", &format!("{thinking}\n> {unit} => S[!ROLLBACK S]\n{rest}\n< C:UPDATE Z:T => S[{unit}]"));
     }
 }
 

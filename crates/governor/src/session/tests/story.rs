@@ -122,7 +122,12 @@ impl Story {
             let taken = self.session.on_client(&self.held, self.now, out).expect("the protocol is kept");
             self.held.drain(..taken);
             if taken == 0 && self.session.takes_client_bytes() {
-                assert!(!is_awaited(&self.held), "a message is left, and its client waits for an answer: {:?} {:?}", self.held.escape_ascii().to_string(), self.session.flow);
+                assert!(
+                    !is_awaited(&self.held),
+                    "a message is left, and its client waits for an answer: {:?} {:?}",
+                    self.held.escape_ascii().to_string(),
+                    self.session.flow
+                );
                 break;
             }
         }
