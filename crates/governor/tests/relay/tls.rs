@@ -134,6 +134,7 @@ fn a_server_without_tls_is_taken_only_if_that_was_said() {
         } else {
             let (code, text) = client.error();
             assert!(code == "08001" && text.contains("sslmode=require"), "{text}");
+            assert!(!text.contains("Is PostgreSQL running"), "it is: {text}");
         }
     }
 }
@@ -156,6 +157,7 @@ fn a_server_with_another_certificate_is_refused() {
     assert!(server.stream.read(&mut [0]).is_err(), "the governor said something to a stranger");
     let (code, text) = client.error();
     assert!(code == "08001" && text.contains("certificate"), "{text}");
+    assert!(text.contains("sslrootcert") && !text.contains("Is PostgreSQL running"), "{text}");
     assert!(fs::exists(&root).unwrap());
 }
 

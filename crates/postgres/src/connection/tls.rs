@@ -66,6 +66,38 @@ pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     Ok(builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
+/// What to do about an error that agreeing on TLS has ended with; `None` if the error is of something else.
+pub fn tls_remedy(error: &io::Error) -> Option<&'static str> {
+    let error = error.get_ref()?.downcast_ref::<TlsError>()?;
+    let TlsError::InvalidCertificate(error) = error else {
+        return Some("the two sides do not agree on how to encrypt; see the server's log and its ssl_* settings");
+    };
+    Some(match error {
+        CertificateError::UnknownIssuer => {
+            "none of the authorities in sslrootcert has signed the server's certificate; give the file of the one that has"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another host; use a host name that it has, or sslmode=verify-ca"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired; renew it on the server"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet; compare the clocks of both machines"
+        }
+        other if is_version_1(other) => {
+            "the server's certificate is of X.509 version 1; make one of version 3, with the host name as subjectAltName"
+        }
+        _ => "the server's certificate did not pass the check that sslmode asks for; see sslmode and sslrootcert",
+    })
+}
+
+/// Whether a certificate is refused because its form is of X.509 version 1, which has no names of hosts.
+pub fn is_version_1(error: &CertificateError) -> bool {
+    // The cause is a type of a crate below rustls.
+    matches!(error, CertificateError::Other(cause) if cause.to_string() == "UnsupportedCertVersion")
+}
+
 /// Verifies what the mode asks for.
 #[derive(Debug)]
 struct Verifier {
