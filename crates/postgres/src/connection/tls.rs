@@ -197,3 +197,31 @@ impl ServerCertVerifier for Verifier {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::refusal::unreachable;
+
+    /// A certificate that did not pass was told as "is a server running there?" to clients, and without a remedy to others.
+    #[test]
+    fn each_certificate_that_does_not_pass_says_what_to_do() {
+        let error = |error| io::Error::new(ErrorKind::InvalidData, error);
+        let check = |cause, expect: &str| {
+            let remedy = tls_remedy(&error(TlsError::InvalidCertificate(cause))).expect("it is of TLS");
+            assert!(remedy.contains(expect), "{remedy}, expected {expect}");
+        };
+        check(CertificateError::UnknownIssuer, "the authorities in sslrootcert");
+        check(CertificateError::NotValidForName, "sslmode=verify-ca");
+        check(CertificateError::Expired, "renew");
+        check(CertificateError::NotValidYet, "clocks");
+        check(CertificateError::BadEncoding, "sslmode");
+        let url = ServerUrl::parse_in("postgres://ann@db.example/shop?sslmode=verify-full", &|_| None).unwrap();
+        let told = unreachable(&error(TlsError::InvalidCertificate(CertificateError::UnknownIssuer)), &url).to_string();
+        assert!(
+            told.contains("cannot encrypt the connection to db.example:5432") && !told.contains("running"),
+            "{told}"
+        );
+        assert_eq!(tls_remedy(&ErrorKind::ConnectionRefused.into()), None);
+    }
+}
