@@ -327,7 +327,7 @@ fn tls_on_both_sides_is_a_warning() {
         std::process::Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder.path()).output();
     assert!(made.is_ok_and(|made| made.status.success()), "this test needs openssl");
     let file = folder.path().join("plimsoll.toml");
-    let mut warns = |mode: &str, tls: &str| {
+    let warns = |mode: &str, tls: &str| {
         std::fs::write(&file, format!("server = \"postgres://a@db?sslmode={mode}\"\n{tls}")).expect("a file");
         let config = read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
         config.warnings.iter().any(|warning| warning.contains("channel_binding=disable"))
