@@ -158,6 +158,19 @@ impl Governed {
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
+    /// For a while it can open no file and take no connection more than it has.
+    pub fn without_files(&self, time: Duration) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        let limit = |current: Option<u64>| {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let limit = rustix::process::Rlimit { current: current.or(limit.maximum), maximum: limit.maximum };
+            rustix::process::prlimit(Some(process), rustix::process::Resource::Nofile, limit).unwrap();
+        };
+        limit(Some(self.open_files() as u64));
+        thread::sleep(time);
+        limit(None);
+    }
+
     /// How many files and sockets it has open.
     pub fn open_files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
