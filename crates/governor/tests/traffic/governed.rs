@@ -66,6 +66,7 @@ impl Governed {
             [[class]]
             name = "low"
             priority = "low"
+            retries = true
             {low}
             [[rule]]
             class = "high"
