@@ -193,10 +193,10 @@ fn an_error_of_our_cancel_may_have_any_length() {
                  UPDATE hot SET low = low + 1 WHERE id = row_id;
              EXCEPTION WHEN query_canceled THEN
                  RAISE EXCEPTION USING ERRCODE = 'query_canceled', MESSAGE = repeat('x', 100000);
-             END $$;
-             BEGIN; UPDATE hot SET low = low WHERE id = 3",
+             END $$",
         )
         .unwrap();
+    holder.run("BEGIN; UPDATE hot SET low = low WHERE id = 3").unwrap();
     let mut low = attacked.client("low");
     low.query("BEGIN").unwrap();
     low.query("UPDATE hot SET low = low WHERE id = 2").unwrap();
