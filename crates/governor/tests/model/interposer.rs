@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Phase, SessionCard};
 
 use super::script::{Injection, Settles};
-use super::wire::{self, Message, PATIENCE, tagged, take_message};
+use super::wire::{self, Client, Message, PATIENCE, tagged, take_message};
 
 /// A way of misbehaving that the test must notice: see `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,10 @@ struct Shared {
     client: Mutex<Option<(SocketAddr, Vec<u8>)>>,
     /// How many requests to cancel have come through the governor.
     cancels: AtomicUsize,
+    /// Somebody who changes what transactions have seen.
+    somebody: Mutex<Option<Client>>,
+    /// What it is to run before a replay, and whether the transaction has been rolled back.
+    change: Mutex<Option<(String, bool)>>,
     /// How many units have been answered.
     answered: AtomicUsize,
     /// What was really done.
@@ -63,6 +67,8 @@ pub struct Done {
     pub preempted: usize,
     /// Units that their client cancelled.
     pub cancelled: usize,
+    /// Whether the change was made.
+    pub changed: bool,
 }
 
 impl Interposer {
@@ -115,6 +121,17 @@ impl Interposer {
         self.shared.answered.load(Ordering::SeqCst)
     }
 
+    /// Who changes what transactions have seen.
+    pub fn set_somebody(&self, somebody: Client) {
+        *self.shared.somebody.lock().unwrap() = Some(somebody);
+    }
+
+    /// Has that statement run by somebody else when the transaction has been rolled back and is about to be run again.
+    /// `is_rolled_back` says that it has been already.
+    pub fn arm_change(&self, change: Option<String>, is_rolled_back: bool) {
+        *self.shared.change.lock().unwrap() = change.map(|sql| (sql, is_rolled_back));
+    }
+
     /// What was done since the last time.
     pub fn take_done(&self) -> Done {
         std::mem::take(&mut *self.shared.done.lock().unwrap())
@@ -140,6 +157,8 @@ struct Link {
     shared: Arc<Shared>,
     process: AtomicI32,
     has_logged_in: AtomicBool,
+    /// What the server has said last of its transaction.
+    status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
     /// The unit after whose answer a session is to learn that its cancel has arrived.
@@ -164,6 +183,7 @@ fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io
         shared,
         process: AtomicI32::new(0),
         has_logged_in: AtomicBool::new(false),
+        status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
         arrives_after: Mutex::default(),
     });
@@ -224,6 +244,7 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                     }
                     // Logging in ends with one that is no unit's.
                     b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
+                        link.status.store(message.body[0], Ordering::SeqCst);
                         let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
                         arrivals.extend(due);
                         unit += 1;
@@ -264,6 +285,7 @@ impl Link {
 
     /// Does to a unit, or to the part of one before a `Flush`, what is due.
     fn interfere(&self, messages: &mut Vec<Message>, unit: usize, is_late: &mut bool) {
+        self.change();
         let canary = *self.shared.canary.lock().unwrap();
         if std::mem::take(is_late) {
             return self.fail(messages, 0, unit);
@@ -275,7 +297,7 @@ impl Link {
             return;
         };
         match injection {
-            Injection::Idle => {}
+            Injection::Idle | Injection::Change { .. } => {}
             Injection::Cancel { at, settles, .. } => {
                 let Some(card) = self.aim() else { return };
                 self.shared.done.lock().unwrap().preempted += 1;
@@ -299,6 +321,18 @@ impl Link {
             }
             Injection::ClientCancelMissed => drop(self.client_cancels()),
         }
+    }
+
+    /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.
+    fn change(&self) {
+        if self.status.load(Ordering::SeqCst) != b'I' {
+            return;
+        }
+        let mut done = self.shared.done.lock().unwrap();
+        let is_due = |(_, is_rolled_back): &mut (String, bool)| *is_rolled_back || done.preempted > 0;
+        let Some((sql, _)) = self.shared.change.lock().unwrap().take_if(is_due) else { return };
+        let mut somebody = self.shared.somebody.lock().unwrap();
+        done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
     }
 
     /// What is to be done to this unit; counts down what is for a later one.

@@ -124,6 +124,11 @@ impl Side {
         self.observer.query(DATA).unwrap()
     }
 
+    /// Changes it.
+    pub fn change(&mut self, sql: &str) {
+        self.observer.query(sql).unwrap();
+    }
+
     /// How many advisory locks that process has.
     pub fn advisory_locks(&mut self, process: i32) -> String {
         let sql = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {process}");
@@ -177,6 +182,8 @@ impl World {
         };
         let (plain, mut governed) = (side("plain"), side("governed"));
         let interposer = Interposer::start(socket(&server));
+        let somebody = Client::connect(&place, server.user(), &governed.database, PATIENCE).unwrap();
+        interposer.set_somebody(somebody);
         let mut settings = settings(&interposer);
         settings.control =
             Some(ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), &governed.database));
@@ -200,6 +207,7 @@ impl World {
     /// Makes both databases what they are at the beginning, whatever sessions have left.
     pub fn reset(&mut self) {
         self.interposer.arm([]);
+        self.interposer.arm_change(None, false);
         self.interposer.take_done();
         for side in [&mut self.governed, &mut self.plain] {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
