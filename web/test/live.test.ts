@@ -45,6 +45,7 @@ test("each class has its numbers and two charts", async () => {
   expect(document.body.textContent).not.toMatch(/NaN|undefined|null/);
   expect(text("#queue")).toContain("class mpl 4 is full");
   expect(text("#preemptions")).toContain("rolled back");
+  expect(document.querySelector("#preemptions td.bad")?.textContent).toBe("40001: answer 12 differed");
   expect(text("#levers")).toContain("run as root or with CAP_SYS_NICE");
   expect(document.querySelector<HTMLElement>("#lost")?.hidden).toBe(true);
 });
@@ -59,9 +60,21 @@ test("nothing has happened yet: dashes, not zeros that were never measured", asy
   open();
   await pass();
   expect([...document.querySelectorAll("article dd")].slice(0, 6).map((cell) => cell.textContent)).toEqual(Array(6).fill("–"));
-  expect(text("#queue")).toBe("nobody waits");
-  expect(text("#preemptions")).toBe("nobody was rolled back");
+  expect(text("#queue")).toBe("no transactions are queued");
+  expect(text("#preemptions")).toBe("no transaction was rolled back");
   expect(document.body.innerHTML).not.toMatch(/NaN|Infinity|undefined/);
+});
+
+test("under track a class shows what preemption would do to it", async () => {
+  answers((state) => {
+    Object.assign(state.classes[1]!, { tracked: { victims: 7, errors_40001: 3, saved_s: null } });
+  });
+  open();
+  await pass();
+  const numbers = [...document.querySelectorAll("article:nth-child(2) dl div")].map((pair) => pair.textContent);
+  expect(numbers).toContain("would roll back7");
+  expect(numbers).toContain("of these 400013");
+  expect(numbers.join()).not.toContain("would save");
 });
 
 test("names that clients choose are text", async () => {

@@ -13,7 +13,7 @@ pub mod query;
 pub mod scram;
 pub mod show;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod wire;
 pub mod words;
 

@@ -40,6 +40,7 @@ use crate::watch::levers;
 use groups::{Folders, Groups};
 use hands::Hands;
 pub use server::ServerHere;
+pub(crate) use server::find as find_server;
 use workers::Workers;
 
 /// Between two walks over the sessions and their workers.

@@ -8,6 +8,7 @@ mod admin;
 pub mod check;
 mod classes;
 mod known_keys;
+mod lenient;
 pub mod problem;
 pub mod quantity;
 mod resolve;
@@ -24,11 +25,11 @@ pub(crate) use classes::cpu_share;
 pub use problem::ConfigError;
 pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
 
-use plimsoll_postgres::url::account_name;
+use plimsoll_postgres::url::{ServerUrl, account_name};
 
 use crate::settings::Settings;
 use problem::{Fault, Problem, Source};
-use typed::TypedSettings;
+use resolve::Resolved;
 
 /// A file longer than this is none of ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -52,10 +53,26 @@ pub struct Surroundings<'a> {
     pub classes: &'a [String],
 }
 
+/// A file that cannot be used, and the servers that it names all the same.
+#[derive(Debug)]
+struct Unusable {
+    error: ConfigError,
+    server: Option<ServerUrl>,
+    control: Option<ServerUrl>,
+}
+
 /// Reads a file. `classes` are those that there are already.
 pub fn read(file: &Path, classes: &[String]) -> Result<Config, ConfigError> {
+    read_partly(file, classes).map_err(|unusable| unusable.error)
+}
+
+/// Reads a file; of one that cannot be used it says which servers it names.
+fn read_partly(file: &Path, classes: &[String]) -> Result<Config, Box<Unusable>> {
     let name = file.display().to_string();
-    let wrong = |message: String| ConfigError { file: name.clone(), faults: vec![Fault { place: None, message }] };
+    let wrong = |message: String| {
+        let error = ConfigError { file: name.clone(), faults: vec![Fault { place: None, message }] };
+        Box::new(Unusable { error, server: None, control: None })
+    };
     let length = std::fs::metadata(file).map_err(|error| wrong(format!("cannot read it: {error}")))?.len();
     if length > FILE_BYTES_MAX {
         return Err(wrong(format!("it has {length} bytes; settings have at most {FILE_BYTES_MAX}")));
@@ -69,33 +86,43 @@ pub fn read(file: &Path, classes: &[String]) -> Result<Config, ConfigError> {
         environment: &|name| std::env::var(name).ok().or_else(|| account(name)),
         classes,
     };
-    parse(&text, &name, &surroundings)
+    parse_partly(&text, &name, &surroundings)
 }
 
-/// Understands a file's text. Its name is told in errors.
+/// Understands a file's text. Errors name the file.
 pub fn parse(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Result<Config, ConfigError> {
+    parse_partly(text, file_name, surroundings).map_err(|unusable| unusable.error)
+}
+
+fn parse_partly(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Result<Config, Box<Unusable>> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
-    let mut problems = known_keys::wrong_keys(text).map_err(|problem| source.error(vec![problem]))?;
-    let typed = match toml::from_str::<TypedSettings>(text) {
-        Ok(typed) => typed,
-        Err(error) => {
-            let problem = Problem::of_toml(&error);
-            // A key in the wrong place is told once.
+    let unusable = |problems, server, control| Box::new(Unusable { error: source.error(problems), server, control });
+    let mut problems = known_keys::wrong_keys(text).map_err(|problem| unusable(vec![problem], None, None))?;
+    // One fault is reported once, under its most exact description, which is the first.
+    let add = |problems: &mut Vec<Problem>, more: Vec<Problem>| {
+        for problem in more {
+            let table = lenient::table(text, &problem.span).filter(|_| problem.may_follow);
+            if table.is_some_and(|table| problems.iter().any(|told| table.contains(&told.span.start))) {
+                continue;
+            }
             if problems.iter().all(|told| told.span.start > problem.span.end || problem.span.start > told.span.end) {
                 problems.push(problem);
             }
-            return Err(source.error(problems));
         }
     };
-    match resolve::resolve(&typed, surroundings) {
+    let (typed, mistyped) = lenient::read(text);
+    add(&mut problems, mistyped);
+    let Some(typed) = typed else { return Err(unusable(problems, None, None)) };
+    let Resolved { settings, server, control } = resolve::resolve(&typed, surroundings);
+    match settings {
         Ok((settings, mut warnings)) if problems.is_empty() => {
             warnings.extend(warnings::warnings(&settings));
             Ok(Config { settings, warnings })
         }
-        Ok(_) => Err(source.error(problems)),
+        Ok(_) => Err(unusable(problems, server, control)),
         Err(more) => {
-            problems.extend(more);
-            Err(source.error(problems))
+            add(&mut problems, more);
+            Err(unusable(problems, server, control))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What all threads of a governor share.
 
-use std::collections::VecDeque;
-use std::fmt;
+mod events;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,15 +9,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use plimsoll_policy::{Admission, Asked, ClassIndex, NoReplay, RefusalReason, Ticket, Waiting};
+use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
+
+use events::Events;
+pub use events::{EventId, Outcome, PreemptionEvent};
 
 use crate::history::History;
 use crate::registry::{Registry, SessionId};
-use crate::settings::Settings;
+use crate::relay::Reach;
+use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
-
-/// How many preemptions are kept for people to look at.
-const EVENTS_KEPT: usize = 200;
 
 /// What all threads share.
 #[derive(Debug)]
@@ -29,23 +30,29 @@ pub struct Governor {
     pub registry: Registry,
     /// Counts and times.
     pub statistics: Statistics,
+    /// What is known of what transactions call.
+    pub effects: crate::effects::Cache,
     /// What wakes the watcher.
     pub bell: Bell,
     /// Whether a server process works for a class with another share of the cores than the one before.
     shares_are_due: AtomicBool,
     /// What works and what does not, for people.
     pub health: Mutex<Health>,
+    /// Whether the server could be reached when it was last tried.
+    pub reach: Reach,
     /// What was counted second by second.
     pub history: Mutex<History>,
     /// The file of the settings, which `RELOAD` reads anew.
     pub config_file: OnceLock<PathBuf>,
+    /// How the relay receives and sends, once it runs; never [`EventLoop::Auto`].
+    pub event_loop: OnceLock<EventLoop>,
     /// How the main thread is told to end.
     pub main: OnceLock<Sender<MainCommand>>,
     /// Whether it is waiting for sessions to end, and takes no new ones.
     pub is_draining: AtomicBool,
     pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
-    events: Mutex<VecDeque<PreemptionEvent>>,
+    events: Mutex<Events>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
@@ -140,73 +147,6 @@ pub struct Lever {
     pub why: String,
 }
 
-/// A preemption that was noted, counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId(pub u64);
-
-/// What became of a preemption.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The victim's session has not said yet.
-    Pending,
-    /// The policy is `track`: nothing was done. Whether the victim could have been replayed, as far as was known then.
-    Tracked(Result<(), NoReplay>),
-    /// The victim had moved on.
-    TooLate,
-    /// It was run again, and its client did not notice.
-    Replayed,
-    /// The answer to that statement, counted from 1, differed in the replay; the client got 40001.
-    Differed(usize),
-    /// It could not be run again, and why; the client got 40001.
-    NotReplayed(NoReplay),
-    /// Its client ended it, so that there was nothing to run again.
-    EndedByClient,
-    /// Its client cancelled or went away meanwhile.
-    Abandoned,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Outcome::Pending => f.write_str("pending"),
-            Outcome::Tracked(Ok(())) => f.write_str("tracked: could be replayed"),
-            Outcome::Tracked(Err(why)) => write!(f, "tracked: 40001 to be expected ({why})"),
-            Outcome::TooLate => f.write_str("too late"),
-            Outcome::Replayed => f.write_str("replayed"),
-            Outcome::Differed(statement) => write!(f, "40001: answer {statement} differed"),
-            Outcome::NotReplayed(why) => write!(f, "40001: not replayed ({why})"),
-            Outcome::EndedByClient => f.write_str("ended by its client"),
-            Outcome::Abandoned => f.write_str("its client cancelled or left"),
-        }
-    }
-}
-
-/// One preemption, for people.
-#[derive(Debug, Clone)]
-pub struct PreemptionEvent {
-    /// Set by [`Governor::note`].
-    pub id: EventId,
-    /// When.
-    pub at: SystemTime,
-    /// Who was rolled back: session and server process.
-    pub victim: (SessionId, i32),
-    /// Its class.
-    pub victim_class: String,
-    /// For whom.
-    pub waiter: (SessionId, i32),
-    /// Its class.
-    pub waiter_class: String,
-    /// How long the waiter had waited.
-    pub waited: Duration,
-    /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`.
-    pub victim_was: &'static str,
-    /// What was done: `cancelled`, `rolled back`, `tracked`, `too late`.
-    pub done: &'static str,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
 impl Governor {
     /// What a governor with these settings begins with.
     pub fn new(settings: Settings, now: Instant) -> Self {
@@ -217,11 +157,14 @@ impl Governor {
             settings: RwLock::new(Arc::new(settings)),
             generation: AtomicU64::new(0),
             registry: Registry::default(),
+            effects: crate::effects::Cache::default(),
             bell: Bell::default(),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
+            reach: Reach::default(),
             history: Mutex::default(),
             config_file: OnceLock::new(),
+            event_loop: OnceLock::new(),
             main: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),
@@ -273,9 +216,31 @@ impl Governor {
         self.tell_admitted(admitted);
     }
 
-    /// A session no longer waits for admission. Whether it did: if not, it has been admitted, and must leave.
-    pub fn abandon(&self, session: SessionId) -> bool {
+    /// A session no longer waits for admission; one that was admitted must leave. One that has expired is told so by the
+    /// command that is on its way.
+    pub fn abandon(&self, session: SessionId) -> Abandoned {
         self.admission.lock().abandon(Ticket(session.0))
+    }
+
+    /// The same of a session that ends, and takes no more commands.
+    pub fn abandon_for_good(&self, session: SessionId) -> Abandoned {
+        let mut admission = self.admission.lock();
+        let abandoned = admission.abandon(Ticket(session.0));
+        admission.confirm_expired(Ticket(session.0));
+        abandoned
+    }
+
+    /// A session has been told that its transaction has waited for too long.
+    pub fn confirm_expired(&self, session: SessionId) {
+        self.admission.lock().confirm_expired(Ticket(session.0));
+    }
+
+    /// Admits a session's transaction beyond the limits, because others wait for what the session holds. Whether it waited
+    /// for admission.
+    pub fn let_in(&self, session: SessionId) -> bool {
+        let is_admitted = self.admission.lock().let_in(Ticket(session.0));
+        self.tell_admitted(is_admitted.then_some(Ticket(session.0)));
+        is_admitted
     }
 
     /// Tells those who have waited too long, and says when the next has.
@@ -333,28 +298,33 @@ impl Governor {
         levers
     }
 
-    /// Notes a preemption for people to look at, under a number of its own.
+    /// Notes a preemption for people to look at, under a number of its own, before it is done.
     pub fn note(&self, event: PreemptionEvent) -> EventId {
-        let mut events = self.events.lock();
-        let id = EventId(events.back().map_or(0, |last| last.id.0) + 1);
-        if events.len() == EVENTS_KEPT {
-            events.pop_front();
-        }
-        events.push_back(PreemptionEvent { id, ..event });
+        let (id, lines) = self.events.lock().note(event, self.second());
+        lines.into_iter().for_each(events::Line::write);
         id
     }
 
-    /// Says what became of a preemption; one that is no longer kept is forgotten.
+    /// Says what became of a preemption. The first outcome stands; one that is no longer kept is forgotten.
     pub fn settle(&self, id: EventId, outcome: Outcome) {
-        let mut events = self.events.lock();
-        if let Ok(place) = events.binary_search_by_key(&id, |event| event.id) {
-            events[place].outcome = outcome;
-        }
+        let lines = self.events.lock().settle(id, outcome, self.second());
+        lines.into_iter().for_each(events::Line::write);
+    }
+
+    /// Logs how many preemptions of an earlier second were not logged one by one, if any were not.
+    pub(crate) fn log_unlogged_preemptions(&self) {
+        let lines = self.events.lock().unlogged(self.second());
+        lines.into_iter().for_each(events::Line::write);
     }
 
     /// The last preemptions, oldest first.
     pub fn events(&self) -> Vec<PreemptionEvent> {
-        self.events.lock().iter().cloned().collect()
+        self.events.lock().list()
+    }
+
+    /// The present second of the governor's life.
+    fn second(&self) -> u64 {
+        self.started.elapsed().as_secs()
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod admin;
 pub mod agent;
 pub mod config;
+pub mod effects;
 pub mod governor;
 pub mod history;
 pub mod metrics;

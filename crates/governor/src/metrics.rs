@@ -31,11 +31,16 @@ const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 type Of<From> = (&'static str, &'static str, From);
 
 /// Counters of each class.
-const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 15] = [
+const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 16] = [
     ("transactions", "Transactions that ended, whichever way.", |class| &class.transactions),
     ("units", "Queries, or all up to a Sync, that ended.", |class| &class.units),
     ("errors", "Errors that clients were sent.", |class| &class.errors),
     ("queued", "Transactions that had to wait to be let in.", |class| &class.queued),
+    (
+        "let_in_beyond_limits",
+        "Transactions admitted beyond the limits, because others waited for their sessions.",
+        |class| &class.let_in,
+    ),
     ("refused_queue_full", "Transactions refused because the queue was full.", |class| &class.refused_full),
     ("refused_timeout", "Transactions refused because they had waited too long.", |class| &class.refused_timeout),
     ("preempted_waiting", "Transactions rolled back for others while they waited for a lock.", |class| {
@@ -60,6 +65,13 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 15] = [
         &class.idle_ended
     }),
 ];
+
+/// Counters of each class that are kept in nanoseconds and told in seconds.
+const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 1] = [(
+    "tracked_saved_seconds",
+    "Time that transactions waited for others that `track` would have rolled back.",
+    |class| &class.tracked_saved_nanos,
+)];
 
 /// Histograms of each class.
 const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
@@ -183,13 +195,14 @@ pub fn names() -> Vec<(String, &'static str)> {
     let counter = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}_total"), about);
     let plain = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}"), about);
     let class_counters = CLASS_COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
+    let class_seconds = CLASS_SECONDS.iter().map(|(name, about, _)| counter((name, about)));
     let class_gauges = CLASS_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let class_histograms = CLASS_HISTOGRAMS.iter().map(|(name, about, _)| plain((name, about)));
     let counters = COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
     let seconds = SECONDS.iter().map(|(name, about, _)| counter((name, about)));
     let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
-    let all = class_counters.chain(class_gauges).chain(class_histograms);
+    let all = class_counters.chain(class_seconds).chain(class_gauges).chain(class_histograms);
     all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
 }
 
@@ -239,6 +252,14 @@ impl Metrics {
             for class in classes() {
                 let labels = [("class", class.name.as_str())];
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&of(class).load(Relaxed), None)?;
+            }
+        }
+        for (name, about, of) in CLASS_SECONDS {
+            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            for class in classes() {
+                let seconds = of(class).load(Relaxed) as f64 / 1e9;
+                let labels = [("class", class.name.as_str())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
             }
         }
         for (name, about, of) in CLASS_GAUGES {

@@ -4,6 +4,7 @@
 //! must name a host that this is: a page of somebody else's, in a browser on this machine, could otherwise read what
 //! it finds here by a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
+mod health;
 mod listener;
 pub mod state;
 
@@ -28,7 +29,7 @@ use listener::Bounded;
 /// The live page: HTML with its styles and scripts, complete.
 const LIVE_PAGE: &str = include_str!("page/live.html");
 
-/// Clients at once; more wait until one goes.
+/// Clients at once; one more takes the place of the one that was answered the longest ago.
 const CONNECTIONS_MAX: usize = 64;
 
 /// The thread.
@@ -122,6 +123,7 @@ async fn second_hand(governor: Arc<Governor>) {
     loop {
         ticks.tick().await;
         governor.history.lock().take(&governor.statistics, Instant::now());
+        health::look_again(&governor);
     }
 }
 
@@ -131,7 +133,8 @@ pub fn router(governor: Arc<Governor>) -> Router {
         .route("/", get(|| async { Html(LIVE_PAGE) }))
         .route("/state.json", get(state_json))
         .route("/metrics", get(metrics_text))
-        .route("/healthz", get(health))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/healthz", get(readiness))
         .layer(middleware::from_fn_with_state(Arc::clone(&governor), check_host))
         .layer(middleware::map_response(harden))
         .with_state(governor)
@@ -147,13 +150,12 @@ async fn metrics_text(State(governor): State<Arc<Governor>>) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&governor)).into_response()
 }
 
-/// 200 while clients are taken, 503 while it waits for those there are to go. Whether the governor's own connection is up does
-/// not matter: traffic flows without it.
-async fn health(State(governor): State<Arc<Governor>>) -> Response {
-    if governor.is_draining.load(std::sync::atomic::Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
+/// 200 while clients should come here, 503 with the reason while they should not.
+async fn readiness(State(governor): State<Arc<Governor>>) -> Response {
+    match health::why_not_ready(&governor) {
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response(),
+        None => "ok\n".into_response(),
     }
-    "ok\n".into_response()
 }
 
 async fn check_host(State(governor): State<Arc<Governor>>, request: Request, next: Next) -> Response {

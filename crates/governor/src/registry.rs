@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::{ClassIndex, Login, NoReplay};
 
 use crate::governor::EventId;
 
@@ -36,6 +36,8 @@ pub enum Phase {
     IdleInTransaction,
     /// It was rolled back for another: it is being run again, or will be when its client speaks.
     Preempted,
+    /// Everything is passed on, and nobody looks at what it does.
+    Ungoverned,
 }
 
 impl Phase {
@@ -48,6 +50,56 @@ impl Phase {
             Phase::Active => "active",
             Phase::IdleInTransaction => "idle in transaction",
             Phase::Preempted => "preempted",
+            Phase::Ungoverned => "ungoverned",
+        }
+    }
+}
+
+/// Why a transaction of a class that may be rolled back for others must not be now. While it is so, whoever waits for its locks waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Immunity {
+    /// Its end was asked for, or could have been: COMMIT was sent, or a text too long to be read.
+    MayHaveEnded,
+    /// A statement outside of a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM.
+    OutsideBlock,
+    /// Data is being copied.
+    Copy,
+    /// The client has not ended what it asks by a Sync, and may wait for an answer to a Flush: a rollback would have no place there.
+    UnitOpen,
+    /// The client has asked for more before it got an answer.
+    Pipeline,
+    /// It has failed already, and holds no locks.
+    Failed,
+    /// Its client thinks, and relies on an advisory lock meanwhile.
+    AdvisoryLock,
+    /// The clients of its class do not retry, and it could not be replayed, or its client thinks.
+    NoRetry,
+}
+
+impl Immunity {
+    /// All of them.
+    pub const ALL: [Immunity; 8] = [
+        Immunity::MayHaveEnded,
+        Immunity::OutsideBlock,
+        Immunity::Copy,
+        Immunity::UnitOpen,
+        Immunity::Pipeline,
+        Immunity::Failed,
+        Immunity::AdvisoryLock,
+        Immunity::NoRetry,
+    ];
+
+    /// The word that people see; it stays as it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            Immunity::MayHaveEnded => "may-have-ended",
+            Immunity::OutsideBlock => "outside-block",
+            Immunity::Copy => "copy",
+            Immunity::UnitOpen => "unit-open",
+            Immunity::Pipeline => "pipeline",
+            Immunity::Failed => "failed",
+            Immunity::AdvisoryLock => "advisory-lock",
+            Immunity::NoRetry => "no-retry",
         }
     }
 }
@@ -100,9 +152,12 @@ pub struct CardState {
     pub unit: u64,
     /// How often this transaction has been rolled back for others.
     pub rollbacks: u32,
-    /// Whether rolling it back now would be right: its class allows it, it has not sent its COMMIT, and one unit at most
-    /// is in flight.
+    /// Whether rolling it back now would be right: its class allows it, and nothing makes it immune.
     pub preemptible: bool,
+    /// Why not, if its class allows it.
+    pub immune: Option<Immunity>,
+    /// Whether it could be replayed, as far as is known.
+    pub replayable: Result<(), NoReplay>,
     /// Cancels under way.
     pub cancels: Cancels,
 }
@@ -155,6 +210,8 @@ impl SessionCard {
             unit: 0,
             rollbacks: 0,
             preemptible: false,
+            immune: None,
+            replayable: Ok(()),
             cancels: Cancels::default(),
         };
         SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
@@ -183,10 +240,22 @@ impl SessionCard {
         true
     }
 
+    /// Begins a unit, unless a cancel is on its way; its number.
+    pub fn begin_unit(&self) -> Option<u64> {
+        let mut state = self.state();
+        if state.cancels.in_flight > 0 {
+            return None;
+        }
+        state.unit += 1;
+        state.preemptible = false;
+        state.cancels.preempting = None;
+        Some(state.unit)
+    }
+
     /// Aims a client's own cancel at whatever unit is in flight; `None` if none is, and then nothing is to be sent.
     pub fn aim_client_cancel(&self) -> Option<u64> {
         let mut state = self.state();
-        if !matches!(state.phase, Phase::Active | Phase::Preempted) {
+        if !matches!(state.phase, Phase::Active | Phase::Preempted | Phase::Ungoverned) {
             return None;
         }
         state.cancels.in_flight += 1;

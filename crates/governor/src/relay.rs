@@ -3,6 +3,7 @@
 //! In reading order: [`start`] opens what clients connect to and starts the workers, each a `worker` with a loop of its
 //! own. A `door` deals clients out to them. A `pair` is one client and its connection to the server; `startup` and `login` are
 //! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
+//! `silent`, `logins` and `seat` bound how many clients there may be before they are let in and after.
 //!
 //! Sockets are called when epoll says that they are ready. Once a session has begun, a `ring` receives and sends for its
 //! sockets where the settings want io_uring; a `link` is a socket in either state.
@@ -12,35 +13,47 @@
 
 mod context;
 mod door;
+mod fallback;
 mod link;
 mod listener;
 mod login;
+mod logins;
 mod pair;
+mod proxy_protocol;
+mod reach;
 mod refusal;
 mod resolver;
 mod ring;
 mod seat;
 mod side;
+mod silent;
 mod socket;
 mod startup;
 mod timers;
+mod waits;
 mod wire;
 mod worker;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, atomic::AtomicUsize};
 use std::thread::{self, JoinHandle};
 
 use mio::{Poll, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use listener::Address;
+pub use reach::Reach;
+pub use waits::waits_for;
 
 use context::{Context, Note};
 use door::Door;
+use fallback::Fallbacks;
+use logins::Logins;
 use resolver::Resolver;
 use ring::Ring;
+use silent::Silent;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
@@ -70,8 +83,13 @@ struct Shared {
     resolver: Resolver,
     /// Clients that were let in.
     clients: Arc<AtomicUsize>,
-    /// Connections of clients, let in or not.
+    /// Connections of clients that have said what they want, let in or not.
     connections: Arc<AtomicUsize>,
+    /// Those that have not.
+    silent: Arc<Silent>,
+    /// Those that are logging in.
+    logins: Arc<Logins>,
+    fallbacks: Fallbacks,
 }
 
 /// How the relay's threads reach a worker.
@@ -100,11 +118,16 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
         resolver: Resolver::start()?,
         clients: Arc::default(),
         connections: Arc::default(),
+        silent: Arc::default(),
+        logins: Arc::default(),
+        fallbacks: Fallbacks::default(),
     });
     let desks = (0..settings.listen.workers.max(1)).map(|_| Desk::new()).collect::<io::Result<Vec<_>>>()?;
     let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
     governor.set_workers(desks.iter().map(Desk::handle).collect());
     let wants_ring = choose_ring(settings.listen.event_loop)?;
+    let event_loop = if wants_ring { EventLoop::IoUring } else { EventLoop::Epoll };
+    governor.event_loop.set(event_loop).expect("a governor has one relay");
     let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
     let mut running = Running { governor, addresses, threads: Vec::new() };
     for (place, desk) in desks.into_iter().enumerate() {
@@ -177,9 +200,10 @@ impl Running {
         &self.addresses
     }
 
-    /// Lets nobody in any more, and ends each session as soon as it is idle. Sessions that pass ungoverned are left until
-    /// they end, or until [`stop`](Self::stop).
+    /// Lets nobody in any more but operators to the console, and ends each session as soon as it is idle. Sessions that pass
+    /// ungoverned are left until they end, or until [`stop`](Self::stop). Consoles are not waited for.
     pub fn drain(&self) {
+        self.governor.is_draining.store(true, Ordering::Relaxed);
         self.governor.tell_all(|| WorkerCommand::Drain);
     }
 

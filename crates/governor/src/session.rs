@@ -1,15 +1,17 @@
-//! The state machine of one session: bytes in, bytes out. Its paper is `session/README.md`.
+//! The state machine of one session: bytes in, bytes out. Its design notes are `session/README.md`.
 //!
 //! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] are given what was read and the time,
 //! and put what is to be sent into an [`Outbox`]. A session begins when its client has been let in by the server and both
 //! wait for the first query.
 //!
-//! `client` reads what the client sends and `server` what the server answers; `begin` is what happens when a transaction
-//! begins (class, admission), `rewind` what happens when it was rolled back for another. `outstanding`, `prepared` and
-//! `recording` are what is remembered.
+//! `client` reads what the client sends and `server` what the server answers. `begin` is what happens when a transaction
+//! begins (admission), `class` which class it has, `transaction` what is known of it, `rewind` what happens when it was rolled back
+//! for another, `refuse` how we answer for the server. `outstanding`, `prepared`, `recording` and `unit` are what is remembered and
+//! foreseen.
 
 mod answers;
 mod begin;
+mod class;
 mod client;
 mod frames;
 mod outstanding;
@@ -20,31 +22,41 @@ mod rewind;
 mod server;
 #[cfg(test)]
 mod tests;
+mod transaction;
+mod unit;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::{Abandoned, ClassIndex, Login};
 
-pub use answers::{Notice, error_response, notice_response, ready_for_query};
+pub use answers::{Notice, error_response, notice_response};
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 
-use crate::governor::{Governor, SessionCommand};
+use crate::governor::{Governor, Outcome, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
+use crate::statement::TextRules;
 use crate::statistics::{ClassStatistics, count};
+use begin::Queued;
+use frames::Status;
 use outstanding::Outstanding;
 use prepared::PreparedNotes;
 use recording::Recording;
 use refuse::Refusal;
-use rewind::Rewind;
+use rewind::{Rewind, RolledBack};
+use transaction::Transaction;
 
 /// How long a client waits for admission before it is told so.
 const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
 /// A unit that began while nobody less important was inside is looked at again after this time.
 const LATE_WITH_NOBODY_BELOW: Duration = Duration::from_millis(50);
+
+/// How much of an answer is held back at most that a client must not see before it is known whether its unit was cancelled. Servers
+/// hold back as much by themselves (`PQ_SEND_BUFFER_SIZE`), so that nobody waits for longer.
+const HELD_MAX: usize = 8 * 1024;
 
 /// Where a session puts what it sends. Bytes that cannot be sent at once are kept by whoever implements this.
 pub trait Outbox {
@@ -59,37 +71,101 @@ pub trait Outbox {
 #[error("{0}")]
 pub struct ProtocolError(pub String);
 
-/// What becomes of bytes.
-#[derive(Debug)]
-enum Mode {
-    /// They are passed on.
-    Relay,
-    /// The client's first message of a transaction waits for admission.
-    Queued {
-        /// Since when.
-        since: Instant,
-        /// Whether the client was told.
-        is_noticed: bool,
-        /// Whether its first statement begins a block.
-        begins: bool,
-    },
-    /// What the client asks up to its next Sync is answered with an error by us.
-    Refusing(Refusal),
-    /// The transaction was rolled back for another, and is being run again or brought to an end.
-    Rewinding(Rewind),
-    /// The transaction was rolled back for another while its client was thinking, which does not know yet.
-    RolledBack,
+/// What a server reports of a session as it begins, as far as texts are read by it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// How texts are to be read.
+    pub text_rules: TextRules,
+    /// The server's version as in `server_version_num`; 0 if it did not say.
+    pub version: i32,
 }
 
-/// The transaction that is inside.
-#[derive(Debug, Clone, Copy)]
-struct Inside {
-    class: ClassIndex,
-    /// Whether admission counts it.
-    is_admitted: bool,
+impl Reported {
+    /// Takes in the body of a `ParameterStatus`.
+    pub fn on_parameter(&mut self, body: &[u8]) {
+        let Some((name, rest)) = frames::text(body) else { return };
+        let Some((value, _)) = frames::text(rest) else { return };
+        match name {
+            b"server_version" => self.version = version_number(value),
+            _ => drop(self.text_rules.on_parameter(name, value)),
+        }
+    }
+}
+
+/// The number of a version as servers tell it: `15.18 (Debian 15.18-0+deb12u1)`, `17beta1`.
+fn version_number(text: &[u8]) -> i32 {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let mut next = || numbers.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<i32>().ok());
+    let major = next().unwrap_or(0);
+    let minor = if text.get(2) == Some(&b'.') { next().unwrap_or(0) } else { 0 };
+    major.saturating_mul(10_000).saturating_add(minor)
+}
+
+/// What becomes of what the two sides send.
+#[derive(Debug)]
+enum Flow {
+    /// It is passed on.
+    Relay,
+    /// The client's next message waits for admission.
+    Queued(Queued),
+    /// What the client asks up to the end of its unit is answered with an error by us.
+    Refusing(Refusal),
+    /// The transaction was rolled back for another while its client was thinking, which does not know yet. Its next unit is looked
+    /// at as a whole.
+    RolledBack(RolledBack),
+    /// The transaction was rolled back for another, and is being run again or brought to an end. Nothing of the client is taken, and
+    /// what the server says is compared or dropped.
+    Rewinding(Box<Rewind>),
+    /// Everything is passed on, for the server has answered what it was not asked.
+    Ungoverned,
+    /// Nothing is taken any more.
+    Ended {
+        /// The class whose admission it was waiting for: the word that it was admitted may be on its way.
+        queued: Option<ClassIndex>,
+    },
+}
+
+/// Whether the client's bytes are taken, where the flow takes any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    /// A cancel is on its way; the next unit waits for its arrival.
+    UntilCancelArrives,
+    /// What comes next begins a transaction, or is answered by us: it waits until everything before it has been answered.
+    UntilRest,
+}
+
+/// The unit in flight; of several the one that the server is at.
+#[derive(Debug)]
+struct Unit {
     since: Instant,
-    /// How long it waited for admission.
-    waited: Option<Duration>,
+    shown: Shown,
+    /// The portal of what it runs, if that ends the transaction and begins another one like it, and it runs nothing else.
+    chains: Option<Box<[u8]>>,
+    /// The server has done so.
+    has_chained: bool,
+    has_run: bool,
+    has_failed: bool,
+}
+
+/// How much of the answer to the unit in flight its client gets before its end is known.
+#[derive(Debug)]
+enum Shown {
+    /// Nothing: the unit commits by itself, so that it may be run again only as long as its client has seen nothing.
+    Nothing(Vec<u8>),
+    /// What has come.
+    All,
+}
+
+impl Unit {
+    fn new(since: Instant) -> Self {
+        Unit { since, shown: Shown::All, chains: None, has_chained: false, has_run: false, has_failed: false }
+    }
+
+    /// Whether the client has got, or may have got, a part of the answer.
+    fn is_seen(&self) -> bool {
+        matches!(self.shown, Shown::All)
+    }
 }
 
 /// A message that is passing, of which some bytes have not been seen.
@@ -115,102 +191,107 @@ pub struct Session {
     login_class: ClassIndex,
     session_class: ClassIndex,
     session_chosen_by: ChosenBy,
-    mode: Mode,
-    /// A cancel is on its way; the next unit waits for its arrival.
-    is_held: bool,
-    /// What comes next begins a transaction, or is answered by us: it waits until everything before it has been answered.
-    waits_for_rest: bool,
-    inside: Option<Inside>,
+    /// The class that its client chose in its start-up message: what RESET goes back to.
+    chosen_at_start: Option<ClassIndex>,
+    /// Whether its client was told that a tag gave its transaction no class.
+    has_told_of_tag: bool,
+    reported: Reported,
+    flow: Flow,
+    gate: Gate,
+    /// What the server has said of the transaction last.
+    status: Status,
+    transaction: Option<Transaction>,
+    /// How often the transaction was rolled back for others, and those before it that its client tries again.
+    rollbacks: u32,
+    /// The transaction before this one failed with 40001 by our doing.
+    is_retry: bool,
+    unit: Unit,
     /// Messages of a unit have been sent, and not what ends it.
-    unit_open: bool,
-    unit_since: Instant,
+    is_unit_open: bool,
+    /// Something under way may change how texts are to be read.
+    rules_may_change: bool,
+    /// The number of the unit that was begun last.
+    unit_number: u64,
     outstanding: Outstanding,
-    /// What the server has said of the transaction last: `I`, `T` or `E`.
-    status: u8,
-    /// Its end was asked for, or could have been.
-    may_end: bool,
-    /// Whether units overlapped in this transaction.
-    is_pipelined: bool,
-    /// What is in flight has effects that are not undone with it, or may commit by itself.
-    must_not_cancel: bool,
     prepared: PreparedNotes,
-    /// Kept by sessions that may be rolled back.
-    recording: Option<Box<Recording>>,
-    /// Whether what passes now is recorded.
-    is_recording: bool,
+    /// Kept for the next transaction that is recorded.
+    spare_recording: Option<Box<Recording>>,
     from_client: Passing,
+    /// How many of the client's bytes before the message at hand are yet to be recorded.
+    unrecorded: usize,
     from_server: Passing,
     /// When the watcher is to be told that the unit in flight is late, or it is to be seen again whether it should.
     rings_at: Option<Instant>,
-    /// Since when the client thinks within a transaction.
-    thinking_since: Option<Instant>,
-    /// The server answered what it was not asked: nothing is done any more but passing on.
-    is_ungoverned: bool,
-    has_ended: bool,
+    /// Since when the session is at rest, or its client thinks.
+    since: Instant,
 }
 
 impl Session {
     /// A session whose server is ready for its first query.
-    pub fn new(governor: Arc<Governor>, card: Arc<SessionCard>, now: Instant) -> Self {
+    pub fn new(governor: Arc<Governor>, card: Arc<SessionCard>, reported: Reported, now: Instant) -> Self {
         let generation = governor.generation();
         let settings = governor.settings();
         let login = card.login.clone();
         let matched = settings.rules.of_login(&login);
-        let chosen_by = ChosenBy::Rule(matched.rule);
-        {
-            let mut state = card.state();
-            (state.class, state.chosen_by) = (matched.class, chosen_by);
-            (state.phase, state.since) = (Phase::Idle, now);
-        }
-        Session {
+        // Its client may have chosen another in the start-up message.
+        let chosen = {
+            let state = card.state();
+            (state.chosen_by == ChosenBy::Setting).then_some(state.class)
+        };
+        let mut session = Session {
             governor,
             card,
             settings,
             generation,
             login,
             login_class: matched.class,
-            session_class: matched.class,
-            session_chosen_by: chosen_by,
-            mode: Mode::Relay,
-            is_held: false,
-            waits_for_rest: false,
-            inside: None,
-            unit_open: false,
-            unit_since: now,
+            session_class: chosen.unwrap_or(matched.class),
+            session_chosen_by: chosen.map_or(ChosenBy::Rule(matched.rule), |_| ChosenBy::Setting),
+            chosen_at_start: chosen,
+            has_told_of_tag: false,
+            reported,
+            flow: Flow::Relay,
+            gate: Gate::Open,
+            status: Status::Idle,
+            transaction: None,
+            rollbacks: 0,
+            is_retry: false,
+            unit: Unit::new(now),
+            is_unit_open: false,
+            rules_may_change: false,
+            unit_number: 0,
             outstanding: Outstanding::default(),
-            status: b'I',
-            may_end: false,
-            is_pipelined: false,
-            must_not_cancel: false,
             prepared: PreparedNotes::default(),
-            recording: None,
-            is_recording: false,
+            spare_recording: None,
             from_client: Passing::default(),
+            unrecorded: 0,
             from_server: Passing::default(),
             rings_at: None,
-            thinking_since: None,
-            is_ungoverned: false,
-            has_ended: false,
-        }
+            since: now,
+        };
+        session.card.state().chosen_by = session.session_chosen_by;
+        session.publish();
+        session
     }
 
     /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
     /// with any call of any other method.
     pub fn takes_client_bytes(&self) -> bool {
-        !self.has_ended
-            && !self.is_held
-            && !self.waits_for_rest
-            && matches!(self.mode, Mode::Relay | Mode::Refusing(_) | Mode::RolledBack)
+        let takes_any = match self.flow {
+            Flow::Relay | Flow::Refusing(_) | Flow::RolledBack(_) | Flow::Ungoverned => true,
+            Flow::Queued(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
+        };
+        takes_any && self.gate == Gate::Open
     }
 
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.
     pub fn is_idle(&self) -> bool {
-        self.is_at_rest() && matches!(self.mode, Mode::Relay) && self.from_server.left == 0
+        self.is_at_rest() && matches!(self.flow, Flow::Relay) && self.from_server.left == 0
     }
 
     /// Whether it has asked to be ended: what was put out is to be sent, then both connections are closed.
     pub fn has_ended(&self) -> bool {
-        self.has_ended
+        matches!(self.flow, Flow::Ended { .. })
     }
 
     /// Something that another thread asks.
@@ -219,26 +300,41 @@ impl Session {
             SessionCommand::Admitted => self.on_admitted(now),
             SessionCommand::TimedOut => self.on_queue_timeout(now, out),
             SessionCommand::ClientCancelled => self.on_cancelled_in_queue(now, out),
-            SessionCommand::CancelArrived => {
-                self.is_held = false;
-                self.go_on_rewinding(now, out);
-            }
-            SessionCommand::RollBackIdle { transaction, unit, event: _ } => {
-                self.roll_back_idle(transaction, unit, now, out)
+            SessionCommand::CancelArrived => self.on_cancel_arrived(now, out),
+            SessionCommand::RollBackIdle { transaction, unit, event } => {
+                self.roll_back_idle(transaction, unit, event, now, out);
             }
             SessionCommand::End { why } => self.end("57P01", &why, out),
         }
+        self.publish();
+    }
+
+    fn on_cancel_arrived(&mut self, now: Instant, out: &mut impl Outbox) {
+        if self.gate == Gate::UntilCancelArrives {
+            self.gate = Gate::Open;
+        }
+        self.forget_cancels();
+        self.go_on_rewinding(now, out);
     }
 
     /// When [`on_time`](Self::on_time) is to be called next; `None` for not at all. Asked after every other call.
     pub fn wakes_at(&self) -> Option<Instant> {
-        let notice = match self.mode {
-            Mode::Queued { since, is_noticed: false, .. } => Some(since + QUEUE_NOTICE_AFTER),
+        let notice = match &self.flow {
+            Flow::Queued(queued) if !queued.is_noticed => Some(queued.since + QUEUE_NOTICE_AFTER),
             _ => None,
         };
-        let idle = self.thinking_since.zip(self.inside_class().idle_in_transaction_timeout);
-        let idle = idle.map(|(since, timeout)| since + timeout);
-        [notice, self.rings_at, idle].into_iter().flatten().min()
+        [notice, self.rings_at, self.ends_at()].into_iter().flatten().min()
+    }
+
+    /// When the client has thought within its transaction for as long as it may.
+    fn ends_at(&self) -> Option<Instant> {
+        let is_thinking = match &self.flow {
+            Flow::Relay | Flow::Refusing(_) => self.outstanding.is_empty() && !self.is_unit_open,
+            Flow::RolledBack(_) => true,
+            _ => false,
+        };
+        let timeout = self.inside_class().idle_in_transaction_timeout;
+        timeout.filter(|_| is_thinking && self.transaction.is_some()).map(|timeout| self.since + timeout)
     }
 
     /// The time has come.
@@ -252,47 +348,64 @@ impl Session {
                 self.expect_lateness(now);
             }
         }
-        let timeout = self.inside_class().idle_in_transaction_timeout;
-        if let Some((since, timeout)) = self.thinking_since.zip(timeout)
-            && now >= since + timeout
-        {
+        if self.ends_at().is_some_and(|at| at <= now) {
             count(&self.statistics(self.inside_index()).idle_ended);
+            let class = self.inside_class();
+            let timeout = class.idle_in_transaction_timeout.unwrap_or_default();
             let why = format!(
                 "terminating connection: class \"{}\" lets a transaction wait for its client for {timeout:?}",
-                self.inside_class().name
+                class.name
             );
             self.end("25P03", &why, out);
         }
+        self.publish();
     }
 
     /// One of the two connections is gone: it leaves queues and registry.
     pub fn close(&mut self, now: Instant) {
-        self.has_ended = true;
-        if matches!(self.mode, Mode::Queued { .. }) {
-            self.mode = Mode::Relay;
-            if !self.governor.abandon(self.card.id) {
-                // It was admitted in this moment, and has not been told yet.
-                self.governor.leave(self.card.state().class, now);
-            }
+        self.give_up();
+        let Flow::Ended { queued } = &mut self.flow else { unreachable!("it was given up") };
+        if let Some(class) = queued.take()
+            && self.governor.abandon_for_good(self.card.id) == Abandoned::Admitted
+        {
+            // It was admitted in this moment, and has not been told yet.
+            self.governor.leave(class, now);
         }
-        if self.inside.is_some() {
-            self.end_transaction(now);
-        }
+        self.end_transaction(now);
+        self.publish();
         self.governor.registry.remove(self.card.id);
     }
 
     /// Ends the session, and tells its client why if that can be said between two messages.
     fn end(&mut self, sqlstate: &'static str, why: &str, out: &mut impl Outbox) {
-        if !self.has_ended && self.from_server.left == 0 {
+        if !self.has_ended() && self.from_server.left == 0 {
             let notice = Notice { severity: "FATAL", sqlstate, message: why, detail: None, hint: None };
             out.to_client(&error_response(&notice));
         }
-        self.has_ended = true;
+        self.give_up();
+    }
+
+    /// Nothing is taken any more.
+    fn give_up(&mut self) {
+        let queued = match &self.flow {
+            Flow::Queued(queued) => Some(queued.class),
+            Flow::Ended { .. } => return,
+            _ => None,
+        };
+        let of_flow = match std::mem::replace(&mut self.flow, Flow::Ended { queued }) {
+            Flow::Rewinding(rewind) => rewind.event,
+            Flow::RolledBack(rolled_back) => Some(rolled_back.event),
+            _ => None,
+        };
+        let of_cancel = self.card.state().cancels.event.take();
+        for event in [of_cancel, of_flow] {
+            self.settle(event, Outcome::Abandoned);
+        }
     }
 
     /// Whether there is no transaction and nothing under way.
     fn is_at_rest(&self) -> bool {
-        self.status == b'I' && self.outstanding.is_empty() && !self.unit_open
+        self.status == Status::Idle && self.outstanding.is_empty() && !self.is_unit_open
     }
 
     /// From now on the unit in flight may be late, and the watcher is told if somebody less important may be in its way.
@@ -310,7 +423,7 @@ impl Session {
 
     /// What is counted of the classes that the transaction's own is more important than.
     fn classes_below(&self) -> impl Iterator<Item = &ClassStatistics> {
-        let own = self.inside.map(|inside| self.settings.class(inside.class).limits.priority);
+        let own = self.transaction.as_ref().map(|inside| self.settings.class(inside.class).limits.priority);
         let classes = self.settings.classes.iter().zip(self.governor.statistics.classes());
         let below = classes.filter(move |(class, _)| own.is_some_and(|own| class.limits.priority < own));
         below.map(|(_, statistics)| statistics)
@@ -323,7 +436,7 @@ impl Session {
     }
 
     fn inside_index(&self) -> ClassIndex {
-        self.inside.map_or(self.session_class, |inside| inside.class)
+        self.transaction.as_ref().map_or(self.session_class, |inside| inside.class)
     }
 
     fn inside_class(&self) -> &ClassSettings {
@@ -336,48 +449,80 @@ impl Session {
 
     /// The transaction has ended, whichever way.
     fn end_transaction(&mut self, now: Instant) {
-        let (class, chosen_by) = (self.session_class, self.session_chosen_by);
-        {
-            let mut state = self.card.state();
-            (state.phase, state.since) = (Phase::Idle, now);
-            (state.class, state.chosen_by, state.preemptible) = (class, chosen_by, false);
-        }
-        self.thinking_since = None;
-        if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording) {
+        self.since = now;
+        let Some(mut inside) = self.transaction.take() else { return };
+        (self.rollbacks, self.is_retry) = match inside.failure {
+            // Its client may try it again, and is rolled back no more often for that.
+            Some(_) => (self.rollbacks, true),
+            None => (0, false),
+        };
+        if let Some(mut recording) = inside.recording.take() {
             recording.clear();
+            self.spare_recording = Some(recording);
         }
-        self.is_recording = false;
-        let Some(inside) = self.inside.take() else { return };
         if inside.is_admitted {
             self.governor.leave(inside.class, now);
         }
-        let statistics = self.statistics(inside.class);
+        self.count_transaction(&inside, now);
+        self.statistics(inside.class).inside.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn count_transaction(&self, ended: &Transaction, now: Instant) {
+        let statistics = self.statistics(ended.class);
         count(&statistics.transactions);
-        statistics.inside.fetch_sub(1, Ordering::Relaxed);
-        statistics.times.transaction.record(now.saturating_duration_since(inside.since));
-        if let Some(waited) = inside.waited {
+        statistics.times.transaction.record(now.saturating_duration_since(ended.since));
+        if let Some(waited) = ended.waited {
             statistics.times.queue.record(waited);
         }
     }
 
-    /// The client has an answer and has not asked again.
-    fn client_thinks(&mut self, now: Instant) {
-        let preemptible = self.may_be_preempted();
-        let mut state = self.card.state();
-        (state.phase, state.since, state.preemptible) = (Phase::IdleInTransaction, now, preemptible);
-        drop(state);
-        self.thinking_since = Some(now);
+    /// Says what became of a preemption.
+    fn settle(&self, event: Option<crate::governor::EventId>, outcome: Outcome) {
+        if let Some(event) = event {
+            self.governor.settle(event, outcome);
+        }
     }
 
-    /// Whether rolling the transaction back now would be right.
-    fn may_be_preempted(&self) -> bool {
-        self.inside_class().preemptible
-            && self.settings.preemption.policy.watches()
-            && !self.may_end
-            && !self.must_not_cancel
-            && !self.is_ungoverned
-            && !self.unit_open
-            && self.outstanding.count() <= 1
-            && self.status != b'E'
+    /// No unit is in flight that a cancel could have met: one that met nothing is over.
+    fn forget_cancels(&mut self) {
+        if !self.outstanding.is_empty() || matches!(self.flow, Flow::Rewinding(_)) {
+            return;
+        }
+        let event = {
+            let mut state = self.card.state();
+            if state.cancels.in_flight > 0 {
+                return;
+            }
+            state.cancels.by_client = None;
+            state.cancels.event.take()
+        };
+        self.settle(event, Outcome::TooLate);
+    }
+
+    /// Tells everybody what this session is doing. The one place where that is derived.
+    fn publish(&mut self) {
+        let (phase, since) = match &self.flow {
+            Flow::Ungoverned => (Phase::Ungoverned, self.since),
+            Flow::Queued(queued) => (Phase::Queued, queued.since),
+            Flow::RolledBack(_) => (Phase::Preempted, self.since),
+            Flow::Rewinding(rewind) if rewind.runs_again() => (Phase::Active, self.unit.since),
+            Flow::Rewinding(_) => (Phase::Preempted, self.unit.since),
+            Flow::Relay | Flow::Refusing(_) if !self.outstanding.is_empty() || self.is_unit_open => {
+                (Phase::Active, self.unit.since)
+            }
+            Flow::Relay | Flow::Refusing(_) if self.transaction.is_some() => (Phase::IdleInTransaction, self.since),
+            Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
+        };
+        let watched = self.transaction.as_ref().filter(|inside| inside.is_watched);
+        let immune = watched.and_then(|inside| self.immunity(inside));
+        let replayable = watched.map_or(Ok(()), |inside| self.replay_verdict(inside, self.rollbacks));
+        let is_candidate = matches!(phase, Phase::Active | Phase::IdleInTransaction);
+        let preemptible = watched.is_some() && immune.is_none() && is_candidate;
+        let mut state = self.card.state();
+        (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
+        (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
+        if self.transaction.is_none() && phase != Phase::Queued {
+            (state.class, state.chosen_by) = (self.session_class, self.session_chosen_by);
+        }
     }
 }

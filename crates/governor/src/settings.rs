@@ -2,13 +2,14 @@
 
 mod described;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
+use rustls::pki_types::CertificateDer;
 
 use crate::governor::Lever;
 pub use described::needs_restart;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub listen: Listen,
     /// The server behind; user, password and database of the URL are not used: clients bring their own.
     pub server: ServerUrl,
+    /// How clients are passed on to it.
+    pub passing_on: PassingOn,
     /// As whom the governor itself asks the server; `None` where nothing is to be asked, and so nothing preempted.
     pub control: Option<ServerUrl>,
     /// The classes; a [`ClassIndex`] is a place in this list.
@@ -51,6 +54,24 @@ pub struct Http {
     pub hosts: Vec<String>,
 }
 
+/// How clients are passed on to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassingOn {
+    /// Whether a client is let in whom the server has asked for no proof although the client came by a less trusted way than
+    /// the governor's own connection.
+    pub trust_clients: bool,
+    /// Whether the server is told a session's class as it begins, so that `SHOW plimsoll.class` has an answer.
+    pub announce_class: bool,
+    /// Whether each connection to the server begins with a PROXY protocol header that names its client.
+    pub proxy_protocol: bool,
+}
+
+impl Default for PassingOn {
+    fn default() -> Self {
+        PassingOn { trust_clients: false, announce_class: true, proxy_protocol: false }
+    }
+}
+
 /// What is written to standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
@@ -69,14 +90,20 @@ pub struct Listen {
     pub socket_folders: Vec<PathBuf>,
     /// How many clients at most; one more is refused with 53300.
     pub clients_max: u32,
+    /// How many clients of one TCP address may be logging in at once; those who are let in already do not count.
+    pub logins_max_per_address: u32,
     /// How long a client may take from its first byte until it is let in.
     pub login_timeout: Duration,
+    /// Proxies in front whose connections begin with a PROXY protocol header that names the client.
+    pub proxy_protocol_from: Vec<IpAddr>,
     /// Threads that relay; at least 1.
     pub workers: usize,
     /// How they receive and send.
     pub event_loop: EventLoop,
     /// Encryption towards clients; `None` if it is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// The certificate that clients are shown. Where the server shows the same, clients may bind their logins to it.
+    pub certificate: Option<CertificateDer<'static>>,
     /// Whether clients over TCP that do not ask for encryption are refused.
     pub tls_required: bool,
 }
@@ -270,13 +297,17 @@ pub(crate) fn for_tests() -> Settings {
             addresses: vec!["127.0.0.1:0".parse().expect("an address")],
             socket_folders: Vec::new(),
             clients_max: 100,
+            logins_max_per_address: 50,
             login_timeout: Duration::from_secs(10),
+            proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: EventLoop::Auto,
             tls: None,
+            certificate: None,
             tls_required: false,
         },
         server: ServerUrl::parse("postgres://nobody@localhost:1/none").expect("a URL"),
+        passing_on: PassingOn { trust_clients: true, announce_class: false, proxy_protocol: false },
         control: None,
         rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
         classes,

@@ -8,17 +8,23 @@
 //! [`fingerprint`] is a number for all texts that differ only in their values, [`normalised`] what people see of it.
 
 mod comment;
-mod effect;
+pub(crate) mod effect;
 pub mod lexer;
+pub(crate) mod name;
 mod normal;
 mod reading;
+mod rules;
 
 use std::borrow::Cow;
 
 use plimsoll_policy::Unsafe;
+use smallvec::SmallVec;
 
-pub use lexer::Strings;
 pub use normal::{fingerprint, normalised};
+pub use rules::{Encoding, Strings, TextRules};
+
+/// Names as the server has them, each as often as it is used. Texts with more than one of them are rare.
+pub type Names<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// How a text ends a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +60,14 @@ pub struct SetClass<'a> {
 pub struct Statement<'a> {
     /// It begins a transaction: BEGIN, START TRANSACTION, or COMMIT or ROLLBACK with AND CHAIN.
     pub begins: bool,
+    /// It is BEGIN or START TRANSACTION and nothing else.
+    pub is_bare_begin: bool,
     /// How it ends one; of several ways that of which most is left: commit, prepare, rollback.
     pub ends: Option<End>,
+    /// It ends one, and begins the next with the same options: AND CHAIN.
+    pub chains: bool,
+    /// It makes, releases or goes back to a savepoint.
+    pub savepoint: bool,
     /// It has more than one statement.
     pub several: bool,
     /// The class that it chooses, the last if there are several.
@@ -64,6 +76,19 @@ pub struct Statement<'a> {
     pub unreplayable: Option<Unsafe>,
     /// It copies.
     pub copy: bool,
+    /// Cursors that it declares.
+    pub declares: Names<'a>,
+    /// Cursors that it moves, fetches from or closes. CLOSE ALL is unsafe instead.
+    pub moves: Names<'a>,
+    /// Prepared statements that it runs by EXECUTE.
+    pub executes: Names<'a>,
+    /// It may change which code other statements run: it makes, changes or drops functions, triggers, views, types and their
+    /// like. Tables, indexes, sequences and roles are not of them.
+    pub changes_code: bool,
+    /// Event triggers may run at it.
+    pub is_ddl: bool,
+    /// It may change how later texts are read, [`TextRules`].
+    pub changes_rules: bool,
     /// The `class` of a comment as sqlcommenter writes them, `/*class='high'*/`, before everything else or after it; of
     /// several the first.
     pub tag: Option<Cow<'a, str>>,
@@ -73,19 +98,29 @@ impl Statement<'_> {
     /// It, without the text.
     pub fn into_owned(self) -> Statement<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        let own_all = |names: Names<'_>| names.into_iter().map(|name| Cow::Owned(name.into_owned())).collect();
         Statement {
             begins: self.begins,
+            is_bare_begin: self.is_bare_begin,
             ends: self.ends,
+            chains: self.chains,
+            savepoint: self.savepoint,
             several: self.several,
             set_class: self.set_class.map(|it| SetClass { scope: it.scope, class: it.class.map(own) }),
             unreplayable: self.unreplayable,
             copy: self.copy,
+            declares: own_all(self.declares),
+            moves: own_all(self.moves),
+            executes: own_all(self.executes),
+            changes_code: self.changes_code,
+            is_ddl: self.is_ddl,
+            changes_rules: self.changes_rules,
             tag: self.tag.map(own),
         }
     }
 }
 
-/// Reads a text, without its closing zero, where `standard_conforming_strings` is on as it nearly always is.
+/// Reads a text, without its closing zero, where `standard_conforming_strings` is on and the text is UTF-8, as nearly always.
 ///
 /// ```
 /// use plimsoll_governor::statement::{End, read};
@@ -97,12 +132,12 @@ impl Statement<'_> {
 /// assert_eq!(read(b"select 1; END").ends, Some(End::Commit));
 /// ```
 pub fn read(sql: &[u8]) -> Statement<'_> {
-    read_with(sql, Strings::Standard)
+    read_with(sql, TextRules::default())
 }
 
 /// Reads a text, without its closing zero.
-pub fn read_with(sql: &[u8], strings: Strings) -> Statement<'_> {
-    reading::Reading::of(sql, strings)
+pub fn read_with(sql: &[u8], rules: impl Into<TextRules>) -> Statement<'_> {
+    reading::Reading::of(sql, rules.into())
 }
 
 #[cfg(test)]

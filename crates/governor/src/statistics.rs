@@ -4,6 +4,7 @@ mod histogram;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use plimsoll_policy::ClassIndex;
 
@@ -66,12 +67,19 @@ pub struct ClassStatistics {
     pub preempted_too_late: AtomicU64,
     /// Preemptions decided and, by `track`, not carried out.
     pub preemptions_tracked: AtomicU64,
+    /// Time that transactions of this class would have been spared by preemptions that `track` did not carry out,
+    /// nanoseconds.
+    pub tracked_saved_nanos: AtomicU64,
+    /// Transactions admitted beyond the limits, because others waited for locks that their sessions held.
+    pub let_in: AtomicU64,
     /// Replays that came out the same.
     pub replays_verified: AtomicU64,
     /// Replays in which an answer differed (the client got 40001).
     pub replays_differed: AtomicU64,
     /// Rolled back, and not replayed because that would not have been safe (the client got 40001).
     pub replays_unsafe: AtomicU64,
+    /// Tags that gave their transaction no class: there is none of that name, or the user may not choose it.
+    pub tags_refused: AtomicU64,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: AtomicU64,
     /// Times.
@@ -109,6 +117,13 @@ impl Statistics {
         statistics
     }
 
+    /// A look at who waits for whom has taken that long.
+    pub fn count_look(&self, took: Duration) {
+        count(&self.looks);
+        // Relaxed: a counter for people.
+        self.look_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
     /// Makes room for classes of these names, those that there are already first.
     pub fn extend(&self, names: impl IntoIterator<Item = String>) {
         for (place, name) in self.classes.iter().zip(names) {
@@ -144,9 +159,12 @@ impl ClassStatistics {
             preempted_idle: zero(),
             preempted_too_late: zero(),
             preemptions_tracked: zero(),
+            tracked_saved_nanos: zero(),
+            let_in: zero(),
             replays_verified: zero(),
             replays_differed: zero(),
             replays_unsafe: zero(),
+            tags_refused: zero(),
             idle_ended: zero(),
             times: Times::default(),
         }

@@ -5,6 +5,9 @@
 //! transaction open, it looks (`look`), makes a graph of what it saw and of the sessions' cards (`graph`), asks
 //! [`plimsoll_policy::decide`], acts (`act`), and waits a little; longer and longer while nothing changes.
 //!
+//! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
+//! (`outside`).
+//!
 //! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
 
 mod act;
@@ -14,8 +17,11 @@ mod graph;
 mod late;
 pub(crate) mod levers;
 mod look;
+mod outside;
 mod pace;
 mod round;
+pub(crate) mod statements;
+mod tracked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +30,10 @@ use std::time::{Duration, Instant};
 
 use crate::agent::Agent;
 use crate::governor::Governor;
+use crate::settings::Settings;
 use control::Control;
+pub(crate) use control::here as server_here;
+use outside::Outside;
 use pace::{Pace, Seen};
 use round::Round;
 
@@ -73,19 +82,22 @@ struct Watch {
     control: Control,
     agent: Agent,
     round: Round,
+    outside: Outside,
 }
 
 impl Watch {
     fn new(governor: Arc<Governor>, stop: Arc<AtomicBool>) -> Self {
         let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));
-        Watch { round: Round::new(governor.clone()), governor, stop, control, agent }
+        let (round, outside) = (Round::new(governor.clone()), Outside::new(Instant::now()));
+        Watch { governor, stop, control, agent, round, outside }
     }
 
     fn run(mut self) {
         while !self.stops() {
             let now = Instant::now();
             let is_new = self.tend(now);
-            let sleep = self.agent.due(now).map_or(SLEEP_MAX, |due| due.min(SLEEP_MAX));
+            let outside_due = self.outside.due(&self.governor.settings(), now);
+            let sleep = [self.agent.due(now), outside_due].into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Who has rung while there was no connection does not ring again.
             if is_new || self.governor.bell.wait(sleep) {
                 self.watch();
@@ -97,8 +109,8 @@ impl Watch {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Connects where that is due, sees whether the connection is sound, and gives processes their shares. Whether the
-    /// connection has come or gone.
+    /// Connects where that is due, sees whether the connection is sound, gives processes their shares, and admits those whom
+    /// others inside wait for. Whether the connection has come or gone.
     fn tend(&mut self, now: Instant) -> bool {
         let settings = self.governor.settings();
         let is_new = self.control.tend(&settings, now);
@@ -106,7 +118,18 @@ impl Watch {
             self.agent.server(self.control.server_of_this_machine());
         }
         self.agent.tend(&settings, now);
+        self.governor.log_unlogged_preemptions();
+        self.admit_holders(&settings, now);
         is_new
+    }
+
+    /// Sees now and then whether anybody waits for admission for whom others inside wait.
+    fn admit_holders(&mut self, settings: &Settings, now: Instant) {
+        let Some(inside) = self.outside.begin(&self.governor, settings, now) else { return };
+        let Some(up) = self.control.connection() else { return };
+        if let Err(error) = self.outside.go(up, &self.governor, &inside) {
+            self.control.lost_or_refused(&error);
+        }
     }
 
     /// Looks, decides and acts for as long as anybody is late.

@@ -2,14 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::path::Path;
 
 use plimsoll_governor::admin::command::COMMANDS;
 use plimsoll_governor::config::schema;
 use plimsoll_governor::metrics;
+use plimsoll_policy::NoReplay;
 
 const GUIDE: &str = "../../docs/governor.md";
+const SAFETY: &str = "../../docs/governor-safety.md";
+/// Rows of that document without a test, which only become fewer.
+const WITHOUT_A_TEST: usize = 14;
 
 fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -59,7 +65,7 @@ fn the_smallest_settings_of_the_guide_are_right() {
     let file = folder.path().join("plimsoll.toml");
     fs::write(&file, block.lines().map(str::trim_start).collect::<Vec<_>>().join("\n")).unwrap();
     let config = plimsoll_governor::config::read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(config.warnings.len(), 1, "the console has no users there: {:?}", config.warnings);
+    assert_eq!(config.warnings.len(), 2, "it tracks, and the console has no users: {:?}", config.warnings);
 }
 
 #[test]
@@ -72,4 +78,72 @@ fn the_unit_runs_what_there_is() {
     ] {
         assert!(unit.lines().any(|other| other == line), "{line}");
     }
+}
+
+/// The rows of all tables below a heading: the cells of each.
+fn rows<'t>(text: &'t str, heading: &str) -> Vec<Vec<&'t str>> {
+    let section = text.split("\n## ").find(|section| section.starts_with(heading));
+    let section = section.unwrap_or_else(|| panic!("no section {heading}"));
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.skip(1).map(|row| row.split(" | ").collect()).collect()
+}
+
+/// Whether a crate has a function of that name, which is a test's.
+fn has_function(folder: &Path, name: &str) -> bool {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
+        if path.is_dir() {
+            return has_function(&path, name);
+        }
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        is_source && fs::read_to_string(&path).unwrap().contains(&format!("fn {name}("))
+    })
+}
+
+/// The words of an enum's `name()` in a source file; none if it has no such enum.
+fn names_of(source: &str, of: &str) -> Vec<String> {
+    let text = fs::read_to_string(source).unwrap();
+    let Some((_, body)) = text.split_once(&format!("\nimpl {of} {{\n")) else { return Vec::new() };
+    let body = body.split("\n}\n").next().unwrap();
+    let word = |line: &str| Some(line.split_once(" => \"")?.1.strip_suffix("\",")?.to_owned());
+    body.lines().filter_map(word).collect()
+}
+
+/// Three tables say what the governor may do to a transaction. An operator reads a word in `SHOW PREEMPTIONS` and looks it up
+/// there: each word of the code has a row, each row a word of the code, and each promise a test.
+#[test]
+fn every_reason_has_a_row_and_every_row_a_test() {
+    let text = fs::read_to_string(SAFETY).unwrap();
+    let words = |heading: &str| rows(&text, heading).iter().map(|row| row[0].to_owned()).collect::<BTreeSet<_>>();
+    let reasons: BTreeSet<String> = NoReplay::all().map(|reason| reason.name().to_owned()).collect();
+    let missing: Vec<_> = reasons.difference(&words("Rolled back, and not replayed")).cloned().collect();
+    assert!(missing.is_empty(), "reasons without a row: {missing:?}");
+    let immunities: BTreeSet<String> = names_of("src/registry.rs", "Immunity").into_iter().collect();
+    let missing: Vec<_> = immunities.difference(&words("Never rolled back")).cloned().collect();
+    assert!(missing.is_empty(), "immunities without a row: {missing:?}");
+
+    let mut without = Vec::new();
+    for heading in ["Replayed", "Rolled back, and not replayed", "Never rolled back", "What operators must know"] {
+        for row in rows(&text, heading) {
+            let [what, _, tests] = row[..] else { panic!("{row:?} has not three cells") };
+            if tests == "none" {
+                without.push(what.to_owned());
+                continue;
+            }
+            for test in tests.split(", ") {
+                let path = test.strip_prefix('`').and_then(|test| test.strip_suffix('`'));
+                let (name, path) =
+                    path.and_then(|path| path.split_once(' ')).unwrap_or_else(|| panic!("{what}: {test}"));
+                let function = path.rsplit("::").next().unwrap();
+                let folder = Path::new("..").join(name);
+                assert!(has_function(&folder, function), "{what}: there is no test {function} in crate {name}");
+            }
+        }
+    }
+    assert_eq!(without.len(), WITHOUT_A_TEST, "rows without a test, of which there is another number now: {without:?}");
+}
+
+/// Other documents and the console send readers to the safety document by name.
+#[test]
+fn the_guide_names_the_safety_document() {
+    assert!(fs::read_to_string(GUIDE).unwrap().contains("(governor-safety.md)"));
 }

@@ -4,8 +4,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use plimsoll_governor::run::{End, govern};
 use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{Password, ServerUrl};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 /// Names the settings in the process that is the governor.
 const SETTINGS: &str = "PLIMSOLL_TEST_GOVERN";
+/// How the process that is the governor is expected to end, where that is not by draining.
+const EXPECTED_END: &str = "PLIMSOLL_TEST_GOVERN_END";
 /// Nothing here takes as long as this, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -25,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[test]
 fn governor() {
     if let Some(file) = std::env::var_os(SETTINGS) {
-        assert_eq!(govern(Path::new(&file)).unwrap(), End::Drained);
+        let end = if std::env::var_os(EXPECTED_END).is_some() { End::Stopped } else { End::Drained };
+        assert_eq!(govern(Path::new(&file)).unwrap(), end);
     }
 }
 
@@ -38,36 +42,30 @@ struct Governor {
 }
 
 impl Governor {
-    /// One whose server is not there: all that is tested here works without.
+    /// One whose server is not there: most of what is tested here works without.
     fn start() -> Self {
+        Governor::start_with(|text| text, false)
+    }
+
+    /// One with other settings, which is stopped or drained in the end.
+    fn start_with(change: impl FnOnce(String) -> String, is_stopped: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
         let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
         notify.set_read_timeout(Some(PATIENCE)).unwrap();
-        fs::write(&file, settings(folder.path(), "pow", 2000)).unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
-            .env(SETTINGS, &file)
-            .env("NOTIFY_SOCKET", folder.path().join("notify"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, log) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                // The test's own words are no JSON.
-                if let Ok(value) = serde_json::from_str(&line)
-                    && sender.send(value).is_err()
-                {
-                    return;
-                }
-            }
-        });
+        fs::write(&file, change(settings(folder.path(), "pow", 2000))).unwrap();
+        let (child, log) = spawn(folder.path(), &file, is_stopped);
         let governor = Governor { folder, file, child, notify, log };
         assert_eq!(governor.told(), "READY=1");
         governor
+    }
+
+    /// Kills it without a word and starts another one with the same settings.
+    fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.log) = spawn(self.folder.path(), &self.file, false);
+        assert_eq!(self.told(), "READY=1");
     }
 
     /// What systemd is told next.
@@ -87,9 +85,26 @@ impl Governor {
         }
     }
 
+    fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+
     fn signal(&self, signal: Signal) {
-        let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(process, signal).unwrap();
+        kill_process(self.process(), signal).unwrap();
+    }
+
+    /// A client that has said nothing.
+    fn client(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.folder.path().join(".s.PGSQL.6432")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// How long it has had a core, in hundredths of a second.
+    fn cpu_ticks(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
     fn console(&self, user: &str) -> Connection {
@@ -110,6 +125,32 @@ impl Drop for Governor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a governor; its process, and its log line by line.
+fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde_json::Value>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
+        .env(SETTINGS, file)
+        .env("NOTIFY_SOCKET", folder.join("notify"))
+        .envs(is_stopped.then_some((EXPECTED_END, "stopped")))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            // The test's own words are no JSON.
+            if let Ok(value) = serde_json::from_str(&line)
+                && sender.send(value).is_err()
+            {
+                return;
+            }
+        }
+    });
+    (child, log)
 }
 
 fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
@@ -237,6 +278,194 @@ fn psql_shows_it() {
     let output = run(&["-c", "PAUSE"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("permission denied"), "{output:?}");
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+/// Settings with that event loop and a server that the test plays.
+fn before(server: &TcpListener, event_loop: &str) -> impl FnOnce(String) -> String {
+    let (port, event_loop) = (server.local_addr().unwrap().port(), event_loop.to_owned());
+    move |text| {
+        let text = text.replace("nobody@localhost:1/", &format!("nobody@127.0.0.1:{port}/"));
+        text.replace("[listen]\n", &format!("[listen]\nevent_loop = \"{event_loop}\"\n"))
+            .replace("server = ", "announce_class = false\nserver = ")
+    }
+}
+
+/// A start-up message of a user.
+fn startup(user: &str) -> Vec<u8> {
+    let body = format!("user\0{user}\0\0");
+    [&(body.len() as u32 + 8).to_be_bytes()[..], &[0, 3, 0, 0], body.as_bytes()].concat()
+}
+
+fn read(stream: &mut impl Read, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// A client that was let in, and its connection at the server.
+fn session(governor: &Governor, server: &TcpListener) -> (UnixStream, TcpStream) {
+    let mut client = governor.client();
+    client.write_all(&startup("ann")).unwrap();
+    let (mut played, _) = server.accept().unwrap();
+    played.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(read(&mut played, startup("ann").len()), startup("ann"));
+    let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x07abcdZ\0\0\0\x05I";
+    played.write_all(welcome).unwrap();
+    assert_eq!(read(&mut client, welcome.len()), welcome);
+    (client, played)
+}
+
+/// Sends a query through, and its answer back.
+fn converse(client: &mut UnixStream, server: &mut TcpStream, status: u8) {
+    let query = b"Q\0\0\0\x0aBEGIN\0";
+    client.write_all(query).unwrap();
+    assert_eq!(read(server, query.len()), query);
+    let answer = [&b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05"[..], &[status]].concat();
+    server.write_all(&answer).unwrap();
+    assert_eq!(read(client, answer.len()), answer);
+}
+
+const EVENT_LOOPS: [&str; 2] = ["epoll", "auto"];
+
+/// A transaction that nobody ends holds up a governor that was interrupted once. The second interrupt, and SIGQUIT, end it
+/// at once, with each event loop.
+#[test]
+fn a_second_interrupt_and_a_quit_end_at_once() {
+    for event_loop in EVENT_LOOPS {
+        for signals in [&[Signal::INT, Signal::INT][..], &[Signal::TERM, Signal::QUIT], &[Signal::QUIT]] {
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let governor = Governor::start_with(before(&server, event_loop), true);
+            governor.logged(if event_loop == "epoll" { "by epoll" } else { "the relay receives and sends by" });
+            let (mut client, mut played) = session(&governor, &server);
+            converse(&mut client, &mut played, b'T');
+            for (place, signal) in signals.iter().enumerate() {
+                governor.signal(*signal);
+                if place + 1 < signals.len() {
+                    assert_eq!(governor.told(), "STOPPING=1");
+                    // The transaction goes on meanwhile.
+                    converse(&mut client, &mut played, b'T');
+                }
+            }
+            governor.logged("sessions are ended at once");
+            assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "{event_loop} {signals:?}");
+            assert!(governor.ended(), "{event_loop} {signals:?}");
+        }
+    }
+}
+
+/// The limit of open files was lowered below what clients need. Newcomers hung without a word until there was room; they are
+/// told so now, those who are in go on, operators come in, and nothing spins.
+#[test]
+fn without_files_newcomers_are_told_and_sessions_go_on() {
+    for event_loop in EVENT_LOOPS {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let governor = Governor::start_with(before(&server, event_loop), false);
+        let (mut client, mut played) = session(&governor, &server);
+        let limit = |free: u64| {
+            let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
+            let files = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+            let files: std::collections::BTreeSet<u64> = files.collect();
+            let lowest = (0..).find(|number| !files.contains(number)).unwrap();
+            let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
+            prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
+        };
+        // With a few files left clients are refused in order, and operators are not.
+        limit(10);
+        let refused = |mut newcomer: UnixStream| {
+            let _ = newcomer.write_all(&startup("bob"));
+            let mut said = Vec::new();
+            // A connection that is closed with bytes unread may be reset after what was said.
+            let _ = newcomer.read_to_end(&mut said);
+            let said = String::from_utf8_lossy(&said).into_owned();
+            assert!(said.contains("53300") && said.contains("no file descriptor left"), "{event_loop}: {said:?}");
+        };
+        (0..20).for_each(|_| refused(governor.client()));
+        let mut admin = governor.console("admin");
+        assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "clients"), "1");
+        drop(admin);
+        // With none left they are turned away at the door.
+        limit(0);
+        (0..20).for_each(|_| refused(governor.client()));
+        governor.logged("raise the limit of open files");
+        converse(&mut client, &mut played, b'I');
+        let (ticks, time) = (governor.cpu_ticks(), std::time::Instant::now());
+        std::thread::sleep(Duration::from_millis(500));
+        let (ticks, time) = (governor.cpu_ticks() - ticks, time.elapsed());
+        assert!(ticks < 25, "{event_loop}: it had a core for {ticks} hundredths of a second within {time:?}");
+        // With room again everything is as before.
+        limit(100);
+        let (mut second, mut played_second) = session(&governor, &server);
+        converse(&mut second, &mut played_second, b'I');
+        drop((client, second));
+        governor.signal(Signal::TERM);
+        assert!(governor.ended());
+    }
+}
+
+/// The nice value of a process; `None` once it has ended.
+fn nice(process: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    fields[16].parse().ok()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A governor is killed (`kill -9`, or for memory) while server processes have the shares of their classes. Those whose
+/// sessions were idle end with it. One that runs a statement keeps its low share until that ends, and disturbs nobody by it;
+/// new sessions have the shares of their classes as soon as there is a governor again.
+#[test]
+fn a_killed_governor_leaves_no_share_behind() {
+    let server = PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let (user, database) = (server.user(), server.database());
+    let own = ServerUrl::of_socket(server.socket_folder(), server.port(), user, database);
+    let mut own = Connection::open(&own).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("not tested: only root may give processes back what others took");
+    }
+    own.run("create role shop login").unwrap();
+    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
+    let mut governor = Governor::start_with(
+        |text| {
+            let lines =
+                format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");
+            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
+            // The server's database has the console's usual name.
+            text.replace("[http]", "[admin]\ndatabase = \"console\"\n[http]")
+        },
+        false,
+    );
+    let open = |governor: &Governor, user: &str| {
+        let url = ServerUrl::of_socket(governor.folder.path(), 6432, user, database);
+        let mut connection = Connection::open(&url).unwrap_or_else(|error| panic!("{error}"));
+        connection.run("select 1").unwrap();
+        connection
+    };
+    let (idle, mut busy) = (open(&governor, user), open(&governor, user));
+    let processes = [idle.process_id(), busy.process_id()];
+    wait_until("both to have the share of low", || processes.iter().all(|process| nice(*process) == Some(10)));
+    let sleeper = std::thread::spawn(move || busy.run("select pg_sleep(600)").is_err());
+    let active = format!("select count(*) from pg_stat_activity where pid = {} and state = 'active'", processes[1]);
+    wait_until("the statement to run", || own.text(&active).unwrap().as_deref() == Some("1"));
+    governor.kill_and_start();
+    assert!(sleeper.join().unwrap());
+    wait_until("the idle session's process to end", || nice(processes[0]).is_none());
+    assert_eq!(nice(processes[1]), Some(10));
+    let (low, high) = (open(&governor, user), open(&governor, "shop"));
+    wait_until("low to have its share again", || nice(low.process_id()) == Some(10));
+    assert_eq!(nice(high.process_id()), Some(0));
+    own.run(&format!("select pg_terminate_backend({})", processes[1])).unwrap();
+    wait_until("the statement to end", || nice(processes[1]).is_none());
+    drop((idle, low, high));
     governor.signal(Signal::TERM);
     assert!(governor.ended());
 }

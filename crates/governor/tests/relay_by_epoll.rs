@@ -3,12 +3,20 @@
 
 #[path = "relay/cancels.rs"]
 mod cancels;
+#[path = "relay/draining.rs"]
+mod draining;
 #[path = "relay/endings.rs"]
 mod endings;
+#[path = "relay/floods.rs"]
+mod floods;
 #[path = "relay/letting_in.rs"]
 mod letting_in;
 #[path = "relay/postgres.rs"]
 mod postgres;
+#[path = "relay/proofs.rs"]
+mod proofs;
+#[path = "relay/proxies.rs"]
+mod proxies;
 #[path = "relay/tls.rs"]
 mod tls;
 #[path = "relay/traffic.rs"]

@@ -10,6 +10,7 @@ mod estimates;
 mod figures;
 mod interference;
 mod knees;
+mod levers;
 mod lock_figures;
 #[cfg(test)]
 pub(crate) mod made_up;
@@ -41,7 +42,8 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let noise_floor = noises.iter().map(|noise| (noise.workload().to_owned(), noise.floor())).collect();
     (results.estimates, results.interference, results.noise_floor) = (estimates, interference, noise_floor);
     (results.knees, results.scalability) = (knees, scalability);
-    results.policies = workloads.iter().flat_map(|name| policies::of(&cells, name, sweep)).collect();
+    results.policies = policies::of(&cells, &workloads, sweep);
+    results.levers = levers::of(&results.points);
     let rank = Rank::of(&results.experiment);
     results.estimates.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     results.interference.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));

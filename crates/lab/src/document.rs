@@ -9,12 +9,13 @@ use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
 use crate::analysis;
-use crate::fingerprint::{machine_fingerprint, settings_hash};
+use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
 use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
-use crate::targets::{Targets, own_options};
+
+use crate::targets::{FILE_OPTIONS, Targets, own_options};
 
 /// Where and when something was measured, by what.
 #[derive(Debug, Clone)]
@@ -27,6 +28,19 @@ pub struct Provenance {
     pub started: String,
     /// Seconds it took, loading included.
     pub elapsed_s: f64,
+}
+
+/// The files that options name at any setting of a plan, with the option's name.
+fn option_files(plan: &Plan) -> Vec<(&'static str, String)> {
+    let mut files = Vec::new();
+    for name in FILE_OPTIONS {
+        let place = Place::Option(name.to_owned());
+        let swept = plan.axes.iter().filter(|axis| axis.place.parts().contains(&place)).flat_map(|axis| &axis.values);
+        let swept = swept.filter_map(|value| value.as_str().map(str::to_owned));
+        let all = plan.base.options.get(name).cloned().into_iter().chain(swept);
+        files.extend(all.filter(|file| file != "none").map(|file| (name, file)));
+    }
+    files
 }
 
 /// Every setting of a plan by name, the target's included: what must be equal for two runs to have measured the same.
@@ -52,6 +66,11 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     }
     for axis in &plan.axes {
         set(format!("sweep.{}", axis.key), axis.values.clone().into());
+    }
+    for (name, file) in option_files(plan) {
+        let text = std::fs::read_to_string(plan.base.folder.join(&file)).unwrap_or_default();
+        set(format!("target.{name}.hash.{file}"), text_hash(&text).into());
+        set(format!("target.{name}"), plan.base.options.get(name).map_or(Value::Null, |file| file.as_str().into()));
     }
     for workload in &plan.base.workloads {
         let own = file::identity(&workload.kind);
@@ -178,6 +197,7 @@ pub fn document(
         knees: Vec::new(),
         scalability: Vec::new(),
         policies: Vec::new(),
+        levers: Vec::new(),
         claims: Vec::new(),
         advice: Vec::new(),
         checks: None,

@@ -25,12 +25,13 @@ pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
 pub use size::Cores;
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use plimsoll_workload::file::{WorkloadFile, files_within};
 
+use crate::targets::FILE_OPTIONS;
 use problem::{Problem, Source};
-use typed::TypedExperiment;
+use typed::{At, TypedExperiment, TypedValue, TypedValues};
 
 /// An experiment file that was read, not yet checked.
 #[derive(Debug, Clone)]
@@ -47,11 +48,37 @@ impl Experiment {
         &self.source.text
     }
 
-    /// The files of workloads that lie beside the experiment's or below, with their paths as seen from it: with them beside
-    /// its text it can be run anywhere.
+    /// The files of workloads, and of options that name one, which lie beside the experiment's or below, with their paths as
+    /// seen from it: with them beside its text it can be run anywhere.
     pub fn workload_files(&self) -> Vec<WorkloadFile> {
         let folder = Path::new(&self.source.file).parent().unwrap_or(Path::new(""));
-        self.typed.workloads.iter().flat_map(|workload| files_within(workload.value().kind.value(), folder)).collect()
+        let kinds = self.typed.workloads.iter().map(|workload| workload.value().kind.value());
+        let mut files: Vec<WorkloadFile> = kinds.flat_map(|kind| files_within(kind, folder)).collect();
+        for path in self.option_files() {
+            let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+            let text = std::fs::read_to_string(folder.join(&path)).ok().filter(|_| is_below);
+            if let Some(text) = text.filter(|_| files.iter().all(|file| file.path != path)) {
+                files.push(WorkloadFile { path, text });
+            }
+        }
+        files
+    }
+
+    /// The files that options of the target name, wherever they have a value.
+    fn option_files(&self) -> Vec<PathBuf> {
+        let TypedExperiment { target, sweep, quick, .. } = &self.typed;
+        let is_file = |key: &At<String>| FILE_OPTIONS.contains(&key.value().trim_start_matches("target."));
+        let one = target.options.iter().chain(&quick.set).filter(|(key, _)| is_file(key)).map(|(_, value)| value);
+        let lists = sweep.iter().chain(&quick.sweep).filter(|(key, _)| is_file(key)).map(|(_, values)| values.value());
+        let listed = lists.flat_map(|values| match values {
+            TypedValues::List(list) => &list[..],
+            TypedValues::Range(_) => &[],
+        });
+        let texts = one.chain(listed).filter_map(|value| match value.value() {
+            TypedValue::Text(text) if text != "none" => Some(PathBuf::from(text)),
+            _ => None,
+        });
+        texts.collect()
     }
 }
 

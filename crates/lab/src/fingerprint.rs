@@ -11,6 +11,11 @@ pub fn settings_hash(settings: &BTreeMap<String, Value>) -> String {
     hash(settings.iter().map(|(name, value)| format!("{name}={value}\n")))
 }
 
+/// Of a text.
+pub(crate) fn text_hash(text: &str) -> String {
+    hash([text.to_owned()].into_iter())
+}
+
 /// Of what makes a machine another one to a database: processor, usable cores, caches, memory, kernel.
 pub fn machine_fingerprint(machine: &MachineFacts) -> String {
     let caches = serde_json::to_string(&machine.caches).expect("plain data");

@@ -4,6 +4,7 @@
 //! one by one but computed from their number, so that a plan of a million points is as small as one of ten.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_machine::control::{Amount, Limits};
@@ -52,6 +53,8 @@ pub struct Setting {
     pub limits: Limits,
     /// The workloads, in the order of the file.
     pub workloads: Vec<PlannedWorkload>,
+    /// The folder that relative paths in options are seen from; empty for the one in which the program runs.
+    pub folder: PathBuf,
 }
 
 /// One workload at one setting.

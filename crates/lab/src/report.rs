@@ -23,6 +23,7 @@ mod header;
 mod interference;
 mod latency;
 mod layout;
+mod levers;
 mod lock_waiting;
 mod memory;
 mod noise;
@@ -166,6 +167,7 @@ fn parts(page: &Page) -> Vec<Part> {
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),
+        part("levers", "Which lever took it", levers::section_of(page)),
         part("interference", "Interference", interference::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),

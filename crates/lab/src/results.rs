@@ -60,6 +60,9 @@ pub struct Results {
     /// What policies do to each class of a workload, where policies were swept: by workload, then by policy.
     #[serde(default)]
     pub policies: Vec<PolicyEffect>,
+    /// What a governor's levers took of each class, where there was a governor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levers: Vec<LeverUse>,
     /// Claims and whether they hold.
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
@@ -278,6 +281,9 @@ pub struct PolicyEffect {
     pub workload: String,
     /// The class.
     pub class: String,
+    /// Whether the classes are spread over the workloads of the arm, so that one workload gains what another pays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub across_workloads: bool,
     /// Mean latency under the first policy over mean latency under this one, averaged over the settings of what else was
     /// swept: above 1 the class gains.
     pub gain: Interval,
@@ -292,10 +298,64 @@ pub struct PolicyEffect {
 }
 
 impl PolicyEffect {
-    /// Whether both are of the same workload, arm and sweep key; such effects follow each other.
+    /// Whether both are of the same sweep key and arm, and of the same workload or of workloads that gain and pay at each
+    /// other's cost; such effects follow each other.
     pub(crate) fn is_beside(&self, other: &PolicyEffect) -> bool {
-        (&self.axis, &self.workload, &self.arm) == (&other.axis, &other.workload, &other.arm)
+        let place = |effect: &PolicyEffect| {
+            let workload = (!effect.across_workloads).then(|| effect.workload.clone());
+            (effect.axis.clone(), effect.arm.clone(), workload)
+        };
+        place(self) == place(other)
     }
+
+    /// Whose it is, beside other effects: the class, with its workload where there are several.
+    pub(crate) fn who(&self) -> String {
+        if self.across_workloads { format!("{}, {}", self.workload, self.class) } else { self.class.clone() }
+    }
+
+    /// Whether its class is that of `last`, the last effect of its group, which is the least urgent one.
+    pub(crate) fn is_least_urgent(&self, last: &PolicyEffect) -> bool {
+        self.class == last.class
+    }
+
+    /// What was seen, with the factor to tell it by: at least 1 where something was seen. The least urgent class of a group
+    /// `pays` for the others; one of the others that is slower `loses`.
+    pub(crate) fn seen(&self, pays: bool) -> (&'static str, Interval) {
+        let judged = if pays { self.penalty } else { self.gain };
+        let (low, high) = (judged.low.unwrap_or(judged.value), judged.high.unwrap_or(judged.value));
+        match (pays, low > 1.0, high < 1.0) {
+            (_, false, false) => ("no difference seen", judged),
+            (true, true, _) => ("pays", self.penalty),
+            (true, _, true) => ("gains", self.gain),
+            (false, true, _) => ("gains", self.gain),
+            (false, _, true) => ("loses", self.penalty),
+        }
+    }
+}
+
+/// What a governor's levers took of one of its classes, over the valid runs of an arm at a setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeverUse {
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The class, by its name in the governor's settings.
+    pub class: String,
+    /// Transactions that ended. A count.
+    pub transactions: u64,
+    /// Admission: the mean time that a transaction waited to be let in, microseconds.
+    pub admission_wait_us: f64,
+    /// The same as a share of the time of transactions, 0 to 1; `None` if none took any time.
+    pub admission_share: Option<f64>,
+    /// Preemption: rollbacks for more important transactions per transaction, those that were replayed included.
+    pub rolled_back_per_transaction: f64,
+    /// Time spent on work that was rolled back, as a share of response time, 0 to 1; `None` where that is not known.
+    pub work_lost_share: Option<f64>,
+    /// Shares of the cores: time spent waiting for a core, as a share of response time, 0 to 1; `None` where that is not known.
+    pub core_wait_share: Option<f64>,
+    /// Why something is not known.
+    pub why_not: Vec<String>,
 }
 
 /// One claim, judged.

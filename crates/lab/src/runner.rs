@@ -292,13 +292,13 @@ impl<'a> Runner<'a> {
 }
 
 /// How to watch the server of a database, if it has one. Why there is no watch is a warning.
-fn server_sensors(database: &dyn Database, seed: u64, warnings: &mut Vec<String>) -> ServerSensors {
+fn server_sensors<'a>(database: &'a dyn Database, seed: u64, warnings: &mut Vec<String>) -> ServerSensors<'a> {
     let watch = database.activity().unwrap_or_else(|error| {
         warnings.push(format!("what the server's processes do is not seen: {error}"));
         None
     });
     let processes = ServerProcesses { server: database.footprint().processes, proxy: database.proxy() };
-    ServerSensors { watch, processes, seed }
+    ServerSensors { database: Some(database), watch, processes, seed }
 }
 
 /// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that

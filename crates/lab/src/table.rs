@@ -8,6 +8,7 @@ use crate::units::{count, list, seconds};
 
 mod claims;
 pub mod comparison;
+mod levers;
 mod lock_waiting;
 mod policies;
 pub mod reproduction;
@@ -50,6 +51,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     out.extend(time_share::sampler_lines(results));
     out.extend(lock_waiting::lines(results));
     out.extend(policies::lines(results));
+    out.extend(levers::lines(results));
     if !results.claims.is_empty() {
         out.push(String::new());
         out.push(style.bold("Claims"));

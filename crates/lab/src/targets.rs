@@ -1,6 +1,7 @@
 //! Databases that an experiment can open, as the lab sees them: whoever embeds the lab brings them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use plimsoll_workload::database::{Database, Room};
 use serde_json::Value;
@@ -11,7 +12,18 @@ use crate::plan::Setting;
 pub fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
     let known = targets.option_names(&setting.url);
     let own = setting.options.iter().filter(|(name, _)| known.contains(&name.as_str()));
-    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+    own.map(|(name, value)| (name.clone(), anchored_option(name, value, &setting.folder))).collect()
+}
+
+/// Options whose value is the path of a file, as seen from the experiment's folder, or `none`.
+pub(crate) const FILE_OPTIONS: [&str; 1] = ["governor_config"];
+
+/// The value of an option with a relative path taken as relative to a folder.
+pub(crate) fn anchored_option(name: &str, value: &str, folder: &Path) -> String {
+    if !FILE_OPTIONS.contains(&name) || value == "none" {
+        return value.to_owned();
+    }
+    folder.join(value).display().to_string()
 }
 
 /// Opens databases by URL. Options are names with values as text.
@@ -34,6 +46,12 @@ pub trait Targets: Sync {
     fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
         let (_, _) = (url, options);
         None
+    }
+
+    /// Whether clients can log in to a target as different users.
+    fn has_users(&self, url: &str) -> bool {
+        let _ = url;
+        false
     }
 
     /// Opens an empty database.

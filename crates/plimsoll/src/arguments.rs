@@ -289,7 +289,7 @@ pub struct GovernOptions {
     /// Read the settings, say what they mean and what is wrong with them, and end
     #[arg(long, requires = "config")]
     pub check: bool,
-    /// With --check: see whether the server can be reached, and what the control user may do there
+    /// With --check: log in to the server as clients will, and see what the control user may do there
     #[arg(long, requires = "check")]
     pub connect: bool,
     /// With --check: print one JSON document instead of text

@@ -99,6 +99,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             options: target_options(&options.target)?,
             limits: BTreeMap::new(),
             workloads: vec![workload],
+            folder: Default::default(),
         },
         axes: Vec::new(),
         arms: vec![arm],

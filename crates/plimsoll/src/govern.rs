@@ -12,7 +12,7 @@ use crate::arguments::GovernOptions;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// Runs a governor, or says what its settings mean.
+/// Runs a governor, or checks its settings.
 pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
     if options.hash_password {
         return hash_password();
@@ -38,7 +38,9 @@ fn say(config: &Path, options: &GovernOptions) -> Result<ExitCode, Failure> {
     if report.is_good() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::World(anyhow::anyhow!("the settings are right, but the server is not as they need it; see above")))
+    Err(Failure::World(anyhow::anyhow!(
+        "the settings have no faults, but something failed at the server; see \"At the server\" above"
+    )))
 }
 
 fn hash_password() -> Result<ExitCode, Failure> {

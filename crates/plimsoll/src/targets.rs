@@ -1,6 +1,7 @@
 //! The databases that experiments can open.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use plimsoll_lab::targets::Targets;
 use plimsoll_target::Target;
@@ -21,7 +22,17 @@ fn parse(url: &str, options: &BTreeMap<String, String>) -> Result<Target, String
 
 impl Targets for AllTargets {
     fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        parse(url, options).map(drop)
+        parse(url, options)?;
+        match options.get("governor_config").filter(|file| *file != "none") {
+            Some(file) => {
+                plimsoll_governor::config::read(Path::new(file), &[]).map(drop).map_err(|error| error.to_string())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn has_users(&self, url: &str) -> bool {
+        Target::has_users(url)
     }
 
     fn option_names(&self, url: &str) -> Vec<&'static str> {

@@ -8,6 +8,9 @@
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
 //! 3. nobody waits while there is room for it, but for those who have waited as long as they may and are yet to be told.
 //!
+//! One exception: the host may [let in](Admission::let_in) one that waits although there is no room, because somebody inside
+//! waits for what it holds.
+//!
 //! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
 //! keep the server full. Who wants to bound that gives the urgent class an MPL below the total, so that the rest
 //! remains for the others, or the waiting class a timeout.
@@ -17,7 +20,7 @@
 //! Multi-Programming Level for External Scheduling*, 2006.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -78,6 +81,18 @@ impl fmt::Display for RefusalReason {
         let RefusalReason::QueueFull { queued, queue_max } = self;
         write!(f, "{queued} of the class wait already, at most {queue_max} may")
     }
+}
+
+/// Where a transaction was that gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "one that was admitted must leave"]
+pub enum Abandoned {
+    /// It waited, and held no place.
+    Waited,
+    /// It had been admitted, whether or not it had been told: it holds a place and must leave.
+    Admitted,
+    /// It had waited as long as it may, whether or not it had been told. It held no place.
+    Expired,
 }
 
 /// What one waits for.
@@ -182,13 +197,16 @@ pub struct Admission {
     classes: Vec<Class>,
     arrivals: u64,
     latest: Duration,
+    /// Those that [`Admission::expire`] has named and that have not confirmed it: without them, one that gives up could not
+    /// tell whether it holds a place. At most one for each ticket that the host uses.
+    expired: BTreeSet<Ticket>,
 }
 
 impl Admission {
     /// Nobody is inside. A [`ClassIndex`] is a place in `classes`.
     pub fn new(total_mpl: Option<u32>, classes: Vec<ClassLimits>) -> Self {
         let classes = classes.into_iter().map(Class::new).collect();
-        Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO }
+        Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO, expired: BTreeSet::new() }
     }
 
     /// Whether anything bounds how many of the class are inside. Where nothing does nobody need ask; but whoever has not
@@ -202,6 +220,8 @@ impl Admission {
 
     /// A transaction of that class wants to begin.
     pub fn ask(&mut self, ticket: Ticket, class: ClassIndex, now: Duration) -> Asked {
+        // Whoever asks again has understood what came of the last time.
+        self.expired.remove(&ticket);
         let Some(obstacle) = self.obstacle(self.class(class)) else {
             // Then nobody waits whom it would pass: who waits elsewhere waits for its own class.
             self.class_mut(class).inside += 1;
@@ -236,17 +256,36 @@ impl Admission {
         self.enter(now)
     }
 
-    /// One that waits gives up: its client has gone or has cancelled it. Whether it did wait; if not it has entered,
-    /// expired or was never there. Nobody can enter for that, as it held no place.
-    #[must_use = "one that did not wait may be inside"]
-    pub fn abandon(&mut self, ticket: Ticket) -> bool {
-        self.classes.iter_mut().any(|class| {
-            let at = class.queue.iter().position(|waiter| waiter.ticket == ticket);
-            at.and_then(|at| class.queue.remove(at)).is_some()
-        })
+    /// A transaction that was told to wait gives up: its client has gone or has cancelled it. Nobody can enter for that: one
+    /// that was still waiting held no place, and one that had been admitted leaves afterwards. One that has expired stays
+    /// so until it [confirms](Self::confirm_expired), so that asking twice gives the same answer.
+    pub fn abandon(&mut self, ticket: Ticket) -> Abandoned {
+        if self.expired.contains(&ticket) {
+            Abandoned::Expired
+        } else if self.take_waiting(ticket).is_some() {
+            Abandoned::Waited
+        } else {
+            Abandoned::Admitted
+        }
     }
 
-    /// Those that have waited as long as they may; they wait no more.
+    /// One that [`expire`](Self::expire) has named knows it now, or will never ask again. Nothing for all others.
+    pub fn confirm_expired(&mut self, ticket: Ticket) {
+        self.expired.remove(&ticket);
+    }
+
+    /// Lets one in that waits, whether or not there is room for it: somebody inside waits for what it holds, and would
+    /// wait for ever if it had to wait for room. Whether it did wait; then it is inside, and must be told.
+    #[must_use = "one that was let in must be told"]
+    pub fn let_in(&mut self, ticket: Ticket) -> bool {
+        let Some(class) = self.take_waiting(ticket) else { return false };
+        self.class_mut(class).inside += 1;
+        self.inside += 1;
+        true
+    }
+
+    /// Those that have waited as long as they may; they wait no more. Each is remembered until it
+    /// [confirms](Self::confirm_expired) or asks again.
     #[must_use = "who is named must be told"]
     pub fn expire(&mut self, now: Duration) -> Vec<Ticket> {
         let mut expired = Vec::new();
@@ -255,6 +294,7 @@ impl Admission {
                 expired.extend(class.queue.pop_front().map(|waiter| waiter.ticket));
             }
         }
+        self.expired.extend(&expired);
         expired
     }
 
@@ -309,6 +349,15 @@ impl Admission {
     /// How many of the class wait. A count.
     pub fn queued(&self, class: ClassIndex) -> u32 {
         count(self.class(class).queue.len())
+    }
+
+    /// Takes one out of its queue; its class, or `None` if it does not wait.
+    fn take_waiting(&mut self, ticket: Ticket) -> Option<ClassIndex> {
+        let classes = (0..).map(ClassIndex).zip(&mut self.classes);
+        classes.into_iter().find_map(|(index, class)| {
+            let at = class.queue.iter().position(|waiter| waiter.ticket == ticket)?;
+            class.queue.remove(at).map(|_| index)
+        })
     }
 
     fn class(&self, class: ClassIndex) -> &Class {

@@ -19,6 +19,11 @@
 //! login, or if the class says that this user may choose it. A rule that names a tag is obeyed on the same condition. A
 //! rule that names a fingerprint is the administrator's word on that very text, and is always obeyed; where it raises
 //! the priority it should name the user too, since anybody can send the text.
+//!
+//! A client also chooses its `application_name`. A rule of logins that names one is obeyed on the same condition as a tag:
+//! its class has no higher priority than the login would have without any application name, or the class says that this
+//! user may choose it. If the rule also names a user without `*`, `?` or `[`, it is the administrator's word on that user, and
+//! is always obeyed.
 
 use std::fmt;
 
@@ -65,6 +70,12 @@ impl ClassRule {
         self.tag.is_some() || self.fingerprint.is_some()
     }
 
+    /// Whether a client decides by its application name alone that the rule holds for it: the administrator has named no one
+    /// user.
+    fn is_chosen_by_clients(&self) -> bool {
+        self.application_name.is_some() && !self.user.as_ref().is_some_and(is_literal)
+    }
+
     fn matches_login(&self, login: &Login) -> bool {
         let matches = |pattern: &Option<Pattern>, name: &str| pattern.as_ref().is_none_or(|it| it.matches(name));
         matches(&self.user, &login.user)
@@ -78,14 +89,16 @@ impl ClassRule {
             (None, _) => true,
             (Some(this), None) => this.as_str() == "*",
             (Some(this), Some(later)) => {
-                let is_literal = !later.as_str().contains(['*', '?', '[']);
-                this.as_str() == "*" || this == later || is_literal && this.matches(later.as_str())
+                this.as_str() == "*" || this == later || is_literal(later) && this.matches(later.as_str())
             }
         };
         // Without a tag nothing matches a pattern of tags, and what one rule may not choose another may.
         let covers_tag =
             self.tag.is_none() || self.class == later.class && later.tag.is_some() && covers(&self.tag, &later.tag);
+        // A rule that clients choose may not hold for somebody for whom the later one does.
+        let is_refused_to_some = self.is_chosen_by_clients() && self.class != later.class;
         self.is_of_statements() == later.is_of_statements()
+            && !is_refused_to_some
             && covers(&self.user, &later.user)
             && covers(&self.database, &later.database)
             && covers(&self.application_name, &later.application_name)
@@ -114,6 +127,11 @@ impl fmt::Display for ClassRule {
         let parts: Vec<String> = parts.collect();
         f.write_str(if parts.is_empty() { "everything".to_owned() } else { parts.join(", ") }.as_str())
     }
+}
+
+/// Whether a pattern matches one name only.
+fn is_literal(pattern: &Pattern) -> bool {
+    !pattern.as_str().contains(['*', '?', '['])
 }
 
 /// What a class is to those who choose one.
@@ -199,11 +217,27 @@ impl ClassRules {
 
     /// The class of a session.
     pub fn of_login(&self, login: &Login) -> Matched {
+        let unnamed = self.first_of_login(login, |rule| !rule.is_chosen_by_clients());
+        self.first_of_login(login, |rule| {
+            !rule.is_chosen_by_clients() || self.may_choose(unnamed.class, rule.class, &login.user)
+        })
+    }
+
+    fn first_of_login(&self, login: &Login, is_obeyed: impl Fn(&ClassRule) -> bool) -> Matched {
         let mut of_logins = self.rules.iter().enumerate().filter(|(_, rule)| !rule.is_of_statements());
-        let found = of_logins.find(|(_, rule)| rule.matches_login(login));
+        let found = of_logins.find(|(_, rule)| rule.matches_login(login) && is_obeyed(rule));
         found.map_or(Matched { class: self.default, rule: None }, |(at, rule)| Matched {
             class: rule.class,
             rule: Some(at),
+        })
+    }
+
+    /// Whether the rule at that place gives a class of higher priority than the default one to clients for their application
+    /// name alone, so that it holds only for users in `settable_by` of its class, or whose login has that priority anyway.
+    pub fn is_chosen_by_clients(&self, rule: usize) -> bool {
+        let priority = |class: ClassIndex| self.classes[usize::from(class.0)].priority;
+        self.rules.get(rule).is_some_and(|rule| {
+            !rule.is_of_statements() && rule.is_chosen_by_clients() && priority(rule.class) > priority(self.default)
         })
     }
 

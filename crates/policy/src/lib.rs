@@ -23,7 +23,7 @@ mod preemption;
 mod replay;
 mod starvation_bound;
 
-pub use admission::{Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
+pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
 pub use class::{Class, ParsePriorityError, Priority};
 pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};

@@ -101,9 +101,14 @@ impl Serialize for Unsafe {
 /// What is known of a transaction that was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayFacts {
+    /// Whether its class is not to be replayed.
+    pub is_off: bool,
     /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that nobody has read. It may have
     /// been carried out.
     pub commit_sent: bool,
+    /// Whether it is a single unit outside of a block, which commits by itself, and its client has got a part of the answer: the
+    /// second answer could differ when the commit can no longer be taken back.
+    pub answered: bool,
     /// How many units were sent and not answered to the end: at most one if the client waits for each answer.
     pub units_outstanding: u32,
     /// How many bytes the client has sent since the transaction began.
@@ -121,8 +126,12 @@ pub struct ReplayFacts {
 /// Why a transaction is not run again; its client hears that it was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NoReplay {
+    /// The settings say so.
+    Off,
     /// It may have been committed.
     CommitSent,
+    /// It commits by itself, and its client has got a part of the answer.
+    Answered,
     /// Something in it must not be run twice.
     Unsafe(Unsafe),
     /// The client had sent more before it got an answer, and which of it was carried out is not known.
@@ -136,14 +145,23 @@ pub enum NoReplay {
 impl NoReplay {
     /// All of them, those of [`Unsafe`] among them.
     pub fn all() -> impl Iterator<Item = NoReplay> {
-        let others = [NoReplay::CommitSent, NoReplay::Pipeline, NoReplay::TooLong, NoReplay::TooOften];
+        let others = [
+            NoReplay::Off,
+            NoReplay::CommitSent,
+            NoReplay::Answered,
+            NoReplay::Pipeline,
+            NoReplay::TooLong,
+            NoReplay::TooOften,
+        ];
         others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
     }
 
     /// The word used in metrics and logs; it stays as it is.
     pub fn name(self) -> &'static str {
         match self {
+            NoReplay::Off => "off",
             NoReplay::CommitSent => "commit-sent",
+            NoReplay::Answered => "answered",
             NoReplay::Unsafe(because) => because.name(),
             NoReplay::Pipeline => "pipeline",
             NoReplay::TooLong => "too-long",
@@ -164,7 +182,9 @@ impl fmt::Display for NoReplay {
 /// use plimsoll_policy::{NoReplay, ReplayFacts, Unsafe, may_replay};
 ///
 /// let facts = ReplayFacts {
+///     is_off: false,
 ///     commit_sent: false,
+///     answered: false,
 ///     units_outstanding: 1,
 ///     bytes: 300,
 ///     bytes_max: 1 << 20,
@@ -177,8 +197,14 @@ impl fmt::Display for NoReplay {
 /// assert_eq!(may_replay(&facts), Err(NoReplay::Unsafe(Unsafe::Listen)));
 /// ```
 pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
+    if facts.is_off {
+        return Err(NoReplay::Off);
+    }
     if facts.commit_sent {
         return Err(NoReplay::CommitSent);
+    }
+    if facts.answered {
+        return Err(NoReplay::Answered);
     }
     if let Some(because) = facts.unsafe_because {
         return Err(NoReplay::Unsafe(because));
@@ -202,7 +228,9 @@ mod tests {
     use super::*;
 
     const FACTS: ReplayFacts = ReplayFacts {
+        is_off: false,
         commit_sent: false,
+        answered: false,
         units_outstanding: 1,
         bytes: 100,
         bytes_max: 100,
@@ -227,7 +255,9 @@ mod tests {
         check(|facts| facts.bytes = 101, NoReplay::TooLong);
         check(|facts| facts.units_outstanding = 2, NoReplay::Pipeline);
         check(|facts| facts.unsafe_because = Some(Unsafe::Copy), NoReplay::Unsafe(Unsafe::Copy));
+        check(|facts| facts.answered = true, NoReplay::Answered);
         check(|facts| facts.commit_sent = true, NoReplay::CommitSent);
+        check(|facts| facts.is_off = true, NoReplay::Off);
     }
 
     #[test]

@@ -70,7 +70,14 @@ pub enum TransactionState {
 impl Connection {
     /// Opens a session.
     pub fn open(url: &ServerUrl) -> Result<Self, WireError> {
-        start::start(url)
+        start::start(url, &[])
+    }
+
+    /// Opens a session in which a name without a schema means what the server's own catalog says: `search_path` is empty from
+    /// the beginning, whatever the role's or the database's settings say. For those who run statements with more rights than
+    /// others who may create objects in that database.
+    pub fn open_isolated(url: &ServerUrl) -> Result<Self, WireError> {
+        start::start(url, &[("search_path", "")])
     }
 
     /// The server's version: 150018 is 15.18.

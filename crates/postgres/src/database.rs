@@ -13,7 +13,7 @@ mod schema_sql;
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
 use plimsoll_workload::activity::ActivityWatch;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, Session};
+use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
@@ -34,6 +34,8 @@ pub struct PostgresDatabase {
     warnings: Warnings,
     /// Connections that load, while nobody uses them. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
+    /// Users of a server of ours that are known to be there.
+    users: Mutex<Vec<String>>,
     /// What is between clients and the server. Before that, which it is connected to.
     governor: Mutex<Option<GovernorProcess>>,
     server: Server,
@@ -55,15 +57,16 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        Ok(PostgresDatabase { url, server, warnings, loaders: Mutex::default(), governor: Mutex::default() })
+        let (users, loaders, governor) = Default::default();
+        Ok(PostgresDatabase { url, warnings, loaders, users, governor, server })
     }
 
     /// A server of our own, which ends with this value. A governor that its settings ask for is not there yet.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
         let server = Server::Private(Box::new(RwLock::new(server)));
-        let (warnings, loaders, governor) = Default::default();
-        PostgresDatabase { url, server, warnings, loaders, governor }
+        let (warnings, loaders, users, governor) = Default::default();
+        PostgresDatabase { url, warnings, loaders, users, governor, server }
     }
 
     /// Puts the governor that the settings ask for between clients and the server, or takes away one that they do not ask
@@ -75,7 +78,7 @@ impl PostgresDatabase {
         if runs != wanted.as_ref() || wanted.is_none() {
             // The one from before leaves the server first.
             *running = None;
-            *running = wanted.map(|wanted| GovernorProcess::start(&self.url, wanted)).transpose()?;
+            *running = wanted.map(|wanted| GovernorProcess::start(&self.url, self.is_ours(), wanted)).transpose()?;
         }
         Ok(())
     }
@@ -87,12 +90,51 @@ impl PostgresDatabase {
         }
     }
 
-    /// Where clients come in.
-    fn client_url(&self) -> Result<ServerUrl, DatabaseError> {
+    fn is_ours(&self) -> bool {
+        matches!(self.server, Server::Private(_))
+    }
+
+    /// Where clients come in, as that user, and whether they say of which class their transactions are.
+    fn client_url(&self, user: Option<&str>) -> Result<(ServerUrl, bool), DatabaseError> {
+        let url = user.map_or_else(|| self.url.clone(), |user| self.url.with_user(user));
         let governor = self.governor.lock();
-        let Some(governor) = governor.as_ref() else { return Ok(self.url.clone()) };
+        let Some(governor) = governor.as_ref() else { return Ok((url, false)) };
         governor.check().map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
-        Ok(governor.url().clone())
+        let way = governor.url();
+        // With settings of the operator's own, a user's class is what their rules say.
+        let is_by_rules = user.is_some() && governor.settings().config.is_some();
+        let tells_class = governor.takes_classes() && !is_by_rules;
+        Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
+    }
+
+    /// Makes a user of a server of ours that may do what we may but for being a superuser; one of somebody else's must be there.
+    fn make_user(&self, user: &str) -> Result<(), DatabaseError> {
+        use postgres_protocol::escape::{escape_identifier, escape_literal};
+        let mut known = self.users.lock();
+        if !self.is_ours() || user == self.url.user || known.iter().any(|name| name == user) {
+            return Ok(());
+        }
+        let mut control = self.control()?;
+        if control
+            .text(&format!("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = {}", escape_literal(user)))?
+            .is_none()
+        {
+            let (user, group) = (escape_identifier(user), escape_identifier(&self.url.user));
+            control.run(&format!("CREATE ROLE {user} LOGIN IN ROLE {group}"))?;
+        }
+        known.push(user.to_owned());
+        Ok(())
+    }
+
+    fn open_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+        let (url, tells_class) = self.client_url(user)?;
+        let mut connection = Connection::open(&url)?;
+        if !schema.tables.is_empty() {
+            ownership::check_present(&mut connection, schema)?;
+        }
+        let name = schema_sql::schema_name(schema);
+        let options = SessionOptions { tells_class, ..self.session_options() };
+        Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
     }
 
     /// Which server it is.
@@ -146,13 +188,12 @@ impl Database for PostgresDatabase {
     }
 
     fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        let mut connection = Connection::open(&self.client_url()?)?;
-        if !schema.tables.is_empty() {
-            ownership::check_present(&mut connection, schema)?;
-        }
-        let name = schema_sql::schema_name(schema);
-        let session = PostgresSession::new(connection, Some(&name), &self.session_options(), &self.warnings)?;
-        Ok(Box::new(session))
+        self.open_session(schema, None)
+    }
+
+    fn session_as(&self, schema: &'static Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+        self.make_user(user)?;
+        self.open_session(schema, Some(user))
     }
 
     /// Queries see every change that was committed.
@@ -173,6 +214,10 @@ impl Database for PostgresDatabase {
 
     fn proxy(&self) -> Option<i32> {
         self.governor.lock().as_ref().map(GovernorProcess::id)
+    }
+
+    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
+        Ok(self.governor.lock().as_ref().map(GovernorProcess::counts).transpose()?.unwrap_or_default())
     }
 
     fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {

@@ -5,6 +5,7 @@
 //! folder that nobody else may enter, and say with each transaction of which class it is: by a comment in the statement that begins it.
 
 mod configuration;
+mod own_settings;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -110,6 +111,8 @@ pub struct GovernorSettings {
     pub look_interval: Option<Duration>,
     /// What processes that serve low priority get of the cores, one of [`LOW_SHARES`], if it may share them out.
     pub low_share: String,
+    /// The operator's own settings file, which says everything above in place of what is here.
+    pub config: Option<PathBuf>,
     /// The program that is the governor; `None` for this one.
     pub program: Option<PathBuf>,
 }

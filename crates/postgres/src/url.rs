@@ -188,6 +188,19 @@ impl ServerUrl {
         }
     }
 
+    /// The same server and database as another user, with the password that the password file or the environment has for
+    /// that one.
+    pub fn with_user(&self, user: &str) -> Self {
+        if user == self.user {
+            return self.clone();
+        }
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut url = ServerUrl { user: user.to_owned(), password: None, ..self.clone() };
+        let kept = password_file::password_for(&url, &environment);
+        url.password = kept.or_else(|| environment("PGPASSWORD").filter(|text| !text.is_empty()).map(Password));
+        url
+    }
+
     /// Where the server listens, for messages: `db.example:5432`, `/var/run/postgresql/.s.PGSQL.5432`.
     pub fn address(&self) -> String {
         match &self.host {

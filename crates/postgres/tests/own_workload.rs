@@ -171,6 +171,37 @@ fn mistakes_in_sql_are_told_with_their_place() {
     }
 }
 
+/// Story: a column was misspelt in a statement with parameters. The error showed `PREPARE plimsoll_check AS … $1` and a place
+/// counted in that text, so that its author looked for it in vain in the file.
+#[test]
+fn errors_show_the_statement_as_the_file_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = server();
+    let made = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        workload(&format!("file:{}", file.display()), 1.0)
+    };
+    let head = "setup = \"CREATE TABLE t (a int); INSERT INTO t VALUES (0)\"\n[parameters]\nfirst = { constant = 1 }\nlast = { constant = 7 }\n[[transaction]]\nname = \"a\"\n";
+    let wrong = made("wrong.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int, b FROM t\"]"));
+    load(&*wrong, &database);
+    let error = wrong.prepare(&database).unwrap_err().to_string();
+    let expect = "wrong.toml:7: statement `a.1`: ERROR 42703: column \"b\" does not exist, at `b FROM t`; it is \
+                  `SELECT :first::int, :last::int, b FROM t`";
+    assert!(error.ends_with(expect), "{error}");
+
+    let division =
+        made("division.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int / a FROM t\"]"));
+    load(&*division, &database);
+    division.prepare(&database).unwrap();
+    let mut client = division.client(0);
+    client.draw();
+    let error = client.run(&mut *database.session(division.schema()).unwrap()).unwrap_err().to_string();
+    let expect = "division.toml:7: statement `a.1` failed: ERROR 22012: division by zero; it was \
+                  `SELECT :first::int, :last::int / a FROM t` with :first = 1, :last = 7";
+    assert!(error.ends_with(expect), "{error}");
+}
+
 /// Tables that are there are used and left alone; nothing is made.
 #[test]
 fn tables_of_the_user_are_used_as_they_are() {

@@ -124,6 +124,11 @@ impl Target {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
             target.set(name, value)?;
         }
+        if let Kind::Private(settings) | Kind::Server(_, settings) = &target.kind
+            && let Some(conflict) = settings.conflict()
+        {
+            return Err(TargetError::ServerOption(conflict));
+        }
         Ok(target)
     }
 
@@ -151,6 +156,11 @@ impl Target {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether clients can log in as different users: to any server, and to no engine in this process.
+    pub fn has_users(url: &str) -> bool {
+        url == PRIVATE_URL || is_server(url)
     }
 
     /// The URL, without the password that it may have.

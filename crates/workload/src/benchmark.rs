@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::database::{Database, DatabaseError, LoadedData, Session};
+use crate::driver::PriorityRule;
 use crate::schema::Schema;
 
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
@@ -25,6 +26,12 @@ pub trait Benchmark: Send + Sync {
 
     /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
     fn transactions(&self) -> &'static [&'static str];
+
+    /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
+    /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.
+    fn priorities(&self) -> Vec<Option<PriorityRule>> {
+        Vec::new()
+    }
 
     /// Whether its requests are queries that run on the database's query threads rather than on the client's own.
     fn is_analytical(&self) -> bool;

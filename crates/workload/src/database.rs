@@ -28,6 +28,12 @@ pub trait Database: Send + Sync {
     /// Opens a client's connection to the tables of a schema.
     fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError>;
 
+    /// The same as a user of the database who may do what the database was opened for; one of our own makes the user.
+    fn session_as(&self, schema: &'static Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+        let _ = schema;
+        Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
+    }
+
     /// Makes every change committed so far visible to [`Session::query`]. A server's queries always see them.
     fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
 
@@ -44,6 +50,11 @@ pub trait Database: Send + Sync {
     /// the footprint, for it is no more limited than clients are; but what it takes of the processors is told.
     fn proxy(&self) -> Option<i32> {
         None
+    }
+
+    /// What that process has counted of each class of transactions since it began; empty if there is none.
+    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
+        Ok(Vec::new())
     }
 
     /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
@@ -80,6 +91,21 @@ pub trait Database: Send + Sync {
         let _ = (name, value);
         Ok(OptionChange::NeedsReopening)
     }
+}
+
+/// What a governor between clients and a server has counted of one of its classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyCounts {
+    /// The class, by its name in the governor's settings.
+    pub class: String,
+    /// Transactions that ended.
+    pub transactions: u64,
+    /// The time that they took, waiting to be let in included.
+    pub transaction_time: Duration,
+    /// The time that transactions waited to be let in.
+    pub admission_wait: Duration,
+    /// Transactions rolled back for more important ones, those that were replayed included.
+    pub rolled_back: u64,
 }
 
 /// Which data tables hold.
@@ -233,9 +259,23 @@ pub enum DatabaseError {
     /// The database cannot do this at all.
     #[error("{0}")]
     Unsupported(String),
+    /// A server refused a statement.
+    #[error("{}", .0.told)]
+    Refused(Box<Refusal>),
     /// Anything else, in the database's own words.
     #[error("{0}")]
     Failed(String),
+}
+
+/// What a server says of a statement that it refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Everything that is known: which statement it was, where the mistake is, with which parameters.
+    pub told: String,
+    /// The server's words only, without the place, which is one in the text that it got.
+    pub words: String,
+    /// The place of the mistake in the text that the server got, in characters from 1; `None` if it named none.
+    pub position: Option<usize>,
 }
 
 impl DatabaseError {

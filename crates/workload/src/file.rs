@@ -40,7 +40,8 @@ use benchmark::FileBenchmark;
 use datum::Datum;
 pub use problem::{Fault, FileError};
 use problem::{Problem, Source};
-use program::{Definition, Execute, Keep};
+use program::{Definition, Execute, Keep, Written};
+use sql::Uses;
 
 /// What the kind of such a workload begins with; the rest is the path of its file.
 pub const PREFIX: &str = "file:";
@@ -218,7 +219,8 @@ fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
 /// A statement without parameters that we put there ourselves.
 fn plain_execute(name: &str, sql: &str, place: &str) -> Execute {
     let statement = leaked_statement(name, sql);
-    Execute { statement, parameters: Vec::new(), place: place.to_owned(), keep: Keep::Nothing }
+    let written = Written { sql: sql.to_owned(), uses: Uses::One };
+    Execute { statement, written, parameters: Vec::new(), place: place.to_owned(), keep: Keep::Nothing }
 }
 
 /// The scale as a value of SQL: a whole number where it is one.

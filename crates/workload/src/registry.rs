@@ -54,7 +54,7 @@ pub static BENCHMARKS: &[Entry] = &[
 ];
 
 /// The nearest known word as a question to put behind an unknown one; nothing if none is near.
-pub fn suggestion(nearest: &Option<&'static str>) -> String {
+pub fn suggestion(nearest: &Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::registry::{Phase, SessionCard};
 use plimsoll_governor::relay::{self, Address};
-use plimsoll_governor::session::{Outbox, Session};
+use plimsoll_governor::session::{Outbox, Reported, Session};
 use plimsoll_governor::settings::*;
 use plimsoll_policy::{
     ClassIndex, ClassLimits, ClassRules, ClassTerms, Login, PreemptionPolicy, Priority, StarvationBound,
@@ -40,13 +40,17 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
             addresses: vec!["127.0.0.1:0".parse().unwrap()],
             socket_folders: Vec::new(),
             clients_max: 1000,
+            logins_max_per_address: 1000,
             login_timeout: std::time::Duration::from_secs(30),
+            proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop,
             tls: None,
+            certificate: None,
             tls_required: false,
         },
         server: ServerUrl::parse_in(&format!("postgres://nobody@{server}/none?sslmode=disable"), &|_| None).unwrap(),
+        passing_on: PassingOn { trust_clients: true, announce_class: false, proxy_protocol: false },
         control: None,
         rules: ClassRules::new(terms.collect(), Vec::new(), ClassIndex(1)),
         classes,
@@ -116,7 +120,7 @@ pub fn let_in(governor: &Arc<Governor>, client: &mut TcpStream, server: SocketAd
     card.state().phase = Phase::Idle;
     let card = Arc::new(card);
     governor.registry.insert(Arc::clone(&card));
-    Some((server, Session::new(Arc::clone(governor), card, now)))
+    Some((server, Session::new(Arc::clone(governor), card, Reported::default(), now)))
 }
 
 /// What a step of a session puts out.

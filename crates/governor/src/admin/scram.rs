@@ -62,6 +62,13 @@ impl Verifier {
         })
     }
 
+    /// Whether it is of that password. It takes as long as a login.
+    pub fn fits(&self, password: &str) -> bool {
+        let salted = pbkdf2(password.as_bytes(), &self.salt, self.iterations);
+        let client_key = keyed(&salted, &[b"Client Key"]);
+        self.stored_key == <[u8; 32]>::from(Sha256::digest(client_key))
+    }
+
     /// One that no password fits, for a user that there is not. It looks like that of a true user, whose key, which nobody
     /// knows, makes its salt; so it is the same after a restart, too.
     pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
@@ -72,6 +79,17 @@ impl Verifier {
         let iterations = like.map_or(ITERATIONS, |like| like.iterations);
         Verifier { iterations, salt, stored_key: made(b"stored"), server_key: made(b"server") }
     }
+}
+
+/// A password with salt, hashed as often as that (RFC 5802, `Hi`).
+fn pbkdf2(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
+    let mut last = keyed(password, &[salt, &1u32.to_be_bytes()]);
+    let mut sum = last;
+    for _ in 1..iterations {
+        last = keyed(password, &[&last]);
+        sum.iter_mut().zip(last).for_each(|(sum, last)| *sum ^= last);
+    }
+    sum
 }
 
 /// What is kept of a password, with a salt of its own.
@@ -159,7 +177,7 @@ impl Exchange {
 }
 
 /// HMAC-SHA-256 of the parts, one after the other.
-fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+fn keyed(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()

@@ -1,12 +1,15 @@
 //! Clients of the console, from the start-up on, without sockets.
 
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
+use plimsoll_policy::{NoReplay, Unsafe};
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 use proptest::prelude::*;
 
 use super::command::COMMANDS;
 use super::*;
+use crate::governor::{EventId, Outcome, PreemptionEvent};
+use crate::registry::SessionId;
 use crate::settings::{AdminUser, for_tests};
 
 fn governor() -> Arc<Governor> {
@@ -221,12 +224,53 @@ fn every_look_has_as_many_cells_as_columns() {
     }
 }
 
+/// Reports failed with 40001 again and again, and the console said "rolled back", but not why they were not replayed.
+#[test]
+fn the_console_says_what_became_of_each_victim_and_why() {
+    let governor = governor();
+    let mut client = Client::let_in(&governor, "viewer");
+    for (victim_was, outcome) in [
+        ("waited for a lock", Outcome::Replayed),
+        ("waited for its client", Outcome::Differed(12)),
+        ("ran", Outcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy))),
+    ] {
+        governor.note(noted(victim_was, outcome));
+    }
+    client.query("SHOW PREEMPTIONS");
+    let columns = super::show::preemptions::COLUMNS;
+    let place = |name: &str| columns.iter().position(|column| column.name == name).expect("a column");
+    let cells = |name: &str| -> Vec<String> {
+        client.rows().into_iter().map(|row| row[place(name)].clone().unwrap_or_default()).collect()
+    };
+    assert_eq!(cells("outcome"), ["40001: not replayed (copy)", "40001: answer 12 differed", "replayed"]);
+    assert_eq!(cells("victim_was"), ["ran", "waited for its client", "waited for a lock"]);
+    assert_eq!(cells("lever"), ["pow"; 3]);
+}
+
+/// A preemption of session 11 for session 12.
+pub(crate) fn noted(victim_was: &'static str, outcome: Outcome) -> PreemptionEvent {
+    PreemptionEvent {
+        id: EventId(0),
+        at: SystemTime::UNIX_EPOCH,
+        victim: (SessionId(11), 111),
+        victim_class: "low".to_owned(),
+        waiter: (SessionId(12), 112),
+        waiter_class: "high".to_owned(),
+        lever: "pow".to_owned(),
+        waited: Duration::from_millis(3),
+        victim_was,
+        done: "cancelled",
+        outcome,
+    }
+}
+
 #[test]
 fn an_administrator_changes_what_can_be_changed() {
     let governor = governor();
     let mut client = Client::let_in(&governor, "admin");
     assert_eq!(client.query("SET class.low.mpl = 5; SET preemption.policy TO after(50ms)"), "NCNCZ");
     assert_eq!(client.query("set class.low.cpu = nice 5"), "NCZ", "{:?}", client.error());
+    assert_eq!(client.query("SET class.low.retries = off"), "NCZ", "{:?}", client.error());
     let settings = governor.settings();
     assert_eq!(settings.classes[1].limits.mpl, Some(5));
     assert_eq!(settings.preemption.policy.to_string(), "after(50ms)");

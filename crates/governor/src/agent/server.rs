@@ -21,7 +21,7 @@ pub struct ServerHere {
 ///
 /// A server in a container counts its processes in a space of its own, so that a number that it tells may be that of
 /// anybody here. The process behind the control connection has begun just now, so that its beginning tells.
-pub(super) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, String> {
+pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, String> {
     let elsewhere = || {
         "the server's processes are not among those of this machine: it runs in a container, or behind a tunnel; \
          run the governor where it sees them"

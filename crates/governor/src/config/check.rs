@@ -1,5 +1,5 @@
-//! What `plimsoll govern --check` says: the settings as they were understood, warnings, and, if asked for, whether the
-//! server can be reached and what the control user may do.
+//! What `plimsoll govern --check` says: the settings as the governor understands them, warnings, and, if asked for, whether
+//! clients and the control user can log in to the server.
 
 mod connect;
 
@@ -9,10 +9,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::quantity::write_duration;
-use super::{Config, ConfigError, read};
-use crate::settings::{ClassSettings, Settings};
+use super::{Config, ConfigError, read_partly};
+use crate::settings::{ClassSettings, CpuShare, Settings};
 
 pub use connect::Probe;
+use connect::{Found, Tried};
 
 /// As wide as a terminal is at least.
 const WIDTH: usize = 80;
@@ -38,7 +39,9 @@ pub struct Report {
     pub classes: Vec<Class>,
     /// The rules, in order: what they match and the class.
     pub rules: Vec<(String, String)>,
-    /// The class of whoever no rule names.
+    /// Pairs of rules that one session can match both: what the first decides for it.
+    pub overlaps: Vec<String>,
+    /// The class of sessions that no rule matches.
     pub default_class: String,
     /// Users who are let through ungoverned.
     pub break_glass: Vec<String>,
@@ -74,14 +77,91 @@ pub struct Class {
     pub queue_timeout: Option<String>,
     pub preemptible: bool,
     pub replay: bool,
+    pub retries: bool,
     pub cpu: String,
 }
 
-/// Reads a file and says what it means; with `connect`, asks the server, too.
-pub fn check(file: &Path, connect: bool) -> Result<Report, ConfigError> {
-    let Config { settings, warnings } = read(file, &[])?;
-    let connection = connect.then(|| connect::probe(&settings));
-    Ok(Report { connection, ..Report::of(file, &settings, warnings) })
+/// A file that cannot be used, and what was found at the servers that it names.
+#[derive(Debug, Clone, thiserror::Error)]
+pub struct CheckError {
+    /// The faults.
+    pub config: ConfigError,
+    /// What was found at the server; `None` if that was not asked for, or the file does not name one.
+    pub connection: Option<Vec<Probe>>,
+}
+
+impl fmt::Display for CheckError {
+    /// A fault a line, then what was found.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.config)?;
+        for probe in self.connection.iter().flatten() {
+            let outcome = if probe.is_good { "ok" } else { "FAILED" };
+            write!(f, "\n{outcome}: {}: {}", probe.what, probe.found)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file and says what it means. With `connect` it asks the server, too, even if parts of the file are wrong.
+pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
+    match read_partly(file, &[]) {
+        Ok(Config { settings, mut warnings }) => {
+            warnings.extend(levers_here(&settings));
+            let found = connect.then(|| connect::probe(tried(&settings)));
+            let connection = found.map(|Found { probes, warnings: more }| {
+                warnings.extend(more);
+                probes
+            });
+            Ok(Report { connection, ..Report::of(file, &settings, warnings) })
+        }
+        Err(unusable) => {
+            let servers =
+                Tried { server: unusable.server.as_ref(), control: unusable.control.as_ref(), ..Tried::default() };
+            let is_any = servers.server.is_some() || servers.control.is_some();
+            let connection = (connect && is_any).then(|| connect::probe(servers).probes);
+            Err(CheckError { config: unusable.error, connection })
+        }
+    }
+}
+
+fn tried(settings: &Settings) -> Tried<'_> {
+    Tried {
+        server: Some(&settings.server),
+        control: settings.control.as_ref(),
+        clients_max: Some(settings.listen.clients_max),
+        offers_tls: settings.listen.tls.is_some(),
+        shares: has_shares(settings),
+    }
+}
+
+/// Whether processes of the server are to be given shares or moved to control groups.
+fn has_shares(settings: &Settings) -> bool {
+    let has_groups = settings.classes.iter().any(|class| !class.control_groups.is_empty());
+    let has_shares = settings.classes.iter().any(|class| class.cpu != CpuShare::Untouched);
+    has_groups || settings.cpu.shares && has_shares
+}
+
+/// Control groups that cannot be used by whoever runs the check.
+fn levers_here(settings: &Settings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for class in &settings.classes {
+        for folder in class.control_groups.iter() {
+            let (name, shown) = (&class.name, folder.display());
+            let processes = folder.join("cgroup.procs");
+            if !processes.exists() {
+                warnings.push(format!(
+                    "class `{name}`: {shown} is not a control group (it has no file cgroup.procs): make it before the \
+                     governor is to use it"
+                ));
+            } else if rustix::fs::access(&processes, rustix::fs::Access::WRITE_OK).is_err() {
+                warnings.push(format!(
+                    "class `{name}`: this user may not write {}: give the file to the governor's user",
+                    processes.display()
+                ));
+            }
+        }
+    }
+    warnings
 }
 
 impl Report {
@@ -115,6 +195,7 @@ impl Report {
             },
             classes: settings.classes.iter().map(Class::of).collect(),
             rules: rules.map(|rule| (rule.to_string(), settings.class(rule.class).name.clone())).collect(),
+            overlaps: overlaps(settings),
             default_class: settings.class(settings.rules.default_class()).name.clone(),
             break_glass: settings.break_glass.clone(),
             levers: levers(settings),
@@ -135,6 +216,7 @@ impl Class {
             queue_timeout: class.limits.timeout.map(write_duration),
             preemptible: class.preemptible,
             replay: class.replay,
+            retries: class.retries,
             cpu: class.cpu.to_string(),
         }
     }
@@ -163,14 +245,66 @@ fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
         (true, true) => what.to_owned(),
     };
     levers.push(("cpu shares", cpu(settings.cpu.shares, "by class, where server processes can be changed")));
-    levers.push(("inheritance", cpu(settings.cpu.inheritance, "holders get the share of who waits for them")));
+    levers.push((
+        "inheritance",
+        cpu(settings.cpu.inheritance, "a holder gets the share of the transaction that waits for it"),
+    ));
+    let groups = settings.classes.iter().filter(|class| !class.control_groups.is_empty());
+    let groups: Vec<String> = groups
+        .map(|class| {
+            let folders: Vec<String> = class.control_groups.iter().map(|folder| folder.display().to_string()).collect();
+            format!("{}: {}", class.name, folders.join(", "))
+        })
+        .collect();
+    levers.push((
+        "control groups",
+        match (settings.control.is_some(), groups.is_empty()) {
+            (_, true) => "off: no class has `control_groups`".to_owned(),
+            (false, false) => "off: no `control`".to_owned(),
+            (true, false) => groups.join("; "),
+        },
+    ));
     levers
+}
+
+/// Pairs of rules for different classes that one session can match both, as far as the patterns show.
+fn overlaps(settings: &Settings) -> Vec<String> {
+    let rules = settings.rules.rules();
+    let of_sessions = |place: &usize| rules[*place].tag.is_none() && rules[*place].fingerprint.is_none();
+    let may_match = |one: &Option<glob::Pattern>, other: &Option<glob::Pattern>| match (one, other) {
+        (Some(one), Some(other)) => one.matches(other.as_str()) || other.matches(one.as_str()),
+        _ => true,
+    };
+    let mut overlaps = Vec::new();
+    for second in (0..rules.len()).filter(of_sessions) {
+        // A rule that never matches is a warning of its own.
+        if settings.rules.shadowed_by(second).is_some() {
+            continue;
+        }
+        for first in (0..second).filter(of_sessions) {
+            let (one, other) = (&rules[first], &rules[second]);
+            if one.class != other.class
+                && may_match(&one.user, &other.user)
+                && may_match(&one.database, &other.database)
+                && may_match(&one.application_name, &other.application_name)
+            {
+                overlaps.push(format!(
+                    "sessions that match rules {} and {} get {}, the class of rule {}",
+                    first + 1,
+                    second + 1,
+                    settings.class(one.class).name,
+                    first + 1
+                ));
+            }
+        }
+    }
+    overlaps
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |items: &[String]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
-        writeln!(out, "{} is right.\n", self.file)?;
+        writeln!(out, "{}: no problems found\n", self.file)?;
         let mut line = |key: &str, value: &str| write_line(out, key, value);
         line("server", &self.server)?;
         line("control", self.control.as_deref().unwrap_or("none"))?;
@@ -183,11 +317,14 @@ impl fmt::Display for Report {
         )?;
         line("break glass", &list(&self.break_glass))?;
         self.write_classes(out)?;
-        writeln!(out, "\nRules, the first that matches holds")?;
+        writeln!(out, "\nRules, of which the first that matches decides")?;
         for (number, (rule, class)) in self.rules.iter().enumerate() {
             write_line(out, &format!("{:>3}", number + 1), &format!("{rule} -> {class}"))?;
         }
         write_line(out, "  -", &format!("everybody else -> {}", self.default_class))?;
+        for overlap in &self.overlaps {
+            write_line(out, "", overlap)?;
+        }
         writeln!(out, "\nLevers")?;
         for (name, what) in &self.levers {
             write_line(out, name, what)?;
@@ -217,19 +354,20 @@ impl Report {
         let name_width = self.classes.iter().map(|class| class.name.len()).max().unwrap_or(0).clamp(5, 20);
         writeln!(
             out,
-            "\n{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {:<11}  cpu",
+            "\n{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {:<12}  cpu",
             "class", "priority", "mpl", "queue_max", "waits", "rolled back"
         )?;
         let number = |bound: Option<u32>| bound.map_or("any".to_owned(), |bound| bound.to_string());
         for class in &self.classes {
-            let rolled_back = match (class.preemptible, class.replay) {
-                (false, _) => "never",
-                (true, true) => "and rerun",
-                (true, false) => "to 40001",
+            let rolled_back = match (class.preemptible, class.replay, class.retries) {
+                (false, _, _) | (true, false, false) => "never",
+                (true, true, false) => "if replayed",
+                (true, true, true) => "or 40001",
+                (true, false, true) => "always 40001",
             };
             writeln!(
                 out,
-                "{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {rolled_back:<11}  {}",
+                "{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {rolled_back:<12}  {}",
                 class.name,
                 class.priority,
                 number(class.mpl),
@@ -244,7 +382,7 @@ impl Report {
 
 /// A key and a value of which no line is longer than a terminal is wide.
 fn write_line(out: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
-    const KEY: usize = 13;
+    const KEY: usize = 15;
     let mut lines = vec![String::new()];
     for word in value.split_whitespace() {
         let last = lines.last_mut().expect("there is one always");

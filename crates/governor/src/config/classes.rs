@@ -22,7 +22,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     let mut classes: Vec<ClassSettings> = if typed.classes.is_empty() {
         vec![usual("high", Priority::HIGH), usual("low", Priority::LOW)]
     } else {
-        typed.classes.iter().filter_map(|class| self::class(class.value(), read)).collect()
+        typed.classes.iter().map(|class| self::class(class, read)).collect()
     };
     check_names(&typed.classes, read);
     let place = |class: &ClassSettings| read.surroundings.classes.iter().position(|name| *name == class.name);
@@ -69,9 +69,17 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
     }
 }
 
-fn class(typed: &TypedClass, read: &mut Reader<'_>) -> Option<ClassSettings> {
-    let priority = typed.priority.value().parse::<Priority>().map_err(|error| error.to_string());
-    let priority = read.problems.note(typed.priority.span(), priority);
+/// A class, with defaults in the place of what is wrong, so that rules which name it are not wrong as well.
+fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
+    let place = typed.span();
+    let typed = typed.value();
+    let priority = match &typed.priority {
+        Some(priority) => {
+            let read_priority = priority.value().parse::<Priority>().map_err(|error| error.to_string());
+            read.problems.note(priority.span(), read_priority)
+        }
+        None => read.problems.note(place, Err("the key `priority` is missing here; add it".to_owned())),
+    };
     let mut class = usual(typed.name.value(), priority.unwrap_or_default());
     let limits = &mut class.limits;
     if let Some(mpl) = &typed.mpl {
@@ -87,13 +95,13 @@ fn class(typed: &TypedClass, read: &mut Reader<'_>) -> Option<ClassSettings> {
     class.idle_in_transaction_timeout = idle.and_then(|length| read.length(length, Duration::from_millis(1)));
     class.settable_by = typed.settable_by.iter().filter_map(|user| read.pattern(user)).collect();
     if let Some(cpu) = &typed.cpu {
-        class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value()))?;
+        class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
     }
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.preemptible = typed.preemptible.unwrap_or(class.preemptible);
     class.replay = typed.replay.unwrap_or(class.replay);
     class.retries = typed.retries.unwrap_or(class.retries);
-    priority.map(|_| class)
+    class
 }
 
 /// The folder of a control group. Whether it is there, the agent finds out: it may come later.
@@ -184,7 +192,7 @@ fn rule(typed: &At<TypedRule>, names: &[String], read: &mut Reader<'_>) -> Optio
     };
     if rule.to_string() == "everything" {
         let message = "this rule names nothing, so everybody matches; say who, or use `default_class` instead";
-        read.problems.add(place, message);
+        read.problems.add_following(place, message);
         return None;
     }
     Some(rule)

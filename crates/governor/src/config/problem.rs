@@ -42,12 +42,14 @@ pub(super) struct Problem {
     pub span: Range<usize>,
     /// What is wrong and what to do.
     pub message: String,
+    /// Whether it may follow from another fault of the same table, and is not worth a line then.
+    pub may_follow: bool,
 }
 
 impl Problem {
     /// A fault at a place.
     pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Problem { span, message: message.into() }
+        Problem { span, message: message.into(), may_follow: false }
     }
 
     /// What the reader of TOML found.
@@ -71,6 +73,11 @@ impl Problems {
     /// Notes a fault.
     pub(super) fn add(&mut self, span: Range<usize>, message: impl Into<String>) {
         self.0.push(Problem::new(span, message));
+    }
+
+    /// Notes a fault that may follow from another one of the same table.
+    pub(super) fn add_following(&mut self, span: Range<usize>, message: impl Into<String>) {
+        self.0.push(Problem { may_follow: true, ..Problem::new(span, message) });
     }
 
     /// The value, or else its fault is noted.

@@ -1,6 +1,6 @@
 //! From what was typed to [`Settings`]: every value checked, every default filled in.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use plimsoll_postgres::url::ServerUrl;
 use super::problem::{Problem, Problems, listed, suggestion};
 use super::typed::{At, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
-use crate::settings::{Cpu, EventLoop, Http, Listen, Log, Preemption, Settings};
+use crate::settings::{Cpu, EventLoop, Http, Listen, Log, PassingOn, Preemption, Settings};
 
 /// The port of clients where nothing is said.
 const PORT: u16 = 6432;
@@ -22,14 +22,25 @@ const HTTP_PORT: u16 = 6433;
 /// Who looks more often than that does nothing else.
 pub(crate) const LOOK_LEAST: Duration = Duration::from_micros(100);
 
-/// The settings, and what is worth a warning though it can be done.
-pub(super) fn resolve(
-    typed: &TypedSettings,
-    surroundings: &Surroundings<'_>,
-) -> Result<(Settings, Vec<String>), Vec<Problem>> {
+/// What a file means.
+pub(super) struct Resolved {
+    /// The settings, and what is worth a warning though it can be done; or what is wrong.
+    pub(super) settings: Result<(Settings, Vec<String>), Vec<Problem>>,
+    /// The server, if that key is right, whatever else is wrong.
+    pub(super) server: Option<ServerUrl>,
+    /// As whom the governor asks it; likewise.
+    pub(super) control: Option<ServerUrl>,
+}
+
+/// Checks every value and fills in the defaults.
+pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) -> Resolved {
     let mut read = Reader { surroundings, problems: Problems::default(), warnings: Vec::new() };
-    let server = read.url(&typed.server);
+    let server = match &typed.server {
+        Some(url) => read.url(url),
+        None => read.problems.note(0..0, Err("the key `server` is missing here; add it".to_owned())),
+    };
     let control = typed.control.as_ref().map(|url| read.url(url));
+    let servers = (server.clone(), control.clone().flatten());
     let listen = read.listen(&typed.listen);
     let classes = classes::resolve(typed, &mut read);
     let total_mpl = typed.admission.mpl.as_ref().and_then(|mpl| read.number(mpl, 1..=1_000_000));
@@ -38,6 +49,11 @@ pub(super) fn resolve(
     let http = read.http(&typed.http);
     let log = read.log(&typed.log);
     let cpu = Cpu { shares: typed.cpu.shares.unwrap_or(true), inheritance: typed.cpu.inheritance.unwrap_or(true) };
+    let passing_on = PassingOn {
+        trust_clients: typed.trust_clients,
+        announce_class: typed.announce_class.unwrap_or(true),
+        proxy_protocol: typed.proxy_protocol,
+    };
     let break_glass = typed.break_glass.iter().map(|user| user.value().clone()).collect();
     // What could not be resolved has been noted as a problem; then there are no settings.
     let all = || {
@@ -45,6 +61,7 @@ pub(super) fn resolve(
         Some(Settings {
             listen: listen?,
             server: server?,
+            passing_on,
             control: match control {
                 Some(url) => Some(url?),
                 None => None,
@@ -61,8 +78,11 @@ pub(super) fn resolve(
         })
     };
     let settings = all();
-    let settings = read.problems.unless_any(settings)?;
-    Ok((settings.expect("nothing was wrong, so everything was resolved"), read.warnings))
+    let settings = read
+        .problems
+        .unless_any(settings)
+        .map(|settings| (settings.expect("nothing was wrong, so everything was resolved"), read.warnings));
+    Resolved { settings, server: servers.0, control: servers.1 }
 }
 
 /// What reading needs, and what it finds.
@@ -147,6 +167,11 @@ impl Reader<'_> {
         self.problems.note(typed.span(), address.ok_or_else(wrong))
     }
 
+    fn ip(&mut self, typed: &At<String>) -> Option<IpAddr> {
+        let wrong = |_| format!("`{}` is not an IP address", typed.value());
+        self.problems.note(typed.span(), typed.value().parse().map_err(wrong))
+    }
+
     fn listen(&mut self, typed: &TypedListen) -> Option<Listen> {
         let usual = || if typed.socket_folders.is_empty() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };
         let addresses = match &typed.addresses {
@@ -160,24 +185,30 @@ impl Reader<'_> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.number_or(typed.workers.as_ref(), 1..=256, (processors / 2).max(1) as i64);
         let clients_max = self.number_or(typed.clients_max.as_ref(), 1..=1_000_000, 2000);
+        let usual_logins = (clients_max / 2).max(10);
+        let logins_max = self.number_or(typed.logins_max_per_address.as_ref(), 1..=1_000_000, usual_logins);
+        let proxy_protocol_from = typed.proxy_protocol_from.iter().filter_map(|address| self.ip(address)).collect();
         let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
         let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
         let event_loop = match &typed.event_loop {
-            Some(name) => self.word(name, "event loop", &EventLoop::NAMES)?,
-            None => EventLoop::default(),
+            Some(name) => self.word(name, "event loop", &EventLoop::NAMES),
+            None => Some(EventLoop::default()),
         };
-        let tls = match &typed.tls {
-            Some(tls) => Some(tls::resolve(tls, self)?),
-            None => None,
+        let (tls, certificate) = match &typed.tls {
+            Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
+            None => (None, None),
         };
         Some(Listen {
             addresses,
             socket_folders: typed.socket_folders.iter().map(|folder| self.path(folder)).collect(),
             clients_max: clients_max as u32,
+            logins_max_per_address: logins_max as u32,
             login_timeout,
+            proxy_protocol_from,
             workers: workers as usize,
-            event_loop,
+            event_loop: event_loop?,
             tls,
+            certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
         })
     }

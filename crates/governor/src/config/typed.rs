@@ -15,7 +15,20 @@ use toml::Spanned;
 pub struct TypedSettings {
     /// The server that clients are passed on to: `postgres://host:port`, or `postgres:///?host=/folder/of/socket`. User, password
     /// and database are not used: clients bring their own.
-    pub server: At<String>,
+    #[schemars(required)]
+    pub server: Option<At<String>>,
+    /// Whether clients may log in as any role that the server admits without asking for anything, such as by `peer` on the
+    /// governor's own socket. The default is `false`: the governor refuses such clients unless they could have connected to the
+    /// server in the same way themselves.
+    #[serde(default)]
+    pub trust_clients: bool,
+    /// Whether the server is told the class of each session as it begins (the startup parameter `plimsoll.class`), so that
+    /// `SHOW plimsoll.class` has an answer. The default is `true`; poolers that refuse unknown startup parameters need `false`.
+    pub announce_class: Option<bool>,
+    /// Whether each connection to the server begins with a PROXY protocol header (version 2) that names its client. The default is
+    /// `false`: PostgreSQL does not understand it; some poolers and load balancers do.
+    #[serde(default)]
+    pub proxy_protocol: bool,
     /// As whom the governor itself asks the server who waits for whom, and preempts: `postgres://plimsoll@host:port/postgres`.
     /// Without it nothing is preempted and no share of the cores is changed.
     pub control: Option<At<String>>,
@@ -64,6 +77,13 @@ pub struct TypedListen {
     pub socket_folders: Vec<At<String>>,
     /// How many clients at most; one more is refused with 53300: 2000 without it.
     pub clients_max: Option<At<i64>>,
+    /// How many clients of one address may be logging in at once; one more is refused with 53300. Clients that are in do not
+    /// count, so a pooler may hold any number of connections. The default is half of `clients_max`, but at least 10.
+    pub logins_max_per_address: Option<At<i64>>,
+    /// IP addresses of proxies in front of the governor whose connections begin with a PROXY protocol header (version 2) that
+    /// names the client. The default is none.
+    #[serde(default)]
+    pub proxy_protocol_from: Vec<At<String>>,
     /// How long a client may take until it is let in: `15s` without it.
     pub login_timeout: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
@@ -95,28 +115,31 @@ pub struct TypedClass {
     /// Its name.
     pub name: At<String>,
     /// `high`, `low`, or `level2` to `level254` for what is above high.
-    pub priority: At<String>,
-    /// How many of its transactions may be inside at once; any number without it.
+    #[schemars(required)]
+    pub priority: Option<At<String>>,
+    /// How many of its transactions run at once. The default is no limit.
     pub mpl: Option<At<i64>>,
-    /// How many of its transactions may wait to be let in; one more is refused with 53300. 1000 without it.
+    /// How many of its transactions may be queued; the governor refuses one more with 53300. The default is 1000.
     pub queue_max: Option<At<i64>>,
-    /// How long a transaction may wait to be let in before it is refused with 53300: `120s` without it.
+    /// How long a transaction may be queued before the governor refuses it with 53300. The default is `120s`.
     pub queue_timeout: Option<At<String>>,
-    /// How long a transaction may wait for its client before its session is ended (25P03); for ever without it.
+    /// How long a transaction may wait for its client before the governor ends its session (25P03). The default is no limit.
     pub idle_in_transaction_timeout: Option<At<String>>,
-    /// Users (patterns with `*`) who may choose it by `SET plimsoll.class` or a tag though rules give them a lower one.
+    /// Users (patterns with `*`) who may choose it by `SET plimsoll.class`, a tag or an application name although rules give
+    /// them a lower one.
     #[serde(default)]
     pub settable_by: Vec<At<String>>,
-    /// What its server processes get of the cores: `untouched`, `nice 10` (-20 to 19), or `idle` for what nobody else wants.
-    /// Without it `nice 10` for classes with priority low, `untouched` for others.
+    /// The CPU share of its server processes: `untouched`, `nice 10` (-20 to 19), or `idle` for cores that nothing else uses.
+    /// The default is `nice 10` for classes with priority low, and `untouched` for others.
     pub cpu: Option<At<String>>,
-    /// Folders of control groups, which you have made, in which its server processes are to be: for a disk's bandwidth
-    /// (`io.max`), cores (`cpu.weight`, `cpu.idle`) or memory. One, or with version 1 one for each controller.
+    /// Folders of control groups that you have made for its server processes: for a disk's bandwidth (`io.max`), cores
+    /// (`cpu.weight`, `cpu.idle`) or memory. One, or with version 1 one for each controller.
     #[serde(default)]
     pub control_groups: Vec<At<String>>,
-    /// Whether its transactions may be rolled back for those of higher priority; without it, true for priority low.
+    /// Whether its transactions may be rolled back for those of higher priority. The default is `true` for priority low, and
+    /// `false` for others.
     pub preemptible: Option<bool>,
-    /// Whether what was rolled back is run again where nobody can notice: `true` without it.
+    /// Whether the governor replays its rolled-back transactions where the client cannot notice. The default is `true`.
     pub replay: Option<bool>,
     /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
     /// transactions that it can replay, and none whose client is thinking. The default is `false`.
@@ -137,7 +160,7 @@ pub struct TypedRule {
     pub application_name: Option<At<String>>,
     /// The `class` in a comment of a transaction's first statement (`/*class='x'*/`), as a pattern with `*`.
     pub tag: Option<At<String>>,
-    /// The fingerprint of a transaction's first statement, 16 hexadecimal digits as SHOW CLIENTS tells them.
+    /// The fingerprint of a transaction's first statement, 16 hexadecimal digits as SHOW FINGERPRINT prints them.
     pub fingerprint: Option<At<String>>,
     /// Instead of a fingerprint, a statement that has it: `"select count(*) from orders where day = $1"`.
     pub statement: Option<At<String>>,
@@ -147,7 +170,7 @@ pub struct TypedRule {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedAdmission {
-    /// How many transactions of all classes together may be inside at once; any number without it.
+    /// How many transactions of all classes together run at once. The default is no limit.
     pub mpl: Option<At<i64>>,
 }
 
@@ -155,19 +178,19 @@ pub struct TypedAdmission {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedPreemption {
-    /// `track` (decide and count, do nothing), `never`, `pow` (whoever blocks and itself waits), `pabort` (whoever blocks), `after(50ms)`
-    /// (whoever blocks for that long): `track` without it.
+    /// Which transactions are rolled back: `track` (none; decide and count only), `never` (none), `pow` (one that blocks and itself
+    /// waits), `pabort` (one that blocks), `after(50ms)` (one that blocks for that long). The default is `track`.
     pub policy: Option<At<String>>,
-    /// For how long a statement of higher priority must have been in flight before anybody asks what it waits for: `2ms`
-    /// without it.
+    /// How long a statement of higher priority must have been running before the governor asks what it waits for. The default is
+    /// `2ms`.
     pub threshold: Option<At<String>>,
-    /// The shortest time between two looks at the server's locks: `2ms` without it.
+    /// The shortest time between two looks at the server's locks. The default is `2ms`.
     pub look_interval: Option<At<String>>,
-    /// Whether a transaction that waits for its client counts as one that waits: `true` without it.
+    /// Whether a transaction that waits for its client counts as one that waits. The default is `true`.
     pub idle_counts_as_waiting: Option<bool>,
-    /// After how many rollbacks a transaction is promoted above everybody; 0 for never: 5 without it.
+    /// After how many rollbacks a transaction goes before all others; 0 for never. The default is 5.
     pub rollbacks_max: Option<At<i64>>,
-    /// How much of a transaction's requests is kept so that it can be run again: `1MiB` without it.
+    /// How much of a transaction's requests the governor keeps to replay it. The default is `1MiB`.
     pub replay_bytes_max: Option<At<String>>,
     /// Functions (names without schema and arguments) that may run twice although the server cannot prove it: functions in
     /// untrusted languages, or with dynamic SQL, that have no effect outside their transaction. The default is none.
@@ -179,9 +202,10 @@ pub struct TypedPreemption {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedCpu {
-    /// Whether server processes get their class's share: `true` without it.
+    /// Whether server processes get the CPU share of their class. The default is `true`.
     pub shares: Option<bool>,
-    /// Whether a holder of low priority that one of high priority waits for gets that one's share: `true` without it.
+    /// Whether a holder of low priority gets the CPU share of the transaction of high priority that waits for it. The default is
+    /// `true`.
     pub inheritance: Option<bool>,
 }
 
@@ -189,7 +213,7 @@ pub struct TypedCpu {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedAdmin {
-    /// The name of the database that is the console: `plimsoll` without it.
+    /// The name of the console's database. The default is `plimsoll`.
     pub database: Option<At<String>>,
     /// Who may use it, one table each; nobody without any.
     #[serde(default, rename = "user")]
@@ -204,13 +228,13 @@ pub struct TypedAdminUser {
     pub name: At<String>,
     /// What `plimsoll govern --hash-password` prints: `SCRAM-SHA-256$…`, as PostgreSQL keeps it.
     pub verifier: Option<At<String>>,
-    /// A file with the password or a verifier; nobody but the governor's user may be able to read it.
+    /// A file with the password or a verifier, which only the governor's user can read.
     pub password_file: Option<At<String>>,
     /// An environment variable with the password or a verifier.
     pub password_variable: Option<At<String>>,
-    /// The password itself; better not.
+    /// The password itself. Prefer a verifier.
     pub password: Option<At<String>>,
-    /// Whether it may change anything; otherwise it may look: `false` without it.
+    /// Whether it may change settings and end sessions; otherwise it may only look. The default is `false`.
     #[serde(default)]
     pub may_change: bool,
 }
@@ -219,7 +243,7 @@ pub struct TypedAdminUser {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedHttp {
-    /// The address, or `off`: `127.0.0.1:6433` without it. Nobody who can reach it is asked for a password.
+    /// The address, or `off`. The default is `127.0.0.1:6433`. It asks for no password.
     pub address: Option<At<String>>,
     /// Names under which browsers may ask for it, beside its address and `localhost`.
     #[serde(default)]
@@ -230,9 +254,9 @@ pub struct TypedHttp {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TypedLog {
-    /// `text` or `json`, one object a line: `text` without it.
+    /// `text`, or `json` with one object per line. The default is `text`.
     pub format: Option<At<String>>,
-    /// `error`, `warn`, `info`, `debug` or `trace`: `info` without it.
+    /// `error`, `warn`, `info`, `debug` or `trace`. The default is `info`.
     pub level: Option<At<String>>,
 }
 

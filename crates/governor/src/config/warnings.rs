@@ -2,7 +2,18 @@
 
 use std::net::IpAddr;
 
-use crate::settings::Settings;
+use plimsoll_postgres::url::SslMode;
+
+use crate::admin::scram::Verifier;
+use crate::settings::{ClassSettings, Settings};
+
+/// The password of the console's users in docs/examples/plimsoll.toml.
+const SAMPLE_PASSWORD: &str = "change-me";
+
+/// What becomes of clients that bind their login to a certificate, where there is TLS on both sides.
+pub(super) const BINDING: &str = "there is TLS on both sides: clients that bind their login to the certificate, as libpq does by \
+     default (channel_binding=prefer), cannot log in by SCRAM unless [listen.tls] has the server's own certificate; give it \
+     that, or have clients write channel_binding=disable";
 
 /// What an operator should know before clients come, a sentence each.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
@@ -59,14 +70,47 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
                 class.name
             ));
         }
+        if rule.application_name.is_some()
+            && rule.tag.is_none()
+            && class.limits.priority > default.limits.priority
+            && !is_settable_by(class, rule.user.as_ref())
+        {
+            warnings.push(format!(
+                "rule {} ({rule}) raises only users in `settable_by` of class `{}`: any client can choose its \
+                 `application_name`; name users there, or one `user` in the rule",
+                place + 1,
+                class.name
+            ));
+        }
         if rule.fingerprint.is_some() && rule.user.is_none() && class.limits.priority > default.limits.priority {
             warnings.push(format!("rule {} ({rule}) raises whoever sends that text; name a `user`, too", place + 1));
         }
     }
 }
 
+/// Whether the users of a rule, or, for a rule without users, some users may choose a class. A rule that names one user
+/// speaks for itself.
+fn is_settable_by(class: &ClassSettings, users: Option<&glob::Pattern>) -> bool {
+    let Some(users) = users else { return !class.settable_by.is_empty() };
+    let is_name = !users.as_str().contains(['*', '?', '[']);
+    is_name || class.settable_by.iter().any(|those| those == users || those.as_str() == "*")
+}
+
 fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
     let watches = settings.preemption.policy.watches();
+    for class in settings.classes.iter().filter(|class| class.preemptible && !class.replay && !class.retries) {
+        let message = format!(
+            "class `{}` has neither `replay` nor `retries`, so its transactions are never rolled back: set one of them",
+            class.name
+        );
+        warnings.push(message);
+    }
+    for class in settings.classes.iter().filter(|class| !class.control_groups.is_empty()) {
+        if settings.control.is_none() {
+            let message = format!("class `{}`: `control_groups` need `control`", class.name);
+            warnings.push(message);
+        }
+    }
     if settings.control.is_none() && watches {
         let message = "there is no `control`, so nothing is preempted and no share of the cores is changed; \
                        docs/governor.md says which rights its role needs";
@@ -96,9 +140,30 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
             warnings.push(message);
         }
     }
+    if settings.server.socket().is_some() {
+        let message = "`server` is a Unix socket, so the server takes every client for the user that the governor runs as: \
+                       its pg_hba.conf needs scram-sha-256, not `peer` or `trust`, for `local`";
+        warnings.push(message.to_owned());
+    }
+    if settings.server.socket().is_none()
+        && settings.server.ssl_mode >= SslMode::Require
+        && settings.listen.tls.is_some()
+    {
+        let message = BINDING;
+        warnings.push(message.to_owned());
+    }
     if let Some(http) = settings.http.as_ref().filter(|http| is_open(&http.address.ip())) {
         let message = "whoever reaches it sees names of users and databases, and is asked for no password";
         warnings.push(format!("the live page at {} can be reached over a network; {message}", http.address));
+    }
+    for user in &settings.admin.users {
+        if Verifier::parse(&user.verifier).is_ok_and(|verifier| verifier.fits(SAMPLE_PASSWORD)) {
+            let message = "anybody can read it there: `plimsoll govern --hash-password` makes a verifier of yours";
+            warnings.push(format!(
+                "the password of the console's user `{}` is that of the sample, \"{SAMPLE_PASSWORD}\"; {message}",
+                user.name
+            ));
+        }
     }
     if settings.admin.users.is_empty() {
         let message = "the console has no users: a [[admin.user]] with what `plimsoll govern --hash-password` prints";

@@ -1,5 +1,9 @@
 //! Connections that are bounded in number and in silence: nobody can keep others out by connecting and saying nothing.
+//!
+//! A newcomer is always taken in. Where there are too many, the connection gives way that was answered the longest ago, or
+//! has not been answered for the longest: a health check that connects and asks at once is answered long before.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,25 +12,61 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A client that says nothing for that long is gone; so is whoever sends a request byte by byte.
+/// How long a client may take for its first request, however it sends it.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+
+/// A client that asks nothing more for that long after an answer is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// A listener that takes so many connections at once.
 #[derive(Debug)]
 pub struct Bounded {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    open: Arc<Mutex<Open>>,
+    connections_max: usize,
+}
+
+/// The connections that there are.
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    connections: HashMap<u64, Known>,
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+struct Known {
+    answered_at: Instant,
+    gives_way: oneshot::Sender<()>,
 }
 
 impl Bounded {
     /// Bounds a listener.
     pub fn new(listener: TcpListener, connections_max: usize) -> Self {
-        Bounded { listener, places: Arc::new(Semaphore::new(connections_max)) }
+        Bounded { listener, open: Arc::default(), connections_max }
+    }
+
+    fn hold(&self, stream: TcpStream) -> Held {
+        let mut open = self.open.lock();
+        if open.connections.len() >= self.connections_max
+            && let Some(oldest) = open.connections.iter().min_by_key(|(_, known)| known.answered_at).map(|(id, _)| *id)
+            && let Some(known) = open.connections.remove(&oldest)
+        {
+            // It may be going by itself.
+            let _ = known.gives_way.send(());
+        }
+        let id = open.next;
+        open.next += 1;
+        let (gives_way, must_go) = oneshot::channel();
+        open.connections.insert(id, Known { answered_at: Instant::now(), gives_way });
+        let silence = Box::pin(sleep(REQUEST_MAX));
+        Held { stream, silence, must_go, id, open: Arc::clone(&self.open) }
     }
 }
 
@@ -35,13 +75,9 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Held, SocketAddr) {
-        let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         loop {
             match self.listener.accept().await {
-                Ok((stream, address)) => {
-                    let silence = Box::pin(sleep(SILENCE_MAX));
-                    return (Held { stream, silence, _place: place }, address);
-                }
+                Ok((stream, address)) => return (self.hold(stream), address),
                 // Out of files, or a client that has gone already: neither ends the page.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             }
@@ -58,7 +94,24 @@ impl Listener for Bounded {
 pub struct Held {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
+    must_go: oneshot::Receiver<()>,
+    id: u64,
+    open: Arc<Mutex<Open>>,
+}
+
+impl Held {
+    /// An error once it has been silent for too long, or gives way to another.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let is_over =
+            self.silence.as_mut().poll(context).is_ready() || Pin::new(&mut self.must_go).poll(context).is_ready();
+        if is_over { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.open.lock().connections.remove(&self.id);
+    }
 }
 
 impl AsyncRead for Held {
@@ -67,18 +120,24 @@ impl AsyncRead for Held {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.silence.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
+        self.poll_end(context)?;
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Held {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // Something is answered, so a whole request has come.
-        self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        self.poll_end(context)?;
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            // Something is answered, so a whole request has come.
+            let now = Instant::now();
+            self.silence.as_mut().reset(now + SILENCE_MAX);
+            if let Some(known) = self.open.lock().connections.get_mut(&self.id) {
+                known.answered_at = now;
+            }
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,6 +1,7 @@
 //! `/state.json`: how the governor is, for the live page, for `plimsoll top` and for scripts.
 //!
-//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates a second, moments in UTC (RFC 3339). What is not known, or has not happened, is null.
+//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC
+//! (RFC 3339). A value that is not known, or of something that has not happened, is null.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,10 +11,11 @@ use plimsoll_policy::ClassIndex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::governor::Governor;
+use crate::governor::{Governor, Outcome, PreemptionEvent};
 use crate::history;
 use crate::own_process::OwnProcess;
 use crate::registry::{Phase, SessionCard, SessionId};
+use crate::settings::Settings;
 use crate::statistics::ClassStatistics;
 
 /// Preemptions that are shown, latest first.
@@ -34,6 +36,8 @@ pub struct State {
     pub at: String,
     /// For how long the governor has been running.
     pub uptime_s: f64,
+    /// How the relay receives and sends: `epoll` or `io_uring`; null until it runs.
+    pub event_loop: Option<String>,
     /// The server behind.
     pub server: String,
     /// Whether the governor waits for its sessions to end.
@@ -100,6 +104,8 @@ pub struct ClassState {
     pub last_60_s: Option<WindowState>,
     /// Since the governor began.
     pub totals: Totals,
+    /// What preemption would have done to the class; null unless the policy is `track`.
+    pub tracked: Option<Tracked>,
     /// Transactions a second, second by second, oldest first, 120 at most.
     pub chart_transactions_per_s: Vec<f64>,
     /// The 95th percentile of their times, second by second; null for seconds without any.
@@ -177,6 +183,18 @@ pub struct Totals {
     pub idle_ended: u64,
 }
 
+/// What preemption would have done to a class, seen while the policy is `track`. It covers the last 200 preemptions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tracked {
+    /// Transactions of the class that would have been rolled back.
+    pub victims: u64,
+    /// Those of them whose clients would have received 40001, because a replay would not have been safe.
+    pub errors_40001: u64,
+    /// Waiting that preemption would have saved transactions of the class since the governor began; null if it is not
+    /// counted.
+    pub saved_s: Option<f64>,
+}
+
 /// A transaction that waits to be let in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Queued {
@@ -211,8 +229,12 @@ pub struct Preempted {
     pub waiter_class: String,
     /// For how long that one had waited.
     pub waited_s: f64,
-    /// What was done.
+    /// The policy that chose the victim.
+    pub lever: String,
+    /// What was done: `cancelled`, `rolled back`, `tracked`, `too late`.
     pub done: String,
+    /// What became of the victim: `replayed`, or `40001: …` with the reason.
+    pub outcome: String,
 }
 
 /// Something the governor can do, and whether it can.
@@ -243,6 +265,7 @@ impl State {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: moment(SystemTime::now()),
             uptime_s: seconds(governor.clock(now)),
+            event_loop: governor.event_loop.get().map(|event_loop| event_loop.name().to_owned()),
             server: settings.server.address(),
             is_draining: governor.is_draining.load(Relaxed),
             control: Control {
@@ -274,6 +297,8 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
         })
         .collect();
     let waiting = governor.waiting();
+    let tracks = settings.preemption.policy.watches() && !settings.preemption.policy.acts();
+    let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
     let of_class = |(place, class): (usize, &crate::settings::ClassSettings)| {
         let index = ClassIndex(u16::try_from(place).expect("there are 64 classes at most"));
@@ -295,6 +320,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             last_10_s: history.window(place, SHORT).map(|window| WindowState::of(&window)),
             last_60_s: history.window(place, LONG).map(|window| WindowState::of(&window)),
             totals: Totals::of(governor.statistics.class(index)),
+            tracked: tracks.then(|| Tracked::of(governor.statistics.class(index), &events)),
             chart_transactions_per_s: of_points().map(|(rate, _)| rate).collect(),
             chart_p95_s: of_points().map(|(_, p95)| p95).collect(),
         }
@@ -321,8 +347,9 @@ fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {
 }
 
 fn preemptions(governor: &Governor) -> Vec<Preempted> {
-    let row = |event: crate::governor::PreemptionEvent| Preempted {
+    let row = |event: PreemptionEvent| Preempted {
         at: moment(event.at),
+        lever: lever(&event, &governor.settings()),
         victim: event.victim.0.0,
         victim_class: event.victim_class,
         victim_was: event.victim_was.to_owned(),
@@ -330,8 +357,14 @@ fn preemptions(governor: &Governor) -> Vec<Preempted> {
         waiter_class: event.waiter_class,
         waited_s: seconds(event.waited),
         done: event.done.to_owned(),
+        outcome: event.outcome.to_string(),
     };
     governor.events().into_iter().rev().take(PREEMPTIONS_MAX).map(row).collect()
+}
+
+/// The policy that chose a victim.
+pub(crate) fn lever(_event: &PreemptionEvent, settings: &Settings) -> String {
+    settings.preemption.policy.to_string()
 }
 
 impl WindowState {
@@ -361,6 +394,28 @@ impl Times {
             p99_s: percentile(0.99),
         }
     }
+}
+
+impl Tracked {
+    fn of(class: &ClassStatistics, events: &[PreemptionEvent]) -> Self {
+        let of_class = events.iter().filter(|event| event.victim_class == class.name);
+        let tracked: Vec<_> = of_class
+            .filter_map(|event| match event.outcome {
+                Outcome::Tracked(replay) => Some(replay),
+                _ => None,
+            })
+            .collect();
+        Tracked {
+            victims: tracked.len() as u64,
+            errors_40001: tracked.iter().filter(|replay| replay.is_err()).count() as u64,
+            saved_s: saved_s(class),
+        }
+    }
+}
+
+/// Waiting that preemption would have saved transactions of a class.
+fn saved_s(_class: &ClassStatistics) -> Option<f64> {
+    None
 }
 
 impl Totals {

@@ -43,9 +43,84 @@ fn everything_is_served() {
     assert!(status.contains("200"));
     assert_eq!(state.classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>(), ["high", "low"]);
     assert!(get("/healthz").0.contains("200"));
-    governor.is_draining.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(get("/healthz").0.contains("503"));
     assert!(get("/elsewhere").0.contains("404"));
+}
+
+/// A load balancer asked `/healthz` and got 200 while every login failed: the server was down. An orchestrator that asks the
+/// same place would have restarted the governor for it, which helps nobody.
+#[test]
+fn health_says_whether_clients_should_come_and_why_not() {
+    let governor = governor();
+    let page = start(&governor).expect("it starts");
+    let check = |status: &str, why: &str| {
+        let (line, rest) = get_as(&page, "/healthz", "localhost");
+        let body = rest.split_once("\r\n\r\n").expect("a body").1;
+        assert!(line.contains(status) && body.contains(why) && body.lines().count() == 1, "{line} {body}");
+        assert!(get_as(&page, "/livez", "localhost").0.contains("200"));
+    };
+    check("200", "ok");
+    governor.reach.failed("Connection refused\nIs it running?");
+    check("503", "cannot be reached: Connection refused Is it running?");
+    governor.reach.succeeded();
+    check("200", "ok");
+    let mut settings = (*governor.settings()).clone();
+    settings.control = Some(settings.server.clone());
+    *governor.settings.write() = Arc::new(settings);
+    check("503", "not up yet");
+    governor.health.lock().control_error = Some("password authentication failed".to_owned());
+    check("503", "the control login is down: password authentication failed");
+    governor.health.lock().control_up = Some(std::time::SystemTime::now());
+    check("200", "ok");
+    governor.is_draining.store(true, std::sync::atomic::Ordering::Relaxed);
+    check("503", "draining");
+}
+
+/// Where nobody comes because `/healthz` says so, nobody would notice that the server is back.
+#[test]
+fn a_server_that_is_back_is_noticed_without_clients() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut settings = (*governor().settings()).clone();
+    settings.server.host = plimsoll_postgres::url::ServerHost::Tcp("127.0.0.1".to_owned());
+    settings.server.port = server.local_addr().expect("an address").port();
+    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let page = start(&governor).expect("it starts");
+    governor.reach.failed("refused");
+    assert!(get_as(&page, "/healthz", "localhost").0.contains("503"));
+    let (_stream, _) = server.accept().expect("somebody looks again");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !get_as(&page, "/healthz", "localhost").0.contains("200") {
+        assert!(Instant::now() < deadline, "it still says that the server cannot be reached");
+    }
+}
+
+/// Somebody opened 64 connections to the page and said nothing, or not all of a request. `/healthz` had no answer for a
+/// minute and a half, and the load balancer took the governor out.
+#[test]
+fn silent_connections_keep_no_health_check_out() {
+    let page = start(&governor()).expect("it starts");
+    let address = page.address().expect("it serves");
+    let connect = || TcpStream::connect(address).expect("it listens");
+    let silent: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX)
+        .map(|place| {
+            let mut stream = connect();
+            if place % 2 == 0 {
+                stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: local").expect("it reads");
+            }
+            stream
+        })
+        .collect();
+    let started = Instant::now();
+    assert!(get_as(&page, "/healthz", "localhost").0.contains("200"));
+    assert!(started.elapsed() < Duration::from_secs(60), "it waited for a silent client to go");
+    // Those that gave way were closed, and the last ones go within seconds.
+    for mut stream in silent {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        assert!(matches!(stream.read(&mut [0; 64]), Ok(0)) || is_reset(&mut stream), "it was not closed");
+    }
+}
+
+fn is_reset(stream: &mut TcpStream) -> bool {
+    stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0)
 }
 
 #[test]
@@ -111,6 +186,25 @@ fn the_schema_of_states_in_the_documentation_is_up_to_date() {
     );
 }
 
+/// Under `track` an operator decides by two numbers: who would be rolled back, and who would receive 40001.
+#[test]
+fn under_track_each_class_counts_its_victims_and_the_40001s_to_expect() {
+    use crate::governor::Outcome;
+    use plimsoll_policy::{NoReplay, PreemptionPolicy};
+    let mut settings = for_tests();
+    let of = |settings: &crate::settings::Settings| {
+        let governor = Governor::new(settings.clone(), Instant::now());
+        for outcome in [Outcome::Tracked(Ok(())), Outcome::Tracked(Err(NoReplay::TooLong)), Outcome::TooLate] {
+            governor.note(crate::admin::tests::noted("waited for a lock", outcome));
+        }
+        let classes = state::State::of(&governor, Instant::now()).classes;
+        classes.into_iter().map(|class| class.tracked.map(|tracked| (tracked.victims, tracked.errors_40001)))
+    };
+    assert!(of(&settings).all(|tracked| tracked.is_none()), "pow does not track");
+    settings.preemption.policy = PreemptionPolicy::parse("track").expect("a policy");
+    assert_eq!(of(&settings).collect::<Vec<_>>(), [Some((0, 0)), Some((2, 1))]);
+}
+
 fn sample() -> state::State {
     let governor = governor();
     let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));
@@ -145,7 +239,9 @@ fn sample() -> state::State {
         waiter: 8,
         waiter_class: "high".to_owned(),
         waited_s: 0.0416,
+        lever: "pow".to_owned(),
         done: "rolled back".to_owned(),
+        outcome: "40001: answer 12 differed".to_owned(),
     }];
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),

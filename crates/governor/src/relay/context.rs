@@ -11,8 +11,8 @@ use rustls::ClientConfig;
 use super::listener::Peer;
 use super::pair::{Aimed, HELD_MAX, READ_MAX};
 use super::ring::Ring;
-use super::seat::Seat;
 use super::side::{Joined, Spare};
+use super::silent::SilentPlace;
 use super::socket::Socket;
 use super::{Shared, WorkerInbox};
 use crate::governor::Governor;
@@ -24,6 +24,8 @@ use crate::settings::Settings;
 pub(super) enum Note {
     /// A client that it is to serve.
     Client(Visitor),
+    /// A client that has said nothing gives way to a newcomer: the number of its place.
+    GiveWay(u64),
     /// The addresses of the server, for that pair.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
 }
@@ -33,8 +35,8 @@ pub(super) enum Note {
 pub(super) struct Visitor {
     pub(super) socket: Socket,
     pub(super) peer: Peer,
-    /// It is one of the connections that there may be.
-    pub(super) seat: Seat,
+    /// It is one of the silent connections that there may be.
+    pub(super) place: SilentPlace,
 }
 
 /// What the pairs of one worker share.

@@ -1,6 +1,8 @@
 //! Clients are let in and dealt out to the workers.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use mio::Token;
@@ -8,7 +10,8 @@ use mio::Token;
 use super::WorkerInbox;
 use super::context::{Context, Note, Visitor};
 use super::listener::{self, Listener, Peer};
-use super::seat::Seat;
+use super::refusal::no_files;
+use super::silent::GivesWay;
 use super::socket::Socket;
 use crate::statistics::count;
 
@@ -24,9 +27,8 @@ const ACCEPTED_MAX: usize = 64;
 /// When there are no more file descriptors, or no memory, this passes before the next try.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that may be there beyond the clients that may: their cancels, the console, those to be told that there
-/// are too many.
-const BEYOND: usize = 200;
+/// How often the log says that there is no room.
+const COMPLAINTS_EVERY: Duration = Duration::from_secs(10);
 
 /// Where clients come in, and who serves them.
 #[derive(Debug)]
@@ -37,6 +39,15 @@ pub(super) struct Door {
     /// Listeners at which more may wait.
     ready: Vec<usize>,
     opens_at: Option<Instant>,
+    /// A file that can be given up for a client that is turned away.
+    kept: Option<File>,
+    /// When it was logged last that there is no room.
+    complained_at: Option<Instant>,
+}
+
+/// `None` if there is none to be had.
+fn keep_a_file() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 impl Door {
@@ -49,7 +60,15 @@ impl Door {
         for (place, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll, Token(FIRST - place))?;
         }
-        Ok(Door { listeners, workers, next: 0, ready: Vec::new(), opens_at: None })
+        Ok(Door {
+            listeners,
+            workers,
+            next: 0,
+            ready: Vec::new(),
+            opens_at: None,
+            kept: keep_a_file(),
+            complained_at: None,
+        })
     }
 
     /// Whether a token is a listener's.
@@ -81,9 +100,11 @@ impl Door {
                 Some(Ok((socket, peer))) => own.extend(self.deal(socket, peer, context)),
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => drop(self.ready.remove(0)),
                 Some(Err(error)) if listener::is_out_of_room(&error) => {
-                    tracing::error!("clients cannot be let in: {error}; trying again in {PAUSE:?}");
-                    self.opens_at = Some(now + PAUSE);
-                    return own;
+                    self.complain(&error, now);
+                    if !self.turn_away(place, context) {
+                        self.opens_at = Some(now + PAUSE);
+                        return own;
+                    }
                 }
                 // A client that went before it was let in.
                 Some(Err(_)) => {}
@@ -94,23 +115,54 @@ impl Door {
         own
     }
 
+    fn complain(&mut self, error: &io::Error, now: Instant) {
+        if self.complained_at.is_none_or(|at| now >= at + COMPLAINTS_EVERY) {
+            self.complained_at = Some(now);
+            tracing::error!("clients are refused: {error}; raise the limit of open files (LimitNOFILE)");
+        }
+    }
+
     /// Gives a client to the next worker; returns it if that is the one who asks.
     fn deal(&mut self, socket: Socket, peer: Peer, context: &Context) -> Option<Visitor> {
         count(&context.governor.statistics.clients);
-        let clients_max = context.governor.settings().listen.clients_max as usize;
-        let Some(seat) = Seat::take(&context.shared.connections, clients_max + BEYOND) else {
-            count(&context.governor.statistics.clients_refused);
-            return None;
-        };
-        let visitor = Visitor { socket, peer, seat };
         self.next = (self.next + 1) % self.workers.len();
+        let (place, gives_way) = context.shared.silent.enter(self.next);
+        if let Some(GivesWay { worker, number }) = gives_way {
+            count(&context.governor.statistics.clients_refused);
+            self.tell(worker, Note::GiveWay(number));
+        }
+        let visitor = Visitor { socket, peer, place };
         if self.next == context.worker {
             return Some(visitor);
         }
-        let worker = &self.workers[self.next];
-        if worker.notes.send(Note::Client(visitor)).is_ok() {
+        self.tell(self.next, Note::Client(visitor));
+        None
+    }
+
+    fn tell(&self, worker: usize, note: Note) {
+        let worker = &self.workers[worker];
+        // A worker that has ended serves nobody.
+        if worker.notes.send(note).is_ok() {
             let _ = worker.waker.wake();
         }
-        None
+    }
+
+    /// No file is left for a client. One is kept for this: it takes the client's connection for as long as it takes to tell the
+    /// client so. Whether there was a client to tell.
+    fn turn_away(&mut self, place: usize, context: &Context) -> bool {
+        drop(self.kept.take());
+        let accepted = self.listeners.get(place).map(Listener::accept);
+        if let Some(Ok((socket, peer))) = &accepted {
+            count(&context.governor.statistics.clients);
+            count(&context.governor.statistics.clients_refused);
+            tracing::debug!(%peer, "client refused: no file is left for it");
+            // Into the empty buffer of a new connection, which takes it all or is gone.
+            let _ = (&*socket).write(&no_files().bytes());
+            socket.shut_down(Shutdown::Write);
+        }
+        let is_told = matches!(accepted, Some(Ok(_)));
+        drop(accepted);
+        self.kept = keep_a_file();
+        is_told
     }
 }

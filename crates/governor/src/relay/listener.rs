@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
@@ -161,6 +161,16 @@ pub(super) enum Peer {
     Tcp(SocketAddr),
     /// By a Unix socket.
     Local,
+}
+
+impl Peer {
+    /// Its IP address, if it comes by TCP.
+    pub(super) fn ip(self) -> Option<IpAddr> {
+        match self {
+            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Local => None,
+        }
+    }
 }
 
 impl fmt::Display for Peer {

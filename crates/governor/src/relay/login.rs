@@ -1,14 +1,23 @@
 //! From a start-up message that was passed on to the server's first ReadyForQuery: a state machine without sockets.
 //!
 //! The server asks for proofs and the client gives them; the governor knows no password and passes everything on, but
-//! for one thing. SCRAM-SHA-256-PLUS ties a proof to the certificate of the connection that it is given on, and there are
-//! two connections here; so that mechanism is taken out of what the server offers. A client that could have used it and
-//! says so would be refused by a server that offered it (RFC 5802, section 6), which is told here in words that help.
+//! for two things.
+//!
+//! SCRAM-SHA-256-PLUS ties a proof to the certificate of the connection that it is given on, and there are two connections
+//! here. Where the governor shows clients the server's own certificate ([`Terms::binding_holds`]) the proof holds for both, and
+//! everything passes. Elsewhere that mechanism is taken out of what the server offers. A client that could have used it says so,
+//! within what it signs, and a server that offered it must refuse that (RFC 5802, section 6): it looks like an attack. The
+//! governor refuses first, in words that help.
+//!
+//! A server that asks for nothing lets in the governor, not the client: by `peer` the role of the governor's account, by
+//! `trust` for 127.0.0.1 everybody. So the client must have come by a way that is trusted as much
+//! ([`Terms::must_be_asked`]), or the settings must say otherwise.
 
 use crate::registry::BackendKey;
-use crate::session::Outbox;
+use crate::session::{Outbox, Reported};
 
 use super::refusal::Refusal;
+use super::startup::CLASS;
 
 /// The longest message during a login; libpq takes no longer ones, either.
 const MESSAGE_MAX: usize = 64 << 10;
@@ -19,9 +28,26 @@ const HEAD_BYTES: usize = 5;
 /// The mechanism that binds to a certificate.
 const BINDING_MECHANISM: &[u8] = b"SCRAM-SHA-256-PLUS";
 
+/// The error of a server that is not ready, or no longer.
+const CANNOT_CONNECT_NOW: &[u8] = b"57P03";
+
+/// What a login depends on beside its messages.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Terms {
+    /// Client and server see the same certificate.
+    pub(super) binding_holds: bool,
+    /// The server must ask the client for a proof.
+    pub(super) must_be_asked: bool,
+    /// The governor has added the session's class to the start-up message.
+    pub(super) is_class_announced: bool,
+}
+
 /// How far a login is.
 #[derive(Debug, Default)]
 pub(super) struct Login {
+    pub(super) terms: Terms,
+    /// The server has asked for a proof.
+    is_asked: bool,
     /// The server is satisfied with the client's proof; the client's bytes from now on are the session's.
     is_proven: bool,
     /// The server has offered to bind, which the client was not told.
@@ -32,6 +58,10 @@ pub(super) struct Login {
     pub(super) has_heard_server: bool,
     /// What cancels.
     pub(super) key: Option<BackendKey>,
+    /// What the server has reported of the session.
+    pub(super) reported: Reported,
+    /// Why the server refuses every client for now.
+    pub(super) not_ready: Option<String>,
 }
 
 /// What a step of a login has come to.
@@ -44,6 +74,11 @@ pub(super) struct Stepped {
 }
 
 impl Login {
+    /// A login of which nothing is known.
+    pub(super) fn new(terms: Terms) -> Self {
+        Login { terms, ..Login::default() }
+    }
+
     /// Bytes from the client. What comes before the server has let it in is a proof; what comes early is left.
     pub(super) fn on_client(&mut self, bytes: &[u8], out: &mut impl Outbox) -> Result<usize, Refusal> {
         let mut taken = 0;
@@ -72,6 +107,14 @@ impl Login {
                     self.key = Some(backend_key(&message[HEAD_BYTES..])?);
                     out.to_client(message);
                 }
+                b'S' => {
+                    self.reported.on_parameter(&message[HEAD_BYTES..]);
+                    out.to_client(message);
+                }
+                b'E' => {
+                    self.on_error(&message[HEAD_BYTES..]);
+                    out.to_client(message);
+                }
                 b'Z' => {
                     out.to_client(message);
                     return Ok(Stepped { taken, is_done: true });
@@ -86,19 +129,35 @@ impl Login {
         let kind = message.get(HEAD_BYTES..HEAD_BYTES + 4);
         let kind = kind.ok_or_else(|| disorder("a request for a proof that asks for nothing"))?;
         match u32::from_be_bytes(kind.try_into().expect("four bytes")) {
+            0 if !self.is_asked && self.terms.must_be_asked => return Err(unasked_refusal()),
             0 => self.is_proven = true,
             10 => {
-                self.is_mechanism_due = true;
-                if let Some(offer) = without_binding(message) {
+                (self.is_mechanism_due, self.is_asked) = (true, true);
+                if !self.terms.binding_holds
+                    && let Some(offer) = without_binding(message)
+                {
                     self.is_binding_hidden = true;
                     out.to_client(&offer);
                     return Ok(());
                 }
             }
-            _ => {}
+            _ => self.is_asked = true,
         }
         out.to_client(message);
         Ok(())
+    }
+
+    fn on_error(&mut self, fields: &[u8]) {
+        let field = |tag: u8| fields.split(|byte| *byte == 0).find_map(|field| field.strip_prefix(&[tag]));
+        let text = || String::from_utf8_lossy(field(b'M').unwrap_or_default()).into_owned();
+        if field(b'C') == Some(CANNOT_CONNECT_NOW) {
+            self.not_ready = Some(text());
+        }
+        let names_class = || memchr::memmem::find(field(b'M').unwrap_or_default(), CLASS.as_bytes()).is_some();
+        if self.terms.is_class_announced && names_class() {
+            let why = text();
+            tracing::warn!(why, "the server refuses the startup parameter {CLASS}; set announce_class = false");
+        }
     }
 }
 
@@ -136,11 +195,20 @@ fn expects_binding(message: &[u8]) -> bool {
     memchr::memchr(0, body).and_then(|end| body.get(end + 5)) == Some(&b'y')
 }
 
-fn binding_refusal() -> Refusal {
-    let what = "the client would bind its login to the certificate of the server, which a proxy between two encrypted \
-                connections cannot pass on";
-    let hint = "Connect with channel_binding=disable, or let the governor reach its server without TLS (a Unix socket, \
-                or sslmode=disable in the server's URL).";
+pub(super) fn binding_refusal() -> Refusal {
+    let what = "the client asks for channel binding, and the governor's TLS certificate is not the server's";
+    Refusal::new("28000", what).hint(BINDING_HINT)
+}
+
+/// What to do about channel binding.
+pub(super) const BINDING_HINT: &str = "Connect with channel_binding=disable; or give the governor the server's \
+    certificate and key in [listen.tls]; or let the governor reach its server without TLS (a Unix socket, or \
+    sslmode=disable in its URL).";
+
+fn unasked_refusal() -> Refusal {
+    let what = "the server let the governor in without asking for a password, so this client has proved nothing";
+    let hint = "Require scram-sha-256 for the governor's connections in pg_hba.conf (not peer or trust), or set \
+                trust_clients = true in the governor's configuration if every client may log in as this role.";
     Refusal::new("28000", what).hint(hint)
 }
 

@@ -28,10 +28,12 @@ use greet::Greeting;
 use super::context::Context;
 use super::listener::Peer;
 use super::login::Login;
+use super::logins::LoginPlace;
 use super::refusal::Refusal;
 use super::ring::Outcome;
 use super::seat::Seat;
 use super::side::{FAREWELL, Out, Side};
+use super::silent::SilentPlace;
 use crate::admin::Console;
 use crate::governor::SessionCommand;
 use crate::registry::SessionCard;
@@ -89,9 +91,12 @@ pub(super) struct Pair {
     deadline: Option<Instant>,
     /// The moment for which it is in the heap of timers.
     pub(super) timer: Option<Instant>,
-    /// It is one of the connections that there may be; and of the clients that may.
-    _connection: Option<Seat>,
+    /// It is one of those that have not said what they want.
+    silent_place: Option<SilentPlace>,
+    /// It is one of the connections that there may be; of the clients that may; and of its address's logins.
+    connection_seat: Option<Seat>,
     client_seat: Option<Seat>,
+    login_place: Option<LoginPlace>,
     /// The last that its client has sent was Terminate.
     has_said_goodbye: bool,
 }
@@ -128,8 +133,8 @@ enum Conduct {
 
 impl Pair {
     /// A client that has just come.
-    pub(super) fn new(id: u64, peer: Peer, client: Side, seat: Seat, deadline: Instant) -> Self {
-        Pair { client: Some(client), deadline: Some(deadline), _connection: Some(seat), ..Pair::empty(id, peer) }
+    pub(super) fn new(id: u64, peer: Peer, client: Side, place: SilentPlace, deadline: Instant) -> Self {
+        Pair { client: Some(client), deadline: Some(deadline), silent_place: Some(place), ..Pair::empty(id, peer) }
     }
 
     fn empty(id: u64, peer: Peer) -> Self {
@@ -142,8 +147,10 @@ impl Pair {
             card: None,
             deadline: None,
             timer: None,
-            _connection: None,
+            silent_place: None,
+            connection_seat: None,
             client_seat: None,
+            login_place: None,
             has_said_goodbye: false,
         }
     }
@@ -305,13 +312,36 @@ impl Pair {
             Phase::Session(session) if session.is_idle() && !session.has_ended() => {
                 self.on_command(SessionCommand::End { why: what.to_owned() }, context, now);
             }
-            Phase::Greeting(_) => self.phase = Phase::Over,
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
-            Phase::Console(_) => self.close(context, now),
+            // Operators may still come, and look at what is waited for.
+            Phase::Greeting(_) | Phase::Console(_) => {}
             // Nobody knows where their transactions end.
             Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
         }
+    }
+
+    /// Whether a governor that is being stopped waits for it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
+    }
+
+    /// Its worker ends: an operator at the console is told.
+    pub(super) fn dismiss(&mut self, context: &mut Context, now: Instant) {
+        if matches!(self.phase, Phase::Console(_)) {
+            self.refuse(&Refusal::new("57P01", "the governor has ended"), context, now);
+        }
+    }
+
+    /// Whether it has that place among those that have not said what they want.
+    pub(super) fn is_silent_at(&self, place: u64) -> bool {
+        self.silent_place.as_ref().is_some_and(|own| own.number == place)
+    }
+
+    /// It has not said what it wants, and is closed for the sake of a newcomer.
+    pub(super) fn give_way(&mut self) {
+        tracing::debug!(peer = %self.peer, "a client that has said nothing gives way to another");
+        self.phase = Phase::Over;
     }
 
     /// A moment has come for which it waited, or has waited.
@@ -384,7 +414,7 @@ impl Pair {
             session.close(now);
         }
         self.phase = Phase::Over;
-        self.client_seat = None;
+        (self.client_seat, self.login_place) = (None, None);
         if let Some(card) = self.card.take() {
             context.sessions.remove(&card.id);
             context.governor.registry.remove(card.id);

@@ -39,6 +39,12 @@ impl Refusal {
     }
 }
 
+/// For clients for which there is no file descriptor.
+pub(super) fn no_files() -> Refusal {
+    let what = "the governor has no file descriptor left for another client";
+    Refusal::new("53300", what).hint("Close sessions, or raise the governor's limit of open files (LimitNOFILE).")
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;

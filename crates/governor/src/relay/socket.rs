@@ -1,11 +1,13 @@
 //! One connection's socket: TCP or Unix, never blocking unless a ring has it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use mio::net::{TcpStream, UnixStream};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::Uid;
 use socket2::{SockRef, TcpKeepalive};
 
 /// Silence after which the kernel asks whether a peer is still there, and how often it asks again. A peer that has
@@ -43,6 +45,30 @@ impl Socket {
             (None, Ok(())) => Ok(true),
             (None, Err(error)) if error.kind() == ErrorKind::NotConnected => Ok(false),
             (None, Err(error)) => Err(error),
+        }
+    }
+
+    /// Its own address; `None` for a Unix socket.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+
+    /// The IP address at the other end; `None` for a Unix socket.
+    pub(super) fn peer_ip(&self) -> Option<IpAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Socket::Unix(_) => None,
+        }
+    }
+
+    /// The account at the other end of a Unix socket, as the kernel knows it.
+    pub(super) fn peer_account(&self) -> Option<Uid> {
+        match self {
+            Socket::Tcp(_) => None,
+            Socket::Unix(stream) => socket_peercred(stream).ok().map(|peer| peer.uid),
         }
     }
 

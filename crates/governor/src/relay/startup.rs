@@ -5,6 +5,10 @@ use plimsoll_policy::Login;
 /// The longest packet that is taken, length included, as PostgreSQL has it (`MAX_STARTUP_PACKET_LENGTH`).
 pub(super) const PACKET_MAX: usize = 10_000;
 
+/// The longest name of a user or database in bytes: the server cuts longer ones there (`NAMEDATALEN` - 1), even within a
+/// letter.
+const NAME_MAX: usize = 63;
+
 /// The secret that cancels: 4 bytes with protocol 3.0, up to 256 with 3.2.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
 
@@ -41,6 +45,26 @@ pub(super) struct Startup {
     pub(super) login: Login,
     /// Whether it speaks the replication protocol.
     pub(super) is_replication: bool,
+    /// The class that it asks for, by the parameter or within `options`.
+    pub(super) class: Option<String>,
+}
+
+/// The parameter with a session's class.
+pub(super) const CLASS: &str = "plimsoll.class";
+
+/// Adds the class to a start-up message that asks for none; one that has no room for it stays as it is.
+pub(super) fn announce(packet: &mut Vec<u8>, class: &str) {
+    let length = packet.len() + CLASS.len() + class.len() + 2;
+    if length > PACKET_MAX || class.contains('\0') {
+        return;
+    }
+    // The zero at the end of the list.
+    packet.pop();
+    for word in [CLASS, class, ""] {
+        packet.extend_from_slice(word.as_bytes());
+        packet.push(0);
+    }
+    packet[..4].copy_from_slice(&(length as u32).to_be_bytes());
 }
 
 /// Why a first packet is refused: an SQLSTATE and a message.
@@ -89,6 +113,7 @@ fn cancel(body: &[u8]) -> Result<Packet, Refused> {
 
 fn startup(body: &[u8]) -> Result<Startup, Refused> {
     let (mut user, mut database, mut application_name, mut is_replication) = (None, None, None, false);
+    let (mut class, mut options) = (None, None);
     let mut rest = body;
     loop {
         let Some(name) = text(&mut rest) else { return Err(no_end()) };
@@ -101,6 +126,8 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
             b"database" => database = Some(value),
             b"application_name" => application_name = Some(value),
             b"replication" => is_replication = asks_for_replication(value)?,
+            b"options" => options = Some(value),
+            name if name.eq_ignore_ascii_case(CLASS.as_bytes()) => class = Some(value),
             _ => {}
         }
     }
@@ -108,12 +135,50 @@ fn startup(body: &[u8]) -> Result<Startup, Refused> {
         return Err(no_end());
     }
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let Some(user) = user.filter(|user| !user.is_empty()).map(words) else {
+    // Rules and `break_glass` must see the name that the server will use.
+    let name = |bytes: &[u8]| words(&bytes[..bytes.len().min(NAME_MAX)]);
+    let Some(user) = user.filter(|user| !user.is_empty()).map(name) else {
         return Err(Refused("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
     };
-    let database = database.filter(|database| !database.is_empty()).map_or_else(|| user.clone(), words);
+    let database = database.filter(|database| !database.is_empty()).map_or_else(|| user.clone(), name);
     let application_name = application_name.map(words).unwrap_or_default();
-    Ok(Startup { login: Login { user, database, application_name }, is_replication })
+    // The server, too, prefers the parameter.
+    let class = class.map(words).or_else(|| class_in_options(options?));
+    Ok(Startup { login: Login { user, database, application_name }, is_replication, class })
+}
+
+/// The class in `-c plimsoll.class=high`, `-cplimsoll.class=high` or `--plimsoll.class=high`; the last one, as for the
+/// server.
+fn class_in_options(options: &[u8]) -> Option<String> {
+    let mut arguments = split_options(options).into_iter();
+    let mut class = None;
+    while let Some(argument) = arguments.next() {
+        let setting = match argument.as_str() {
+            "-c" => arguments.next().unwrap_or_default(),
+            argument => match argument.strip_prefix("--").or_else(|| argument.strip_prefix("-c")) {
+                Some(setting) => setting.to_owned(),
+                None => continue,
+            },
+        };
+        let named = setting.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case(CLASS));
+        class = named.map(|(_, value)| value.to_owned()).or(class);
+    }
+    class
+}
+
+/// Words between blanks; a backslash keeps what follows it (`pg_split_opts`).
+fn split_options(options: &[u8]) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<Vec<u8>>);
+    let mut bytes = options.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => word.get_or_insert_default().extend(bytes.next()),
+            b' ' | b'\t'..=b'\r' => words.extend(word.take()),
+            byte => word.get_or_insert_default().push(*byte),
+        }
+    }
+    words.extend(word);
+    words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 /// The next text, which a zero ends.

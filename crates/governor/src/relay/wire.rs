@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use super::link::Link;
@@ -50,6 +50,11 @@ impl Wire {
     /// Whether TLS is spoken.
     pub(super) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// The certificate that the other end has shown, once that is known.
+    pub(super) fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificates()?.first()
     }
 
     /// The socket and how it is called.

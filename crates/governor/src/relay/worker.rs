@@ -50,6 +50,8 @@ pub(super) struct Worker {
     /// When a transaction will have waited too long for admission.
     expires_at: Option<Instant>,
     is_stopped: bool,
+    /// The others know that the last session has ended.
+    has_passed_on_drain: bool,
 }
 
 impl Worker {
@@ -75,6 +77,7 @@ impl Worker {
             done: Vec::new(),
             expires_at: None,
             is_stopped: false,
+            has_passed_on_drain: false,
         }
     }
 
@@ -101,9 +104,11 @@ impl Worker {
             }
             self.send_cancels(now);
             self.expire(now);
+            self.pass_on_drain();
         }
         let now = Instant::now();
         for id in self.ids() {
+            self.move_pair(id, now, |pair, context| pair.dismiss(context, now));
             self.remove(id, now);
         }
     }
@@ -159,8 +164,22 @@ impl Worker {
         self.timers.until_next(now).into_iter().chain(others).min()
     }
 
+    /// Whether nothing is left that a drain waits for, in any worker: operators at the console look on until then.
     fn is_drained(&self) -> bool {
-        self.context.is_draining && self.free.len() == self.pairs.len()
+        self.context.is_draining
+            && self.context.governor.registry.is_empty()
+            && self.pairs.iter().flatten().all(|pair| !pair.is_waited_for())
+    }
+
+    /// The last session's worker tells the others, which wait for that.
+    fn pass_on_drain(&mut self) {
+        let governor = &self.context.governor;
+        let is_over = self.context.is_draining && governor.registry.is_empty();
+        // A login that began as the drain did may have come in after all had ended.
+        if is_over && !self.has_passed_on_drain {
+            governor.tell_all(|| WorkerCommand::Drain);
+        }
+        self.has_passed_on_drain = is_over;
     }
 
     fn on_event(&mut self, event: &Event, now: Instant) {
@@ -178,6 +197,13 @@ impl Worker {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Client(visitor) => self.welcome(visitor, now),
+                Note::GiveWay(place) => {
+                    let found = self.pairs.iter().flatten().find(|pair| pair.is_silent_at(place)).map(|pair| pair.id);
+                    // It may have spoken, or gone, meanwhile.
+                    if let Some(id) = found {
+                        self.move_pair(id, now, |pair, _| pair.give_way());
+                    }
+                }
                 Note::Addresses(id, addresses) => {
                     self.move_pair(id, now, |pair, context| pair.on_addresses(addresses, context, now));
                 }
@@ -200,7 +226,6 @@ impl Worker {
 
     fn drain(&mut self, now: Instant) {
         self.context.is_draining = true;
-        self.door = None;
         for id in self.ids() {
             self.move_pair(id, now, |pair, context| pair.drain(context, now));
         }
@@ -284,15 +309,12 @@ impl Worker {
     }
 
     /// A client that this worker serves.
-    fn welcome(&mut self, Visitor { socket, peer, seat }: Visitor, now: Instant) {
-        if self.context.is_draining {
-            return;
-        }
+    fn welcome(&mut self, Visitor { socket, peer, place }: Visitor, now: Instant) {
         let deadline = now + self.context.governor.settings().listen.login_timeout;
         self.add(now, |id, context| {
             socket.tune();
             let side = Side::new(Wire::plain(socket), pair::token(id, End::Client), &context.poll, false)?;
-            Ok(Pair::new(id, peer, side, seat, deadline))
+            Ok(Pair::new(id, peer, side, place, deadline))
         });
     }
 

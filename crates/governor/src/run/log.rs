@@ -1,19 +1,140 @@
 //! The log: lines on standard error, for people or as JSON.
+//!
+//! Users, databases, application names and the words of servers are chosen by others. Whatever they contain, an event is
+//! one line, and nothing in it moves a terminal's cursor: [`OneLine`] escapes control characters on the way out, so no
+//! caller has to remember it. The log has no colours for the same reason: an escape sequence in it would be somebody else's.
 
-use std::io::{IsTerminal, stderr};
+use std::fmt::Write as _;
+use std::io::{self, Write, stderr};
 
+use tracing::Subscriber;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::{MakeWriter, fmt};
 
 use crate::settings::Log;
 
 /// Starts to write, unless something in this process does already.
 pub(super) fn start(log: Log) {
-    let builder = fmt().with_writer(stderr).with_max_level(LevelFilter::from_level(log.level)).with_target(false);
     // Where a log exists there was a governor in this process before, which a test may have.
-    let _ = if log.is_json {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    let _ = tracing::subscriber::set_global_default(subscriber(log, stderr));
+}
+
+fn subscriber<W>(log: Log, sink: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let builder = fmt().with_writer(OneLine(sink)).with_max_level(LevelFilter::from_level(log.level));
+    let builder = builder.with_target(false).with_ansi(false);
+    if log.is_json {
+        Box::new(builder.json().flatten_event(true).with_current_span(false).with_span_list(false).finish())
     } else {
-        builder.with_ansi(stderr().is_terminal()).try_init()
-    };
+        Box::new(builder.finish())
+    }
+}
+
+/// Writes each event as one line without control characters.
+struct OneLine<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
+    type Writer = OneLine<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        OneLine(self.0.make_writer())
+    }
+}
+
+impl<W: Write> Write for OneLine<W> {
+    /// Takes a whole event, which is how the formatter hands it over.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(one_line(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The event with every control character but the final newline as `\n` or `\u001b`, which JSON reads as well.
+fn one_line(event: &str) -> String {
+    let (line, end) = event.strip_suffix('\n').map_or((event, ""), |line| (line, "\n"));
+    let mut escaped = String::with_capacity(event.len());
+    for letter in line.chars() {
+        match letter {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            letter if is_unsafe(letter) => {
+                write!(escaped, "\\u{:04x}", u32::from(letter)).expect("a string takes everything");
+            }
+            letter => escaped.push(letter),
+        }
+    }
+    escaped + end
+}
+
+/// Control characters, and those that end a line or change the direction of the text: a reader would see another line, or
+/// other words, than were logged. All of them have four hexadecimal digits at most.
+fn is_unsafe(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// What a log with that format says of an event in which everything is chosen by a client.
+    fn logged(is_json: bool, hostile: &str) -> String {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = Log { is_json, level: tracing::Level::INFO };
+        let sink = Arc::clone(&written);
+        let subscriber = subscriber(log, move || Shared(Arc::clone(&sink)));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(peer = %hostile, user = hostile, "client refused: there is no class \"{hostile}\"");
+        });
+        let bytes = written.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A client logs in as a user whose name has a newline and a line of the log behind it. The log used to have that line,
+    /// and an operator read that an administrator had switched preemption off.
+    #[test]
+    fn a_client_cannot_forge_a_line() {
+        let forged = "x\n2026-01-02T03:04:05.000000Z  INFO console: preemption.policy = never user=\"admin\"";
+        let line = logged(false, forged);
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(line.contains("x\\n2026-01-02") && line.ends_with('\n'), "{line}");
+        let line = logged(true, forged);
+        assert_eq!(line.lines().count(), 1, "{line}");
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["user"], forged);
+    }
+
+    /// Terminals obey escape sequences wherever they come from, those of C1 included; and text that runs from right to left
+    /// makes one user look like another.
+    #[test]
+    fn a_client_cannot_steer_a_terminal() {
+        let hostile = "a\x1b[2Jb\u{9b}31mc\rd\x07e\u{202e}f\u{2028}g";
+        let text = logged(false, hostile);
+        assert!(!text.trim_end().chars().any(is_unsafe), "{text:?}");
+        assert!(text.contains(r"\u009b31mc") && text.contains(r"\u202ef\u2028g"), "{text}");
+        let line = logged(true, hostile);
+        assert!(!line.trim_end().chars().any(is_unsafe), "{line:?}");
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["user"], hostile);
+    }
 }

@@ -1,5 +1,7 @@
 //! Messages that the governor says itself.
 
+use super::frames::Status;
+
 /// Severity, SQLSTATE and words of something that a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
@@ -26,13 +28,38 @@ pub fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
 }
 
 /// A `ReadyForQuery` with the status of the transaction.
-pub fn ready_for_query(status: u8) -> [u8; 6] {
-    [b'Z', 0, 0, 0, 5, status]
+pub fn ready_for_query(status: Status) -> [u8; 6] {
+    [b'Z', 0, 0, 0, 5, status.byte()]
 }
 
-/// A `Query` message.
-pub fn query(sql: &str) -> Vec<u8> {
-    message(b'Q', &[sql.as_bytes(), b"\0"])
+/// The name of the statements that the governor prepares in a client's session for a moment. No client's can be called so
+/// unless it means harm; it does that to itself, for the statement is then refused and its session ended.
+const OWN_STATEMENT: &[u8] = b"\x01plimsoll";
+
+/// A text that no server can read: parsing it makes the transaction fail and has no other effect. The server's log shows it,
+/// so it says what it is.
+const NONSENSE: &str = "preempted_by_plimsoll";
+
+/// Runs a statement with parameters in text form. Unlike a `Query` it leaves the client's unnamed statement alone, and leaves no
+/// statement behind. A unit of its own with the [`SYNC`] that must follow.
+pub fn run(sql: &str, parameters: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = message(b'P', &[OWN_STATEMENT, b"\0", sql.as_bytes(), b"\0\0\0"]);
+    let count = (parameters.len() as u16).to_be_bytes();
+    let mut bind = [&b"\0"[..], OWN_STATEMENT, b"\0\0\0", &count].concat();
+    for parameter in parameters {
+        bind.extend_from_slice(&(parameter.len() as u32).to_be_bytes());
+        bind.extend_from_slice(parameter);
+    }
+    bind.extend_from_slice(b"\0\0");
+    bytes.extend(message(b'B', &[&bind]));
+    bytes.extend(message(b'E', &[b"\0\0\0\0\0"]));
+    bytes.extend(close_statement(OWN_STATEMENT));
+    bytes
+}
+
+/// Makes the transaction fail.
+pub fn make_fail() -> Vec<u8> {
+    message(b'P', &[OWN_STATEMENT, b"\0", NONSENSE.as_bytes(), b"\0\0\0"])
 }
 
 /// A `Close` of a prepared statement.
@@ -73,17 +100,45 @@ fn fields(tag: u8, notice: &Notice<'_>) -> Vec<u8> {
     message(tag, &[&body, b"\0"])
 }
 
-/// The SQLSTATE of an `ErrorResponse`'s body.
+/// The SQLSTATE of an `ErrorResponse`'s body, or of the beginning of one.
 pub fn sqlstate(body: &[u8]) -> Option<&[u8]> {
+    field_of(body, b'C')
+}
+
+/// Whether an `ErrorResponse`'s body, or the beginning of one, says that the session ends.
+pub fn is_fatal(body: &[u8]) -> bool {
+    matches!(field_of(body, b'V'), Some(b"FATAL" | b"PANIC"))
+}
+
+fn field_of(body: &[u8], wanted: u8) -> Option<&[u8]> {
     let mut rest = body;
     while let [kind, after @ ..] = rest {
         let (text, more) = super::frames::text(after)?;
-        if *kind == b'C' {
+        if *kind == wanted {
             return Some(text);
         }
         rest = more;
     }
     None
+}
+
+/// The columns of a `DataRow`'s body; `None` of one that is not well-formed, or not all there.
+pub fn columns(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
+    let mut columns = Vec::with_capacity(usize::from(u16::from_be_bytes(*count)).min(16));
+    for _ in 0..u16::from_be_bytes(*count) {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let length = i32::from_be_bytes(*length);
+        if length < 0 {
+            columns.push(None);
+            rest = after;
+            continue;
+        }
+        let (value, after) = after.split_at_checked(length as usize)?;
+        columns.push(Some(value));
+        rest = after;
+    }
+    Some(columns)
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! What the client sends.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::frames::{Head, INSPECT_MAX, text};
-use super::prepared::Note;
-use super::{Mode, Outbox, Passing, ProtocolError, Session};
-use crate::registry::Phase;
-use crate::statement::{self, End};
 use plimsoll_policy::Unsafe;
+
+use super::begin::may_have_tag;
+use super::class::Setting;
+use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
+use super::prepared::{Change, Names, Note};
+use super::refuse::Refusal;
+use super::transaction::Began;
+use super::unit::{only_closes, shape};
+use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
+use crate::statement;
 
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +24,18 @@ pub(super) enum Fate {
     Drop,
     /// It stays where it is, and is looked at again when there is more or something has changed.
     Stay,
+}
+
+/// A message of the client, as much of it as is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message<'a> {
+    pub ask: Ask,
+    /// What is in it, or the beginning of that, if it is of a kind that is read.
+    pub body: Option<&'a [u8]>,
+    /// Whether that is all that is in it.
+    pub is_whole: bool,
+    /// How long it is.
+    pub bytes: usize,
 }
 
 impl Session {
@@ -36,11 +54,8 @@ impl Session {
                 break;
             }
             let Some(head) = Head::read(&bytes[at..])? else { break };
-            let fate = match self.mode {
-                Mode::Refusing(_) => self.refuse_message(head, &bytes[at..], now, out),
-                _ => self.read_message(head, &bytes[at..], now, out),
-            };
-            match fate {
+            self.unrecorded = at - passed;
+            match self.take_message(head, &bytes[at..], now, out) {
                 Fate::Stay => break,
                 Fate::Pass => self.from_client = Passing { left: head.bytes, is_passed: true, is_answer: false },
                 Fate::Drop => {
@@ -51,6 +66,7 @@ impl Session {
             }
         }
         self.pass_on(&bytes[passed..at], out);
+        self.publish();
         Ok(at)
     }
 
@@ -58,180 +74,255 @@ impl Session {
         if bytes.is_empty() {
             return;
         }
-        if self.is_recording
-            && let Some(recording) = &mut self.recording
-        {
+        if let Some(recording) = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut()) {
             recording.sent(bytes, self.settings.preemption.replay_bytes_max);
         }
         out.to_server(bytes);
     }
 
-    pub(super) fn read_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
-        if self.is_ungoverned || head.tag == b'X' {
+    fn take_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
+        let ask = Ask::of(head.tag);
+        if ask == Ask::Terminate || matches!(self.flow, Flow::Ungoverned) {
             return Fate::Pass;
         }
-        let is_read = matches!(head.tag, b'Q' | b'P' | b'B' | b'C') && head.bytes <= INSPECT_MAX;
-        if is_read && bytes.len() < head.bytes {
+        let there = head.bytes.min(INSPECT_MAX);
+        if ask.is_read() && bytes.len() < there {
             return Fate::Stay;
         }
-        let body = is_read.then(|| &bytes[5..head.bytes]);
-        if matches!(self.mode, Mode::RolledBack) {
-            let next = self.note_of_message(head.tag, body);
-            self.rewind_for_client(next, now, out);
-            // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at again.
-            return match self.mode {
-                Mode::Refusing(_) => self.refuse_message(head, bytes, now, out),
-                _ => Fate::Stay,
-            };
+        let body = ask.is_read().then(|| &bytes[HEAD_BYTES..there]);
+        let message = Message { ask, body, is_whole: there == head.bytes, bytes: head.bytes };
+        self.read_message(message, bytes, now, out)
+    }
+
+    /// What becomes of a message, which `bytes` begin with.
+    pub(super) fn read_message(
+        &mut self,
+        message: Message<'_>,
+        bytes: &[u8],
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> Fate {
+        match self.flow {
+            Flow::Refusing(_) => return self.refuse_message(message, bytes, now, out),
+            Flow::RolledBack(_) => {
+                let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
+                let Some(next) = shape(bytes, &note_of) else { return Fate::Stay };
+                self.client_speaks(next, now, out);
+                match self.flow {
+                    // It closes statements.
+                    Flow::RolledBack(_) => {}
+                    // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at
+                    // again.
+                    Flow::Relay | Flow::Refusing(_) => return self.read_message(message, bytes, now, out),
+                    _ => return Fate::Stay,
+                }
+            }
+            _ => {}
         }
-        if let Some(refusal) = self.refused_setting(head.tag, body) {
-            self.mode = Mode::Refusing(refusal);
-            return self.refuse_message(head, bytes, now, out);
+        match self.on_setting(message.ask, message.body) {
+            Setting::None | Setting::Done => {}
+            Setting::Waits => return Fate::Stay,
+            Setting::Refused(error) => return self.refuse_setting(error, message, bytes, now, out),
         }
-        let begins_unit = !self.unit_open && is_of_unit(head.tag);
         let mut note = None;
-        if begins_unit && self.inside.is_none() && self.status == b'I' && !self.outstanding.is_empty() {
+        if !self.is_unit_open && message.ask.is_of_unit() {
+            match self.begin_unit(message, bytes, &mut note, now, out) {
+                Fate::Pass => {}
+                Fate::Stay => return Fate::Stay,
+                Fate::Drop => return self.refuse_message(message, bytes, now, out),
+            }
+        }
+        self.note_message(message, note);
+        self.track(message.ask, out);
+        Fate::Pass
+    }
+
+    /// A message begins a unit, and perhaps a transaction.
+    fn begin_unit(
+        &mut self,
+        message: Message<'_>,
+        bytes: &[u8],
+        note: &mut Option<Note>,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> Fate {
+        if self.transaction.is_none() && self.status == Status::Idle && !self.outstanding.is_empty() {
             // Something that is no transaction is still being answered; what follows may be one, and has to be let in.
-            self.waits_for_rest = true;
+            self.gate = Gate::UntilRest;
             return Fate::Stay;
         }
-        if begins_unit && self.is_at_rest() {
+        if self.is_at_rest() {
             let fate = match only_closes(bytes) {
                 // Drivers do that whenever they like and look at no answer: it is no transaction that could wait.
                 Some(true) => Fate::Pass,
                 None => Fate::Stay,
                 Some(false) => {
-                    let (fate, read) = self.begin_transaction(head.tag, body, now, out);
-                    note = read;
+                    let (fate, read) = self.begin_transaction(message.ask, message.body, now, out);
+                    *note = read;
                     fate
                 }
             };
-            match fate {
-                Fate::Pass => {}
-                Fate::Stay => return Fate::Stay,
-                Fate::Drop => return self.refuse_message(head, bytes, now, out),
+            if fate != Fate::Pass {
+                return fate;
+            }
+        } else if let Some(inside) = &self.transaction {
+            if inside.began == Began::Bare && self.may_reclassify(message) {
+                let read = self.note_of_message(message.ask, message.body);
+                let fate = self.reclassify(&read, now, out);
+                if fate != Fate::Pass {
+                    return fate;
+                }
+            }
+            if let Some(error) = self.transaction.as_ref().and_then(|inside| inside.failure.clone())
+                && self.note_of_message(message.ask, message.body).uses_savepoint
+            {
+                // Its savepoints are gone with what was rolled back, which the server could not tell.
+                self.flow = Flow::Refusing(Refusal::new(error, self.status));
+                return Fate::Drop;
             }
         }
-        if begins_unit && !self.open_unit(now) {
-            return Fate::Stay;
+        if self.open_unit(now) { Fate::Pass } else { Fate::Stay }
+    }
+
+    /// Whether a message's text may give its transaction, which has only begun, another class.
+    fn may_reclassify(&self, message: Message<'_>) -> bool {
+        let Some(body) = message.body else { return false };
+        match message.ask {
+            Ask::Query | Ask::Parse => self.settings.rules.needs_fingerprints() || may_have_tag(body),
+            Ask::Bind => true,
+            _ => false,
         }
-        if self.is_watched() || head.tag == b'P' || head.tag == b'C' {
-            self.note_message(head.tag, body, note);
-        }
-        self.track(head.tag);
-        Fate::Pass
     }
 
     /// Begins a unit, unless a cancel is on its way.
     fn open_unit(&mut self, now: Instant) -> bool {
+        let Some(number) = self.card.begin_unit() else {
+            self.gate = Gate::UntilCancelArrives;
+            return false;
+        };
+        self.unit_number = number;
+        self.is_unit_open = true;
         let is_alone = self.outstanding.is_empty();
-        {
-            let mut state = self.card.state();
-            if state.cancels.in_flight > 0 {
-                self.is_held = true;
-                return false;
-            }
-            state.unit += 1;
-            state.preemptible = false;
-            (state.cancels.preempting, state.cancels.by_client) = (None, None);
-            if is_alone {
-                (state.phase, state.since) = (Phase::Active, now);
-            }
-        }
-        self.unit_open = true;
-        self.must_not_cancel = false;
         if is_alone {
-            self.unit_since = now;
+            self.unit = Unit::new(now);
             self.expect_lateness(now);
-        } else {
-            self.is_pipelined = true;
         }
-        self.thinking_since = None;
+        if let Some(inside) = &mut self.transaction {
+            inside.unit_immunity = None;
+            inside.overlapped |= !is_alone;
+            inside.may_end |= !is_alone && self.rules_may_change;
+            if is_alone && inside.recording.is_some() && self.status == Status::Idle {
+                self.unit.shown = Shown::Nothing(Vec::new());
+            }
+        }
         true
     }
 
     /// Keeps count of what is under way.
-    fn track(&mut self, tag: u8) {
-        match tag {
-            b'Q' | b'F' | b'S' => {
-                self.outstanding.sent(tag == b'S');
-                self.unit_open = false;
-                if self.is_watched() {
-                    let preemptible = self.may_be_preempted();
-                    self.card.state().preemptible = preemptible;
-                }
+    fn track(&mut self, ask: Ask, out: &mut impl Outbox) {
+        match ask {
+            _ if ask.ends_unit() => {
+                self.outstanding.sent(self.unit_number, ask == Ask::Sync);
+                self.is_unit_open = false;
             }
-            b'c' | b'f' => self.outstanding.sent_copy_end(),
+            Ask::CopyEnd => self.outstanding.sent_copy_end(),
+            // Its client waits for the answers so far.
+            Ask::Flush => self.show(out),
             _ => {}
         }
-    }
-
-    /// Whether the transaction may be rolled back for others, so that its statements are read.
-    pub(super) fn is_watched(&self) -> bool {
-        self.inside.is_some() && self.inside_class().preemptible && self.settings.preemption.policy.watches()
     }
 
     /// Remembers what the message means for whether the transaction may be rolled back and run again.
-    fn note_message(&mut self, tag: u8, body: Option<&[u8]>, read: Option<Note>) {
-        match tag {
-            b'Q' => {
-                let note = read.unwrap_or_else(|| body.map_or(Note::UNREAD, |body| self.note_of(sql_of(body))));
-                self.runs(note);
+    fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
+        let Message { ask, body, is_whole, bytes } = message;
+        let is_watched = self.transaction.as_ref().is_some_and(|inside| inside.is_watched);
+        match ask {
+            Ask::Query if is_watched => {
+                // A text of which only the beginning was read may end the transaction further on.
+                let note = if is_whole { read } else { Some(Note::UNREAD.clone()) };
+                let note = note.unwrap_or_else(|| self.note_of_message(ask, body));
+                self.runs(&note, b"");
             }
-            b'P' => {
-                let parsed = body.and_then(text);
-                let Some((name, rest)) = parsed else {
-                    // Too long to be read. Its name is not known either, so from now on all are taken for the worst.
-                    self.prepared.prepare_unknown();
-                    return;
-                };
-                let note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
-                self.prepared.prepare(name, note);
-                if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording && !name.is_empty()) {
-                    recording.prepared(name);
-                }
-            }
-            b'B' => {
-                let statement = body.and_then(text).and_then(|(_portal, rest)| text(rest));
-                self.runs(statement.map_or(Note::UNREAD, |(name, _)| self.prepared.of(name)));
-            }
-            b'C' => {
-                if let Some((&b'S', rest)) = body.and_then(|body| body.split_first())
-                    && let Some((name, _)) = text(rest)
-                {
-                    self.prepared.close(name);
-                    if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording && !name.is_empty()) {
-                        recording.closed(name);
+            Ask::Parse => {
+                let change = match body.and_then(text) {
+                    Some((name, rest)) => {
+                        let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
+                        if !is_whole {
+                            // It is one statement, or the server refuses it, so that its beginning says what it is.
+                            note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
+                        }
+                        if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
+                            inside.parses_unnamed();
+                        }
+                        Change::Prepare { name: name.into(), note, recorded: self.place_of(bytes) }
                     }
+                    None => Change::PrepareUnknown,
+                };
+                self.prepared.ask(self.unit_number, change);
+            }
+            Ask::Bind if is_watched => {
+                let names = body.and_then(text).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
+                let note = names.map_or_else(|| Note::UNREAD.clone(), |(_, name)| self.prepared.of(name));
+                let (portal, statement) = names.unwrap_or_default();
+                if let Some(inside) = &mut self.transaction {
+                    inside.binds(portal, statement);
                 }
+                self.runs(&note, portal);
+            }
+            Ask::Execute if is_watched => {
+                let portal = body.and_then(text).map_or(&b"?"[..], |(portal, _)| portal);
+                if let Some(inside) = &mut self.transaction {
+                    inside.runs_portal(portal);
+                }
+                self.unit.chains = self.unit.chains.take().filter(|chained| **chained == *portal);
+            }
+            Ask::Close => {
+                let change = match body.and_then(|body| body.split_first()) {
+                    Some((b'S', rest)) => match text(rest) {
+                        Some((name, _)) => Change::Close { name: name.into() },
+                        None => Change::PrepareUnknown,
+                    },
+                    _ => Change::ClosePortal,
+                };
+                self.prepared.ask(self.unit_number, change);
             }
             // A function by its number: nobody knows what it does.
-            b'F' => self.runs(Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }),
+            Ask::FunctionCall if is_watched => {
+                self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
+            }
             _ => {}
         }
     }
 
-    fn runs(&mut self, note: Note) {
-        self.may_end |= note.may_end;
-        let Some(because) = note.unsafe_because else { return };
-        if self.status == b'I' && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
-            // By itself it may commit on its way, or has taken what cannot be sent again.
-            self.must_not_cancel = true;
+    /// Where the message at hand will lie among the recorded bytes.
+    fn place_of(&self, bytes: usize) -> std::ops::Range<usize> {
+        let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
+        let begin = recording.map_or(0, |recording| recording.end()) + self.unrecorded;
+        begin..begin + bytes
+    }
+
+    fn runs(&mut self, note: &Note, portal: &[u8]) {
+        self.rules_may_change |= note.changes_rules;
+        let is_only = !std::mem::replace(&mut self.unit.has_run, true);
+        self.unit.chains = (note.chains && is_only).then(|| portal.into());
+        if note.changes_code {
+            self.governor.effects.forget(&self.login.database);
         }
-        if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording) {
-            recording.is_unsafe(because);
+        let (prepared, status) = (&self.prepared, self.status);
+        if let Some(inside) = &mut self.transaction {
+            inside.runs(note, status, |name| prepared.of(name));
         }
     }
 
     /// What is known of the statement that a message runs, or prepares to be run.
-    pub(super) fn note_of_message(&self, tag: u8, body: Option<&[u8]>) -> Note {
+    pub(super) fn note_of_message(&self, ask: Ask, body: Option<&[u8]>) -> Note {
         let Some(body) = body else { return Note::default() };
-        match tag {
-            b'Q' => self.note_of(sql_of(body)),
-            b'P' => text(body).map_or(Note::UNREAD, |(_name, rest)| self.note_of(sql_of(rest))),
-            b'B' => {
+        match ask {
+            Ask::Query => self.note_of(sql_of(body)),
+            Ask::Parse => text(body).map_or_else(|| Note::UNREAD.clone(), |(_name, rest)| self.note_of(sql_of(rest))),
+            Ask::Bind => {
                 let statement = text(body).and_then(|(_portal, rest)| text(rest));
-                statement.map_or(Note::UNREAD, |(name, _)| self.prepared.of(name))
+                statement.map_or_else(|| Note::UNREAD.clone(), |(name, _)| self.prepared.of(name))
             }
             _ => Note::default(),
         }
@@ -239,37 +330,29 @@ impl Session {
 
     /// What a statement's text says.
     pub(super) fn note_of(&self, sql: &[u8]) -> Note {
-        let statement = statement::read(sql);
+        let statement = statement::read_with(sql, self.reported.text_rules);
+        let (class, has_refused_tag) = self.class_of_statement(sql, &statement);
+        let own = |names: &statement::Names<'_>| names.iter().map(|name| name.as_ref().into()).collect();
+        let has_names = !(statement.declares.is_empty() && statement.moves.is_empty() && statement.executes.is_empty());
         Note {
-            class: self.class_of_statement(sql, &statement),
+            class,
+            has_refused_tag,
             begins: statement.begins,
+            is_bare_begin: statement.is_bare_begin,
             may_end: statement.ends.is_some(),
-            rolls_back: statement.ends == Some(End::Rollback) && !statement.several,
+            ends: statement.ends.filter(|_| !statement.several),
+            chains: statement.chains && !statement.several,
+            uses_savepoint: statement.savepoint,
+            changes_code: statement.changes_code,
+            changes_rules: statement.changes_rules,
             unsafe_because: statement.unreplayable,
-        }
-    }
-}
-
-/// Whether a message of that type is part of a unit: what is answered, and not copied data.
-fn is_of_unit(tag: u8) -> bool {
-    matches!(tag, b'Q' | b'P' | b'B' | b'E' | b'D' | b'C' | b'H' | b'S' | b'F')
-}
-
-/// Whether the unit that begins here does nothing but close statements and portals; `None` if it may, and its end is not there:
-/// then nobody waits for an answer yet. What is longer than can be held counts as more than that.
-pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
-    let is_long = bytes.len() > INSPECT_MAX / 2;
-    let known = closes_to_its_end(bytes);
-    known.or(is_long.then_some(false))
-}
-
-fn closes_to_its_end(mut bytes: &[u8]) -> Option<bool> {
-    loop {
-        match Head::read(bytes) {
-            Ok(Some(head)) if head.tag == b'S' => return Some(true),
-            Ok(Some(head)) if head.tag == b'C' => bytes = bytes.get(head.bytes..)?,
-            Ok(None) => return None,
-            _ => return Some(false),
+            names: has_names.then(|| {
+                Arc::new(Names {
+                    declares: own(&statement.declares),
+                    moves: own(&statement.moves),
+                    executes: own(&statement.executes),
+                })
+            }),
         }
     }
 }

@@ -11,6 +11,156 @@ pub const HEAD_BYTES: usize = 5;
 /// PostgreSQL takes no longer ones (`PQ_LARGE_MESSAGE_LIMIT`, `MaxAllocSize`).
 const MESSAGE_MAX: usize = 0x3fff_ffff;
 
+/// What a client's message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// A simple query.
+    Query,
+    /// Prepares a statement.
+    Parse,
+    /// Makes a portal of a prepared statement.
+    Bind,
+    /// Asks what a statement or a portal returns.
+    Describe,
+    /// Runs a portal.
+    Execute,
+    /// Closes a statement or a portal.
+    Close,
+    /// Asks for the answers so far.
+    Flush,
+    /// Ends a unit of the extended protocol.
+    Sync,
+    /// Calls a function by its number.
+    FunctionCall,
+    /// The end of copied data, or of a copy that failed.
+    CopyEnd,
+    /// The client leaves.
+    Terminate,
+    /// Copied data, and whatever no client should send.
+    Other,
+}
+
+impl Ask {
+    /// What a tag says.
+    pub fn of(tag: u8) -> Ask {
+        match tag {
+            b'Q' => Ask::Query,
+            b'P' => Ask::Parse,
+            b'B' => Ask::Bind,
+            b'D' => Ask::Describe,
+            b'E' => Ask::Execute,
+            b'C' => Ask::Close,
+            b'H' => Ask::Flush,
+            b'S' => Ask::Sync,
+            b'F' => Ask::FunctionCall,
+            b'c' | b'f' => Ask::CopyEnd,
+            b'X' => Ask::Terminate,
+            _ => Ask::Other,
+        }
+    }
+
+    /// Whether it is part of a unit: of what is answered, unlike copied data.
+    pub fn is_of_unit(self) -> bool {
+        !matches!(self, Ask::CopyEnd | Ask::Terminate | Ask::Other)
+    }
+
+    /// Whether a `ReadyForQuery` answers it.
+    pub fn ends_unit(self) -> bool {
+        matches!(self, Ask::Query | Ask::FunctionCall | Ask::Sync)
+    }
+
+    /// Whether its body says something about what is run.
+    pub fn is_read(self) -> bool {
+        matches!(self, Ask::Query | Ask::Parse | Ask::Bind | Ask::Execute | Ask::Close)
+    }
+}
+
+/// What a server's message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The server is ready for the next unit, and what it says of the transaction.
+    Ready,
+    /// A statement has failed, or the session ends.
+    Error,
+    /// A warning or a hint, at any time.
+    Notice,
+    /// What somebody else has notified, at any time.
+    Notification,
+    /// A setting has a new value.
+    Parameter,
+    /// A statement was prepared.
+    ParseComplete,
+    /// A statement or a portal was closed.
+    CloseComplete,
+    /// A row.
+    DataRow,
+    /// A statement was carried out.
+    CommandComplete,
+    /// Data may be copied in, or both ways.
+    CopyIn,
+    /// Data will be copied out.
+    CopyOut,
+    /// Rows, their description, and everything else.
+    Other,
+}
+
+impl Answer {
+    /// What a tag says.
+    pub fn of(tag: u8) -> Answer {
+        match tag {
+            b'Z' => Answer::Ready,
+            b'E' => Answer::Error,
+            b'N' => Answer::Notice,
+            b'A' => Answer::Notification,
+            b'S' => Answer::Parameter,
+            b'1' => Answer::ParseComplete,
+            b'3' => Answer::CloseComplete,
+            b'D' => Answer::DataRow,
+            b'C' => Answer::CommandComplete,
+            b'G' | b'W' => Answer::CopyIn,
+            b'H' => Answer::CopyOut,
+            _ => Answer::Other,
+        }
+    }
+
+    /// Whether it is part of the answer to a unit, and not said at any time or about the transaction.
+    pub fn is_of_unit(self) -> bool {
+        !matches!(self, Answer::Ready | Answer::Notice | Answer::Notification | Answer::Parameter)
+    }
+}
+
+/// What a server says of the transaction with each `ReadyForQuery`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// There is none.
+    Idle,
+    /// A block is open.
+    Block,
+    /// A block is open that has failed.
+    Failed,
+}
+
+impl Status {
+    /// What a byte says.
+    pub fn of(byte: u8) -> Option<Status> {
+        match byte {
+            b'I' => Some(Status::Idle),
+            b'T' => Some(Status::Block),
+            b'E' => Some(Status::Failed),
+            _ => None,
+        }
+    }
+
+    /// As it is sent.
+    pub fn byte(self) -> u8 {
+        match self {
+            Status::Idle => b'I',
+            Status::Block => b'T',
+            Status::Failed => b'E',
+        }
+    }
+}
+
 /// The head of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {

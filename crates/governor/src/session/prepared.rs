@@ -1,37 +1,130 @@
 //! What must be remembered of prepared statements: the class that their text asks for, and what running them means.
+//!
+//! A statement is prepared when the server says so, not when its client asks: a `Parse` of a name that is taken is refused, and the
+//! older statement stays what it was. Until the answer is there, running a statement of that name means the worst of both.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
 
 use plimsoll_policy::{ClassIndex, Unsafe};
 
 use crate::registry::ChosenBy;
+use crate::statement::End;
 
 /// How many statements are remembered; all others are then taken for the worst.
 const NOTES_MAX: usize = 1000;
 
 /// What running a statement means for its transaction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Note {
     /// The class that its text asks for, a transaction that begins with it.
     pub class: Option<(ClassIndex, ChosenBy)>,
+    /// Its text has a tag, which gave it no class.
+    pub has_refused_tag: bool,
     /// It begins a transaction block.
     pub begins: bool,
+    /// It is a BEGIN and nothing else.
+    pub is_bare_begin: bool,
     /// It ends the transaction, or its text is not known.
     pub may_end: bool,
-    /// It ends it by ROLLBACK and by nothing else.
-    pub rolls_back: bool,
+    /// How it ends it, if it is one statement that does nothing else.
+    pub ends: Option<End>,
+    /// It begins another transaction like the one that it ends.
+    pub chains: bool,
+    /// It goes back to a savepoint, or releases one.
+    pub uses_savepoint: bool,
+    /// Later statements may run other code because of it.
+    pub changes_code: bool,
+    /// Later texts may have to be read in another way because of it.
+    pub changes_rules: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// Cursors and prepared statements that it names.
+    pub names: Option<Arc<Names>>,
+}
+
+/// Cursors and prepared statements that a statement names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Cursors that it declares.
+    pub declares: Vec<Box<[u8]>>,
+    /// Cursors that it moves or closes.
+    pub moves: Vec<Box<[u8]>>,
+    /// Prepared statements that it executes.
+    pub executes: Vec<Box<[u8]>>,
 }
 
 impl Note {
     /// What is assumed of a statement whose text nobody has read.
-    pub const UNREAD: Note =
-        Note { class: None, begins: false, may_end: true, rolls_back: false, unsafe_because: Some(Unsafe::Unread) };
+    pub const UNREAD: &'static Note = &Note {
+        class: None,
+        has_refused_tag: false,
+        begins: false,
+        is_bare_begin: false,
+        may_end: true,
+        ends: None,
+        chains: false,
+        uses_savepoint: false,
+        changes_code: false,
+        changes_rules: false,
+        unsafe_because: Some(Unsafe::Unread),
+        names: None,
+    };
 
-    fn says_nothing(&self) -> bool {
-        *self == Note::default()
+    /// Whether it rolls its transaction back and does nothing else.
+    pub fn rolls_back(&self) -> bool {
+        self.ends == Some(End::Rollback)
     }
+
+    /// What running either means.
+    fn or(self, other: &Note) -> Note {
+        Note {
+            class: self.class,
+            has_refused_tag: self.has_refused_tag,
+            begins: self.begins || other.begins,
+            is_bare_begin: self.is_bare_begin && other.is_bare_begin,
+            may_end: self.may_end || other.may_end,
+            ends: self.ends.filter(|ends| other.ends == Some(*ends)),
+            chains: self.chains && other.chains,
+            uses_savepoint: self.uses_savepoint || other.uses_savepoint,
+            changes_code: self.changes_code || other.changes_code,
+            changes_rules: self.changes_rules || other.changes_rules,
+            unsafe_because: self.unsafe_because.or(other.unsafe_because),
+            names: match (self.names, &other.names) {
+                (None, names) => names.clone(),
+                (names, None) => names,
+                (Some(mine), Some(others)) => Some(Arc::new(Names {
+                    declares: [&mine.declares[..], &others.declares].concat(),
+                    moves: [&mine.moves[..], &others.moves].concat(),
+                    executes: [&mine.executes[..], &others.executes].concat(),
+                })),
+            },
+        }
+    }
+}
+
+/// A change that the server has been asked for and has not confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// `Parse`: the statement's name, what running it means, and where the message lies in the transaction's recording.
+    Prepare {
+        /// Empty for the unnamed one.
+        name: Box<[u8]>,
+        /// What running it means.
+        note: Note,
+        /// Where the message is among the recorded bytes.
+        recorded: Range<usize>,
+    },
+    /// `Parse` of a text too long to be read to its name.
+    PrepareUnknown,
+    /// `Close` of a statement.
+    Close {
+        /// Empty for the unnamed one.
+        name: Box<[u8]>,
+    },
+    /// `Close` of a portal.
+    ClosePortal,
 }
 
 /// The prepared statements of a session that are worth a note.
@@ -40,44 +133,79 @@ pub struct PreparedNotes {
     named: HashMap<Box<[u8]>, Note>,
     unnamed: Note,
     is_overfull: bool,
+    /// Asked for by units that are not answered to their end, oldest first, each with its unit.
+    pending: VecDeque<(u64, Change)>,
+    /// How many of them the server has confirmed.
+    confirmed: usize,
 }
 
 impl PreparedNotes {
-    /// A statement was prepared; the unnamed one has an empty name.
-    pub fn prepare(&mut self, name: &[u8], note: Note) {
+    /// A change was asked for in that unit.
+    pub fn ask(&mut self, unit: u64, change: Change) {
+        self.pending.push_back((unit, change));
+    }
+
+    /// The server has carried out the next change; what it was.
+    pub fn confirm(&mut self) -> Option<Change> {
+        let (_, change) = self.pending.get(self.confirmed)?.clone();
+        self.confirmed += 1;
+        match &change {
+            Change::Prepare { name, note, .. } => self.prepare(name, note.clone()),
+            Change::PrepareUnknown => self.is_overfull = true,
+            Change::Close { name } if name.is_empty() => self.unnamed = Note::default(),
+            Change::Close { name } => drop(self.named.remove(name)),
+            Change::ClosePortal => {}
+        }
+        Some(change)
+    }
+
+    /// The unit in flight is asked again from its beginning.
+    pub fn ask_again(&mut self) {
+        self.confirmed = 0;
+    }
+
+    /// The server has answered that unit: what it has not confirmed it has not done.
+    pub fn unit_answered(&mut self, unit: u64) {
+        self.confirmed = 0;
+        while self.pending.front().is_some_and(|(of, _)| *of <= unit) {
+            self.pending.pop_front();
+        }
+    }
+
+    fn prepare(&mut self, name: &[u8], note: Note) {
         if name.is_empty() {
             self.unnamed = note;
-        } else if note.says_nothing() {
+        } else if note == Note::default() {
             self.named.remove(name);
-        } else if self.named.len() < NOTES_MAX {
+        } else if self.named.len() < NOTES_MAX || self.named.contains_key(name) {
             self.named.insert(name.into(), note);
         } else {
             self.is_overfull = true;
         }
     }
 
-    /// A statement was prepared of which not even the name is known.
-    pub fn prepare_unknown(&mut self) {
-        self.is_overfull = true;
-        self.unnamed = Note::UNREAD;
-    }
-
-    /// A statement was closed.
-    pub fn close(&mut self, name: &[u8]) {
-        if name.is_empty() {
-            self.unnamed = Note::default();
-        } else {
-            self.named.remove(name);
-        }
-    }
-
-    /// What is known of it.
+    /// What running it means, as far as is known.
     pub fn of(&self, name: &[u8]) -> Note {
-        if name.is_empty() {
-            return self.unnamed;
+        let unconfirmed = self.pending.iter().skip(self.confirmed).rev();
+        let mut pending = unconfirmed.filter_map(|(_, change)| match change {
+            Change::Prepare { name: other, note, .. } if **other == *name => Some(note.clone()),
+            Change::PrepareUnknown => Some(Note::UNREAD.clone()),
+            _ => None,
+        });
+        let known = self.known(name);
+        match pending.next() {
+            None => known.cloned().unwrap_or_default(),
+            // An unnamed statement is replaced or lost, whatever comes of it.
+            Some(latest) if name.is_empty() => latest,
+            Some(latest) => pending.chain(known.cloned()).fold(latest, |worst, other| worst.or(&other)),
         }
-        let unknown = if self.is_overfull { Note::UNREAD } else { Note::default() };
-        self.named.get(name).copied().unwrap_or(unknown)
+    }
+
+    fn known(&self, name: &[u8]) -> Option<&Note> {
+        if name.is_empty() {
+            return Some(&self.unnamed);
+        }
+        self.named.get(name).or(self.is_overfull.then_some(Note::UNREAD))
     }
 }
 
@@ -85,20 +213,49 @@ impl PreparedNotes {
 mod tests {
     use super::*;
 
+    fn prepare(name: &[u8], note: Note) -> Change {
+        Change::Prepare { name: name.into(), note, recorded: 0..0 }
+    }
+
+    fn commit() -> Note {
+        Note { may_end: true, ends: Some(End::Commit), ..Note::default() }
+    }
+
     #[test]
     fn notes_are_kept_by_name_and_never_without_bound() {
-        let commit = Note { may_end: true, ..Note::default() };
         let mut notes = PreparedNotes::default();
-        notes.prepare(b"", commit);
-        notes.prepare(b"c", commit);
-        assert_eq!((notes.of(b""), notes.of(b"c"), notes.of(b"d")), (commit, commit, Note::default()));
-        notes.close(b"c");
-        notes.prepare(b"", Note::default());
+        for name in [&b""[..], b"c"] {
+            notes.ask(1, prepare(name, commit()));
+            notes.confirm();
+        }
+        assert_eq!((notes.of(b""), notes.of(b"c"), notes.of(b"d")), (commit(), commit(), Note::default()));
+        notes.ask(1, Change::Close { name: (*b"c").into() });
+        notes.ask(1, prepare(b"", Note::default()));
+        (notes.confirm(), notes.confirm());
         assert_eq!((notes.of(b""), notes.of(b"c")), (Note::default(), Note::default()));
         for name in 0..=NOTES_MAX {
-            notes.prepare(name.to_string().as_bytes(), commit);
+            notes.ask(2, prepare(name.to_string().as_bytes(), commit()));
+            notes.confirm();
         }
         assert_eq!(notes.named.len(), NOTES_MAX);
-        assert_eq!(notes.of(b"another"), Note::UNREAD);
+        assert_eq!(notes.of(b"another"), *Note::UNREAD);
+    }
+
+    /// A driver prepared `s` twice; the second time was refused with 42P05 and `s` stayed a COMMIT. Once the note of the
+    /// refused text replaced that of the statement, so that the COMMIT went unseen and committed work was run again.
+    #[test]
+    fn what_the_server_refuses_to_prepare_changes_nothing() {
+        let mut notes = PreparedNotes::default();
+        notes.ask(1, prepare(b"s", commit()));
+        notes.confirm();
+        notes.ask(2, prepare(b"s", Note::default()));
+        assert!(notes.of(b"s").may_end, "nobody knows yet which of them it is");
+        notes.unit_answered(2);
+        assert_eq!(notes.of(b"s"), commit());
+        notes.ask(3, Change::Close { name: (*b"s").into() });
+        notes.ask(3, prepare(b"s", Note::default()));
+        assert!(notes.of(b"s").may_end);
+        (notes.confirm(), notes.confirm());
+        assert_eq!(notes.of(b"s"), Note::default());
     }
 }

@@ -1,17 +1,16 @@
 //! What a transaction has asked and been answered, so that it can be run again and compared.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
-use super::frames::{HEAD_BYTES, Head, text};
+use super::frames::{Ask, HEAD_BYTES, Head, Status, text};
 
 /// Buffers that have grown beyond this are given back when a transaction ends.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// How many names of statements prepared within a transaction are kept; more make it unsafe to run again.
+/// How many names of statements prepared within a transaction are kept.
 const NAMES_MAX: usize = 100;
 
 /// A hash of an answer.
@@ -28,12 +27,13 @@ pub struct Recording {
     answer: Sha256,
     /// How many bytes of it were hashed.
     answer_bytes: u64,
-    /// Statements that were prepared by name since the transaction began.
-    prepared: Vec<Box<[u8]>>,
-    /// Why it may not be run again.
-    pub unsafe_because: Option<Unsafe>,
-    /// How much was sent, more than may be kept included.
-    sent_bytes: u64,
+    /// Statements that the server has prepared by name since the transaction began, and where the message lies; nowhere for those
+    /// that were closed again.
+    prepared: Vec<(Box<[u8]>, Option<Range<usize>>)>,
+    /// How much there would be to keep if everything were kept.
+    size: u64,
+    /// It was more than may be kept, or is of no use: nothing is kept any more.
+    is_abandoned: bool,
 }
 
 /// A unit that was answered.
@@ -42,105 +42,111 @@ struct RecordedUnit {
     /// Where its last byte is.
     end: usize,
     answer: AnswerHash,
-    status: u8,
+    status: Status,
 }
+
+/// A prepared statement that is older than its transaction was closed, or more were prepared than are kept: a replay would miss it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost;
 
 impl Recording {
     /// Forgets everything: another transaction begins.
     pub fn clear(&mut self) {
+        self.abandon();
+        (self.size, self.is_abandoned) = (0, false);
+    }
+
+    /// Keeps nothing of this transaction any more.
+    pub fn abandon(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.units.clear();
+        self.units.shrink_to(KEPT_BYTES / size_of::<RecordedUnit>());
         self.prepared.clear();
         self.restart_answer();
-        (self.unsafe_because, self.sent_bytes) = (None, 0);
+        self.is_abandoned = true;
     }
 
-    /// Keeps what the client has sent, unless that is more than `bytes_max` in all.
-    pub fn sent(&mut self, bytes: &[u8], bytes_max: usize) {
-        self.sent_bytes += bytes.len() as u64;
-        if self.sent_bytes > bytes_max as u64 {
-            self.bytes = Vec::new();
-        } else {
+    /// Keeps what the client has sent, unless all that is kept is more than `size_max` then.
+    pub fn sent(&mut self, bytes: &[u8], size_max: usize) {
+        self.grow(bytes.len(), size_max);
+        if !self.is_abandoned {
             self.bytes.extend_from_slice(bytes);
         }
     }
 
-    /// Something was asked that may not be asked twice; the first such thing is kept.
-    pub fn is_unsafe(&mut self, because: Unsafe) {
-        self.unsafe_because.get_or_insert(because);
-    }
-
-    /// A statement was prepared by name.
-    pub fn prepared(&mut self, name: &[u8]) {
-        if self.prepared.len() == NAMES_MAX {
-            self.is_unsafe(Unsafe::PreparedStatement);
-        } else {
-            self.prepared.push(name.into());
+    fn grow(&mut self, by: usize, size_max: usize) {
+        self.size += by as u64;
+        if self.size > size_max as u64 && !self.is_abandoned {
+            self.abandon();
         }
     }
 
-    /// A prepared statement was closed: if it is older than the transaction it would be missing the second time.
-    pub fn closed(&mut self, name: &[u8]) {
-        match self.prepared.iter().position(|known| **known == *name) {
-            // It stays in the list: closing what is not there is no error.
-            Some(_) => {}
-            None => self.is_unsafe(Unsafe::PreparedStatement),
-        }
+    /// How much there would be to keep if everything were kept.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
-    /// The statements that were prepared by name.
-    pub fn prepared_names(&self) -> &[Box<[u8]>] {
-        &self.prepared
+    /// Where the next byte will lie.
+    pub fn end(&self) -> usize {
+        self.bytes.len()
     }
 
-    /// The statements that were prepared by name and not closed since: name and `Parse`.
-    pub fn parses(&self) -> BTreeMap<&[u8], &[u8]> {
-        let mut parses = BTreeMap::new();
-        let mut rest = &self.bytes[..];
-        while let Ok(Some(head)) = Head::read(rest)
-            && let Some(message) = rest.get(..head.bytes)
-        {
-            rest = &rest[head.bytes..];
-            let body = &message[HEAD_BYTES..];
-            match (head.tag, body.split_first()) {
-                (b'P', _) => {
-                    if let Some((name, _)) = text(body).filter(|(name, _)| !name.is_empty()) {
-                        parses.insert(name, message);
-                    }
-                }
-                (b'C', Some((b'S', rest))) => {
-                    if let Some((name, _)) = text(rest) {
-                        parses.remove(name);
-                    }
-                }
-                _ => {}
-            }
+    /// The server has prepared a statement by name.
+    pub fn prepared(&mut self, name: &[u8], message: Range<usize>) -> Result<(), Lost> {
+        if self.is_abandoned {
+            return Ok(());
         }
-        parses
+        match self.prepared.iter().position(|(known, _)| **known == *name) {
+            Some(place) => self.prepared[place].1 = Some(message),
+            None if self.prepared.len() == NAMES_MAX => return Err(Lost),
+            None => self.prepared.push((name.into(), Some(message))),
+        }
+        Ok(())
+    }
+
+    /// The server has closed a prepared statement.
+    pub fn closed(&mut self, name: &[u8]) -> Result<(), Lost> {
+        if self.is_abandoned {
+            return Ok(());
+        }
+        // It stays in the list: closing what is not there is no error.
+        let known = self.prepared.iter_mut().find(|(known, _)| **known == *name);
+        known.map(|(_, place)| *place = None).ok_or(Lost)
+    }
+
+    /// The statements that the server has prepared by name, those closed again included.
+    pub fn prepared_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.prepared.iter().map(|(name, _)| &**name)
+    }
+
+    /// The statements that the server has prepared by name and not closed since: name and `Parse`.
+    pub fn parses(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let message = |place: &Option<Range<usize>>| self.bytes.get(place.clone()?);
+        self.prepared.iter().filter_map(move |(name, place)| Some((&**name, message(place)?)))
     }
 
     /// Part of the answer to the unit in flight.
     pub fn answered(&mut self, bytes: &[u8]) {
-        self.answer.update(bytes);
-        self.answer_bytes += bytes.len() as u64;
+        if !self.is_abandoned {
+            self.answer.update(bytes);
+            self.answer_bytes += bytes.len() as u64;
+        }
     }
 
     /// The answer to the unit in flight is complete.
-    pub fn unit_answered(&mut self, status: u8) {
-        let answer = self.restart_answer();
-        let end = self.bytes.len();
-        self.units.push(RecordedUnit { end, answer, status });
+    pub fn unit_answered(&mut self, status: Status, size_max: usize) {
+        self.grow(size_of::<RecordedUnit>(), size_max);
+        if !self.is_abandoned {
+            let answer = self.restart_answer();
+            let end = self.bytes.len();
+            self.units.push(RecordedUnit { end, answer, status });
+        }
     }
 
     /// How many units were answered.
     pub fn unit_count(&self) -> usize {
         self.units.len()
-    }
-
-    /// How many bytes were sent; none of them is kept if they are more than may be.
-    pub fn len(&self) -> u64 {
-        self.sent_bytes
     }
 
     /// Where the unit of that place lies among the bytes; the unit in flight comes after the last that was answered.
@@ -155,7 +161,7 @@ impl Recording {
     }
 
     /// What the unit's answer was, and the status after it.
-    pub fn unit_answer(&self, unit: usize) -> (AnswerHash, u8) {
+    pub fn unit_answer(&self, unit: usize) -> (AnswerHash, Status) {
         (self.units[unit].answer, self.units[unit].status)
     }
 
@@ -169,29 +175,60 @@ impl Recording {
         self.answer_bytes = 0;
         self.answer.finalize_reset().into()
     }
+
+    /// The texts of everything that was asked.
+    pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        self.messages().filter_map(|(ask, body)| match ask {
+            Ask::Query => Some(text(body)?.0),
+            Ask::Parse => Some(text(text(body)?.1)?.0),
+            _ => None,
+        })
+    }
+
+    /// The prepared statements that were bound and not prepared in this transaction.
+    pub fn older_statements(&self) -> BTreeSet<&[u8]> {
+        let is_older = |name: &[u8]| !name.is_empty() && self.prepared.iter().all(|(known, _)| **known != *name);
+        let bound = self.messages().filter_map(|(ask, body)| match ask {
+            Ask::Bind => Some(text(text(body)?.1)?.0),
+            _ => None,
+        });
+        bound.filter(|name| is_older(name)).collect()
+    }
+
+    fn messages(&self) -> impl Iterator<Item = (Ask, &[u8])> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let head = Head::read(rest).ok()??;
+            let body = rest.get(HEAD_BYTES..head.bytes)?;
+            rest = &rest[head.bytes..];
+            Some((Ask::of(head.tag), body))
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const UNIT: usize = size_of::<RecordedUnit>();
+
     #[test]
     fn units_are_where_they_were_and_their_answers_what_they_were() {
         let mut recording = Recording::default();
-        recording.sent(b"begin", 100);
+        recording.sent(b"begin", 1000);
         recording.answered(b"ok");
-        recording.unit_answered(b'T');
-        recording.sent(b"sel", 100);
-        recording.sent(b"ect", 100);
+        recording.unit_answered(Status::Block, 1000);
+        recording.sent(b"sel", 1000);
+        recording.sent(b"ect", 1000);
         recording.answered(b"a ");
         recording.answered(b"row");
-        recording.unit_answered(b'T');
-        recording.sent(b"update", 100);
+        recording.unit_answered(Status::Block, 1000);
+        recording.sent(b"update", 1000);
         recording.answered(b"half");
         assert_eq!(recording.unit_count(), 2);
         let texts: Vec<&[u8]> = (0..3).map(|unit| recording.bytes(recording.unit_range(unit))).collect();
         assert_eq!(texts, [&b"begin"[..], b"select", b"update"]);
-        assert_eq!(recording.unit_answer(1), (Sha256::digest(b"a row").into(), b'T'));
+        assert_eq!(recording.unit_answer(1), (Sha256::digest(b"a row").into(), Status::Block));
         assert_eq!(recording.answer_so_far(), (4, Sha256::digest(b"half").into()));
     }
 
@@ -200,21 +237,31 @@ mod tests {
         let mut recording = Recording::default();
         recording.sent(b"12345678", 10);
         recording.sent(b"123", 10);
-        assert_eq!((recording.len(), recording.bytes.len()), (11, 0));
+        assert_eq!((recording.size(), recording.bytes.len()), (11, 0));
         recording.sent(b"1", 10);
-        assert_eq!((recording.len(), recording.bytes.len()), (12, 0));
+        assert_eq!((recording.size(), recording.bytes.len()), (12, 0));
         recording.clear();
         recording.sent(b"1", 10);
-        assert_eq!((recording.len(), recording.bytes.len()), (1, 1));
+        assert_eq!((recording.size(), recording.bytes.len()), (1, 1));
+    }
+
+    /// A transaction of a hundred million short statements once cost 48 bytes for each of them, whatever `replay_bytes_max` said.
+    #[test]
+    fn units_count_towards_what_is_kept() {
+        let mut recording = Recording::default();
+        (0..10).for_each(|_| recording.unit_answered(Status::Block, 10 * UNIT));
+        assert_eq!(recording.unit_count(), 10);
+        (0..10).for_each(|_| recording.unit_answered(Status::Block, 10 * UNIT));
+        assert_eq!((recording.unit_count(), recording.size()), (0, 20 * UNIT as u64));
     }
 
     #[test]
-    fn closing_an_older_statement_is_unsafe_and_one_of_its_own_is_not() {
+    fn closing_an_older_statement_is_a_loss_and_one_of_its_own_is_not() {
         let mut recording = Recording::default();
-        recording.prepared(b"mine");
-        recording.closed(b"mine");
-        assert_eq!(recording.unsafe_because, None);
-        recording.closed(b"older");
-        assert_eq!(recording.unsafe_because, Some(Unsafe::PreparedStatement));
+        assert_eq!(recording.prepared(b"mine", 0..0), Ok(()));
+        assert_eq!(recording.closed(b"mine"), Ok(()));
+        assert_eq!(recording.closed(b"older"), Err(Lost));
+        assert_eq!(recording.prepared_names().collect::<Vec<_>>(), [b"mine"]);
+        assert_eq!(recording.parses().count(), 0);
     }
 }

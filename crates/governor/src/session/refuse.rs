@@ -1,108 +1,117 @@
-//! Answering for the server: what a client asks up to its next Sync gets an error.
+//! Answering for the server: what a client asks up to the end of its unit gets an error.
 //!
 //! That is what a server does after an error, so no driver can tell the difference: no message is answered twice and none
 //! is left over (a queue's timeout in the middle of a pipeline is how proxies give rows to the wrong query).
 
 use std::time::Instant;
 
-use plimsoll_policy::ClassIndex;
-
-use super::client::{Fate, only_closes};
-use super::frames::{HEAD_BYTES, Head, INSPECT_MAX};
-use super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
+use super::answers::ready_for_query;
+use super::client::{Fate, Message};
+use super::frames::{Ask, Status};
+use super::unit::{only_closes, shape};
+use super::{Flow, Gate, Outbox, Session};
 use crate::statistics::count;
 
 /// An error that a unit is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     error: Vec<u8>,
-    /// The transaction's status after it.
-    status: u8,
+    /// What the client is told of the transaction after it: what the server has said.
+    status: Status,
     is_said: bool,
     /// A unit passes that only closes something: nobody would look at an error there.
     is_passing: bool,
 }
 
 impl Refusal {
-    /// For a transaction that does not begin.
-    pub fn not_admitted(sqlstate: &'static str, why: &str) -> Self {
-        let notice = Notice { severity: "ERROR", sqlstate, message: why, detail: None, hint: None };
-        Refusal { error: error_response(&notice), status: b'I', is_said: false, is_passing: false }
-    }
-
-    /// What its client is told.
-    pub fn into_error(self) -> Vec<u8> {
-        self.error
-    }
-
-    /// For a transaction that has failed, with the status that its server has said.
-    pub fn failed(error: Vec<u8>, status: u8) -> Self {
+    /// With that error, for a client whose server's transaction has that status.
+    pub fn new(error: Vec<u8>, status: Status) -> Self {
         Refusal { error, status, is_said: false, is_passing: false }
     }
 }
 
 impl Session {
     /// What becomes of a message while what the client asks is refused.
-    pub(super) fn refuse_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
-        let class = self.inside_index();
-        let Mode::Refusing(refusal) = &mut self.mode else { return Fate::Stay };
-        if head.tag == b'X' {
-            return Fate::Pass;
-        }
+    pub(super) fn refuse_message(
+        &mut self,
+        message: Message<'_>,
+        bytes: &[u8],
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> Fate {
+        let ask = message.ask;
+        let Flow::Refusing(refusal) = &mut self.flow else { return Fate::Stay };
         if !refusal.is_said && !refusal.is_passing && !self.outstanding.is_empty() {
             // An error of ours would come before the answers to what was sent earlier.
-            self.waits_for_rest = true;
+            self.gate = Gate::UntilRest;
             return Fate::Stay;
         }
-        if !refusal.is_said && head.tag == b'C' && !refusal.is_passing {
+        if !refusal.is_said && ask == Ask::Close && !refusal.is_passing {
             match only_closes(bytes) {
                 None => return Fate::Stay,
                 Some(only_closes) => refusal.is_passing = only_closes,
             }
         }
         if refusal.is_passing {
-            if head.tag == b'S' {
+            if ask == Ask::Sync {
                 refusal.is_passing = false;
-                self.outstanding.sent(true);
+                self.outstanding.sent(self.unit_number, true);
             }
             return Fate::Pass;
         }
-        if !refusal.is_said && refusal.status == b'E' && matches!(head.tag, b'Q' | b'P' | b'B') {
-            if head.bytes <= INSPECT_MAX && bytes.len() < head.bytes {
-                return Fate::Stay;
-            }
+        let is_first = !refusal.is_said && matches!(ask, Ask::Query | Ask::Parse | Ask::Bind);
+        if is_first && refusal.status == Status::Failed {
             let error = refusal.error.clone();
-            let note = self.note_of_message(head.tag, bytes.get(HEAD_BYTES..head.bytes));
-            if note.rolls_back {
-                self.mode = Mode::Relay;
-                return self.read_message(head, bytes, now, out);
+            let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
+            let Some(next) = shape(bytes, &note_of) else { return Fate::Stay };
+            if next.runs.as_ref().is_some_and(|runs| runs.rolls_back()) {
+                self.flow = Flow::Relay;
+                return self.read_message(message, bytes, now, out);
             }
-            if note.may_end {
+            if next.runs.as_ref().is_some_and(|runs| runs.ends.is_some()) {
                 // A server is idle after a COMMIT, whatever has become of it.
-                self.end_failed_block(error, note, now, out);
+                self.end_failed_block(error, next, now, out);
                 return Fate::Stay;
             }
         }
-        self.say_refusal(head.tag, class, now, out)
+        self.say_refusal(ask, now, out)
     }
 
-    fn say_refusal(&mut self, tag: u8, class: ClassIndex, now: Instant, out: &mut impl Outbox) -> Fate {
-        let Mode::Refusing(refusal) = &mut self.mode else { return Fate::Stay };
+    fn say_refusal(&mut self, ask: Ask, now: Instant, out: &mut impl Outbox) -> Fate {
+        let class = self.inside_index();
+        let Flow::Refusing(refusal) = &mut self.flow else { return Fate::Stay };
         // A flush before the end of a unit asks for what there is, and that is the error.
         if !std::mem::replace(&mut refusal.is_said, true) {
             out.to_client(&refusal.error);
             count(&self.governor.statistics.class(class).errors);
         }
-        if matches!(tag, b'Q' | b'F' | b'S') {
+        if ask.ends_unit() {
             let status = refusal.status;
             out.to_client(&ready_for_query(status));
-            self.mode = Mode::Relay;
-            match status {
-                b'E' => self.client_thinks(now),
-                _ if self.inside.is_some() => self.end_transaction(now),
-                _ => {}
+            self.flow = Flow::Relay;
+            self.since = now;
+            if status == Status::Idle {
+                self.end_transaction(now);
             }
         }
         Fate::Drop
+    }
+
+    /// Refuses a unit that sets what it may not. In a block the server's transaction has to fail with it, or its client would be told
+    /// of a failed transaction that the server commits.
+    pub(super) fn refuse_setting(
+        &mut self,
+        error: Vec<u8>,
+        message: Message<'_>,
+        bytes: &[u8],
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> Fate {
+        if self.status == Status::Block {
+            self.fail_block(error, now, out);
+            return Fate::Stay;
+        }
+        self.flow = Flow::Refusing(Refusal::new(error, self.status));
+        self.refuse_message(message, bytes, now, out)
     }
 }

@@ -1,65 +1,77 @@
 //! A transaction that was rolled back for another: running it again so that nobody notices, or saying so.
 //!
-//! What was recorded is asked again, unit by unit, and each answer must be the one that the client has got. When all of
-//! them are, the unit in flight is asked again, of whose answer the part that the client has got is compared and dropped,
-//! and then the session goes on as if nothing had happened. When one differs, the server's transaction is made to fail and
-//! the client gets 40001: that is what it would have got from a serializable database, and drivers run it again.
+//! First the server is asked whether what the transaction calls may be run twice (`effects`). Then what was recorded is asked
+//! again, unit by unit, and each answer must be the one that the client has got. When all of them are, the unit in flight is asked
+//! again, of whose answer the part that the client has got is compared and dropped, and then the session goes on as if
+//! nothing had happened. When one differs, the server's transaction is made to fail and the client gets 40001: that is what it would
+//! have got from a serializable database, and drivers run it again.
+//!
+//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode
+//! that the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
+//! transaction.
 
 mod failure;
 
 use std::time::Instant;
 
-use plimsoll_policy::{ReplayFacts, may_replay};
+use plimsoll_policy::NoReplay;
 
-use super::answers::{self, SYNC};
-use super::prepared::Note;
+use super::answers::{self, SYNC, close_statement, columns};
+use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
-use super::{Mode, Outbox, Session};
+use super::transaction::Began;
+use super::unit::Shape;
+use super::{Flow, Outbox, Session, Shown, Unit};
+use crate::effects::{Inquiry, Next};
+use crate::governor::{EventId, Outcome};
 use crate::registry::Phase;
 use crate::statistics::count;
-use failure::{Failure, preempted_error};
+use failure::Failure;
+
+const ROLLBACK: &str = "ROLLBACK";
+const ROLLBACK_AND_CHAIN: &str = "ROLLBACK AND CHAIN";
+
+/// A transaction that was rolled back while its client was thinking, which has not spoken since. The server has an empty block.
+#[derive(Debug)]
+pub(super) struct RolledBack {
+    pub event: EventId,
+    /// What the client has been told of its transaction.
+    status: Status,
+}
 
 /// A transaction that was rolled back and has not gone on.
 #[derive(Debug)]
-pub struct Rewind {
+pub(super) struct Rewind {
     step: Step,
-    /// Whether the step waits for the arrival of a cancel before the next.
-    is_waiting: bool,
-    /// The unit that was in flight; `None` if the client was thinking.
-    in_flight: Option<InFlight>,
-    /// Whether the client has spoken since; otherwise nothing needs to be run again yet.
-    is_wanted: bool,
-    /// Whether the client is within a transaction block, as it knows.
-    in_block: bool,
+    /// The step has been answered, and the next waits for the arrival of a cancel.
+    is_due: bool,
+    cause: Cause,
+    /// What is to be settled with its outcome.
+    pub event: Option<EventId>,
+    safety: Safety,
+    /// Nothing of the client's has been run since the server's last rollback: no locks are held.
+    is_clean: bool,
     /// What has been replayed was cancelled for another's sake in its turn.
     was_cancelled: bool,
     /// What the client must be told.
     failure: Option<Failure>,
-    /// What the client says next, if it was thinking: how the transaction would end.
-    next: Note,
     /// Statements that were prepared by name have been closed, and not all of them are there again.
     has_closed: bool,
     /// Answers of the step that are still to come.
     left: usize,
+    /// How many steps have been taken since the client has to be told: there is an end to that, whatever the server says.
+    failing_steps: u32,
 }
 
-/// What was done last, or is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// The rest of the answer to the cancelled unit is dropped.
-    Drain,
-    /// ROLLBACK.
-    RollBack,
-    /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
-    Close,
-    /// A transaction is begun that its client rolls back itself.
-    Begin,
-    /// That unit is run again.
-    Unit(usize),
-    /// The unit in flight is run again, and the beginning of its answer compared.
-    Beginning,
-    /// The server's transaction is ended, what was closed is prepared again, or a transaction is made to fail.
-    Fail,
+/// What the client was doing.
+#[derive(Debug)]
+enum Cause {
+    /// It waited for the answer to a unit, which was cancelled.
+    Cancelled(InFlight),
+    /// It was thinking, and has not spoken since.
+    Thinking(Status),
+    /// It was thinking, and now asks for that.
+    Spoke(Shape),
 }
 
 /// The unit that was in flight, and what the client has got of its answer.
@@ -67,139 +79,206 @@ enum Step {
 struct InFlight {
     answered: u64,
     answer: AnswerHash,
+    /// Whether the client is within a transaction block, as it knows.
+    in_block: bool,
+}
+
+/// Whether what the transaction calls may be run twice.
+#[derive(Debug)]
+enum Safety {
+    Unknown,
+    Asked(Box<Question>),
+    Proved,
+}
+
+/// An inquiry, of which a question is being answered.
+#[derive(Debug)]
+struct Question {
+    inquiry: Inquiry,
+    /// Whether the server has answered it to the end, in rows that could be read.
+    is_answered: bool,
+}
+
+/// What was done last, or is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The rest of the answer to the cancelled unit is dropped.
+    Drain,
+    /// The server's transaction is rolled back.
+    RollBack,
+    /// The server is asked what the transaction calls.
+    Inquire,
+    /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
+    Close,
+    /// That unit is run again.
+    Unit(usize),
+    /// The unit in flight is run again, and the beginning of its answer compared.
+    Beginning,
+    /// What was closed is prepared again.
+    PrepareAgain,
+    /// The server's transaction is made to fail.
+    Fail,
 }
 
 impl Rewind {
-    /// One of which nothing has been done but the step that is under way.
-    fn new(step: Step, in_flight: Option<InFlight>, is_wanted: bool) -> Self {
-        let in_block = in_flight.is_none();
-        let (is_waiting, was_cancelled, has_closed) = (false, false, false);
-        let next = Note::default();
+    fn new(step: Step, cause: Cause, event: Option<EventId>) -> Self {
         Rewind {
             step,
-            is_waiting,
-            in_flight,
-            is_wanted,
-            in_block,
-            was_cancelled,
+            is_due: false,
+            cause,
+            event,
+            safety: Safety::Unknown,
+            is_clean: false,
+            was_cancelled: false,
             failure: None,
-            next,
-            has_closed,
+            has_closed: false,
             left: 1,
+            failing_steps: 0,
         }
+    }
+
+    /// Whether the client's own units are being run again, so that somebody may wait for their locks.
+    pub(super) fn runs_again(&self) -> bool {
+        matches!(self.step, Step::Unit(_) | Step::Beginning) && !self.is_due
     }
 
     /// Whether what the server says now is compared.
     pub(super) fn is_comparing(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
     }
+
+    /// Whether the server is answering a question about what the transaction calls.
+    pub(super) fn inquires(&self) -> bool {
+        self.step == Step::Inquire
+    }
+
+    /// Whether the server is answering what the client still waits for.
+    pub(super) fn is_at_the_unit_in_flight(&self) -> bool {
+        matches!(self.step, Step::Drain | Step::Beginning)
+    }
+
+    /// Hears what the server answers to a question.
+    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+        let (Step::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
+        match answer {
+            Answer::DataRow => match columns(body) {
+                Some(columns) => question.inquiry.on_row(&columns),
+                None => question.is_answered = false,
+            },
+            Answer::Error => question.is_answered = false,
+            _ => {}
+        }
+    }
 }
 
 impl Session {
-    /// The unit in flight was cancelled for another's sake. Says whether the error is passed on: never.
-    pub(super) fn preempted(&mut self, out: &mut impl Outbox) -> bool {
-        self.count_preempted();
-        let replays = self.card.state().rollbacks;
-        match self.replay_verdict(replays) {
-            Ok(()) => {
-                let (answered, answer) = self.recording.as_ref().expect("replay was found possible").answer_so_far();
-                self.rewind(Rewind::new(Step::Drain, Some(InFlight { answered, answer }), true));
-            }
-            Err(why) => {
-                self.count_rollback();
-                count(&self.statistics(self.inside_index()).replays_unsafe);
-                out.to_client(&preempted_error(why));
-            }
-        }
-        false
+    /// The unit in flight was cancelled for another's sake; its client does not get that error.
+    pub(super) fn preempted(&mut self, out: &mut impl Outbox) {
+        let event = self.count_preempted();
+        let Some(inside) = &self.transaction else {
+            // Only transactions are aimed at.
+            return self.show(out);
+        };
+        let verdict = self.replay_verdict(inside, self.rollbacks);
+        let is_single = self.status == Status::Idle;
+        let so_far = inside.recording.as_ref().filter(|_| !is_single).map(|recording| recording.answer_so_far());
+        let (answered, answer) = so_far.unwrap_or_default();
+        let in_flight = InFlight { answered, answer, in_block: !is_single };
+        let rewind = Rewind::new(Step::Drain, Cause::Cancelled(in_flight), event);
+        self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), ..rewind });
     }
 
     /// Rolls the transaction back if its client is still thinking after that unit.
-    pub(super) fn roll_back_idle(&mut self, transaction: u64, unit: u64, now: Instant, out: &mut impl Outbox) {
+    pub(super) fn roll_back_idle(
+        &mut self,
+        transaction: u64,
+        unit: u64,
+        event: EventId,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) {
+        self.publish();
         let is_there = {
             let state = self.card.state();
             state.phase == Phase::IdleInTransaction
                 && (state.transaction, state.unit) == (transaction, unit)
                 && state.cancels.in_flight == 0
+                && state.preemptible
         };
-        let is_between = matches!(self.mode, Mode::Relay) && self.from_client.left == 0 && self.from_server.left == 0;
+        let is_between = matches!(self.flow, Flow::Relay) && self.from_client.left == 0 && self.from_server.left == 0;
         let statistics = self.statistics(self.inside_index());
-        if !is_there || !is_between || self.status != b'T' || !self.outstanding.is_empty() || !self.may_be_preempted() {
+        if !is_there || !is_between || self.status == Status::Idle {
             count(&statistics.preempted_too_late);
-            return;
+            return self.governor.settle(event, Outcome::TooLate);
         }
         count(&statistics.preempted_idle);
-        self.rewind(Rewind::new(Step::RollBack, None, false));
-        self.ask(&answers::query("ROLLBACK"), now, out);
+        self.rewind(Rewind::new(Step::Drain, Cause::Thinking(self.status), Some(event)));
+        self.rewind_step_done(self.status, now, out);
     }
 
     fn rewind(&mut self, rewind: Rewind) {
-        self.count_rollback();
-        self.mode = Mode::Rewinding(rewind);
+        self.rollbacks += 1;
+        self.flow = Flow::Rewinding(Box::new(rewind));
     }
 
-    fn count_rollback(&mut self) {
-        let mut state = self.card.state();
-        state.rollbacks += 1;
-        (state.phase, state.preemptible) = (Phase::Preempted, false);
-    }
-
-    /// A cancel for another's sake has done something.
-    fn count_preempted(&self) {
-        let was_waiting = self.card.state().cancels.was_waiting;
+    /// A cancel for another's sake has done something; what is to be settled with its outcome.
+    fn count_preempted(&self) -> Option<EventId> {
+        let (was_waiting, event) = {
+            let mut state = self.card.state();
+            (state.cancels.was_waiting, state.cancels.event.take())
+        };
         let statistics = self.statistics(self.inside_index());
         count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
-    }
-
-    /// Whether the transaction, which was run again so many times already, may be once more.
-    fn replay_verdict(&self, replays: u32) -> Result<(), &'static str> {
-        let Some(recording) = self.recording.as_ref().filter(|_| self.is_recording) else {
-            return Err("replay is off");
-        };
-        let bound = self.settings.preemption.bound.rollbacks();
-        let facts = ReplayFacts {
-            commit_sent: self.may_end,
-            units_outstanding: if self.is_pipelined || self.unit_open { 2 } else { 1 },
-            bytes: recording.len(),
-            bytes_max: self.settings.preemption.replay_bytes_max as u64,
-            attempts: replays,
-            attempts_max: bound.unwrap_or(u32::MAX),
-            unsafe_because: recording.unsafe_because,
-        };
-        may_replay(&facts).map_err(|reason| reason.name())
+        event
     }
 
     /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
-    pub(super) fn rewind_for_client(&mut self, next: Note, now: Instant, out: &mut impl Outbox) {
+    pub(super) fn client_speaks(&mut self, next: Shape, now: Instant, out: &mut impl Outbox) {
+        let Flow::RolledBack(RolledBack { event, status }) = &self.flow else { return };
+        let (event, status) = (*event, *status);
+        if next.runs.as_ref().is_some_and(|runs| runs.rolls_back()) {
+            // Nothing needs to be run again for that: the server's block is as empty as it will be.
+            self.settle(Some(event), Outcome::EndedByClient);
+            self.flow = Flow::Relay;
+            return;
+        }
+        // What only closes statements may be done in an empty block as in a full one, unless its client takes the block for failed.
+        if next.only_closes && status == Status::Block {
+            return;
+        }
         // The rollback that this is about has been counted.
-        let replays = self.card.state().rollbacks.saturating_sub(1);
-        let verdict = if next.rolls_back { Ok(()) } else { self.replay_verdict(replays) };
+        let inside = self.transaction.as_ref().expect("what was rolled back is inside");
+        let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1));
+        let rewind = Rewind::new(Step::RollBack, Cause::Spoke(next), Some(event));
         let failure = verdict.err().map(Failure::NotReplayable);
-        self.thinking_since = None;
-        let rewind = Rewind::new(Step::RollBack, None, true);
-        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure, next, ..rewind });
+        self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, is_clean: true, failure, ..rewind }));
         self.go_on_rewinding(now, out);
     }
 
     /// A statement of the replay was cancelled.
     pub(super) fn cancelled_again(&mut self) {
         let cancels = self.cancelled_for();
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let is_ours = matches!(&self.flow, Flow::Rewinding(rewind) if rewind.is_comparing());
+        let event = if cancels == (true, false) && is_ours { self.count_preempted() } else { None };
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
         match cancels {
             (_, true) => rewind.failure = Some(Failure::Cancelled),
-            (true, false) => {
+            (true, false) if is_ours => {
                 rewind.was_cancelled = true;
-                self.count_preempted();
+                self.rollbacks += 1;
+                let before = std::mem::replace(&mut rewind.event, event);
+                self.settle(before, Outcome::Superseded);
             }
             // By somebody else, an administrator or a timeout: an answer that differs.
-            (false, false) => {}
+            _ => {}
         }
     }
 
     /// A message of the server has passed: is the beginning of the answer complete that the client has got?
     pub(super) fn compare_beginning(&mut self) {
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
-        let (Step::Beginning, Some(in_flight), Some(recording)) = (rewind.step, &rewind.in_flight, &self.recording)
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
+        let (Step::Beginning, Cause::Cancelled(in_flight), Some(recording)) = (rewind.step, &rewind.cause, recording)
         else {
             return;
         };
@@ -210,138 +289,205 @@ impl Session {
         if (answered, answer) == (in_flight.answered, in_flight.answer) {
             self.replayed();
         } else {
-            rewind.failure = Some(Failure::Differed);
+            rewind.failure = Some(Failure::Differed(recording.unit_count()));
         }
     }
 
     /// The replay is complete: what follows is passed on again.
     fn replayed(&mut self) {
         count(&self.statistics(self.inside_index()).replays_verified);
-        self.mode = Mode::Relay;
+        if let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) {
+            self.settle(rewind.event, Outcome::Replayed);
+        }
     }
 
     /// The server has answered a step.
-    pub(super) fn rewind_step_done(&mut self, status: u8, now: Instant, out: &mut impl Outbox) {
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+    pub(super) fn rewind_step_done(&mut self, status: Status, now: Instant, out: &mut impl Outbox) {
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
         rewind.left = rewind.left.saturating_sub(1);
         if rewind.left > 0 {
             return;
         }
-        match rewind.step {
-            Step::Drain => rewind.in_block = status != b'I',
-            Step::Unit(_) | Step::Beginning if rewind.was_cancelled => {
+        let recording = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut());
+        match (rewind.step, &mut rewind.cause) {
+            // A text that has begun a block itself has begun it as far as its client will know.
+            (Step::Drain, Cause::Cancelled(in_flight)) => in_flight.in_block = status != Status::Idle,
+            (Step::Unit(_) | Step::Beginning, _) if rewind.was_cancelled => {
                 rewind.was_cancelled = false;
                 rewind.step = Step::Drain;
-                self.count_rollback();
             }
-            Step::Unit(unit) => {
-                let recording = self.recording.as_mut().expect("units are of a recording");
-                if (recording.restart_answer(), status) != recording.unit_answer(unit) && rewind.failure.is_none() {
-                    rewind.failure = Some(Failure::Differed);
+            (Step::Unit(unit), _) if rewind.failure.is_none() => {
+                let recording = recording.expect("units are of a recording");
+                if (recording.restart_answer(), status) != recording.unit_answer(unit) {
+                    rewind.failure = Some(Failure::Differed(unit));
                 }
             }
             // The answer ended before it was as long as the first time.
-            Step::Beginning if rewind.failure.is_none() => rewind.failure = Some(Failure::Differed),
-            Step::RollBack | Step::Begin | Step::Close | Step::Beginning | Step::Fail => {}
+            (Step::Beginning, _) if rewind.failure.is_none() => {
+                let unit = recording.map_or(0, |recording| recording.unit_count());
+                rewind.failure = Some(Failure::Differed(unit));
+            }
+            (Step::RollBack, _) => rewind.is_clean = true,
+            (Step::Inquire, _) => {
+                if let Safety::Asked(question) = &mut rewind.safety {
+                    question.inquiry.on_answered(question.is_answered);
+                }
+            }
+            _ => {}
         }
-        if let Mode::Rewinding(rewind) = &mut self.mode {
-            rewind.is_waiting = true;
-        }
+        rewind.is_due = true;
         self.go_on_rewinding(now, out);
     }
 
     /// Takes the next step, if the last has been answered and no cancel is on its way.
     pub(super) fn go_on_rewinding(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let cancels = self.card.state().cancels;
-        if !rewind.is_waiting || cancels.in_flight > 0 {
+        if !rewind.is_due || cancels.in_flight > 0 {
             return;
         }
-        rewind.is_waiting = false;
-        if cancels.by_client.is_some() && rewind.is_wanted {
+        if cancels.by_client.is_some() && !matches!(rewind.cause, Cause::Thinking(_)) {
             rewind.failure.get_or_insert(Failure::Cancelled);
         }
         if rewind.failure.is_some() {
             return self.fail(now, out);
         }
-        let (step, is_wanted) = (rewind.step, rewind.is_wanted);
-        match step {
-            Step::Drain if self.status != b'I' => {
-                rewind.step = Step::RollBack;
-                self.ask(&answers::query("ROLLBACK"), now, out);
+        match (rewind.step, &rewind.cause) {
+            (Step::Drain, Cause::Thinking(_)) => self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out),
+            (_, Cause::Thinking(status)) => {
+                let status = *status;
+                let event = rewind.event.expect("who thinks is asked for a reason");
+                self.flow = Flow::RolledBack(RolledBack { event, status });
+                self.forget_cancels();
             }
-            Step::RollBack if !is_wanted => {
-                self.mode = Mode::RolledBack;
-                self.thinking_since.get_or_insert(now);
+            (Step::Drain | Step::RollBack | Step::Inquire, _) => self.make_ready(now, out),
+            (Step::Close, _) => self.ask_unit(0, now, out),
+            (Step::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
+            (Step::Beginning | Step::PrepareAgain | Step::Fail, _) => {
+                unreachable!("they end with the answer or a failure")
             }
-            Step::RollBack if rewind.next.rolls_back => {
-                // Nothing needs to be run again for that.
-                rewind.step = Step::Begin;
-                self.ask(&answers::query("BEGIN"), now, out);
-            }
-            Step::Begin => {
-                self.mode = Mode::Relay;
-                self.client_thinks(now);
-            }
-            Step::Drain | Step::RollBack => self.close_prepared(now, out),
-            Step::Close => self.ask_unit(0, now, out),
-            Step::Unit(unit) => self.ask_unit(unit + 1, now, out),
-            Step::Beginning | Step::Fail => unreachable!("both end with the answer or a failure"),
         }
     }
 
+    /// Has proved that the transaction may be run twice, and brings the server to where it began; then runs it again.
+    fn make_ready(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        let inside = self.transaction.as_mut().expect("what was rolled back is inside");
+        if matches!(rewind.safety, Safety::Proved) {
+            let is_chained = inside.began == Began::Unrecorded;
+            return match self.status {
+                Status::Block if is_chained && rewind.is_clean => self.close_prepared(now, out),
+                Status::Block | Status::Failed if is_chained => {
+                    self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out);
+                }
+                Status::Block | Status::Failed => self.ask(Step::RollBack, &own(ROLLBACK), now, out),
+                Status::Idle => self.close_prepared(now, out),
+            };
+        }
+        let mut question = match std::mem::replace(&mut rewind.safety, Safety::Unknown) {
+            Safety::Asked(question) => question,
+            _ => {
+                let recording = inside.recording.as_ref().expect("replay was found possible");
+                let inquiry = Inquiry::new(
+                    recording.texts(),
+                    self.reported.text_rules,
+                    recording.older_statements(),
+                    &self.settings.preemption.replay_functions,
+                    self.reported.version,
+                );
+                Box::new(Question { inquiry, is_answered: false })
+            }
+        };
+        self.governor.effects.look_up(&self.login.database, &mut question.inquiry, now);
+        let request = match question.inquiry.next() {
+            Next::Known(verdict) => {
+                self.governor.effects.keep(&self.login.database, &question.inquiry, now);
+                match verdict {
+                    Ok(()) => rewind.safety = Safety::Proved,
+                    Err(because) => {
+                        inside.unsafe_because.get_or_insert(because);
+                        rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
+                    }
+                }
+                return self.go_on_rewinding(now, out);
+            }
+            Next::Ask(asked) => [&answers::run(asked.sql, &asked.parameters)[..], &SYNC].concat(),
+        };
+        question.is_answered = true;
+        rewind.safety = Safety::Asked(question);
+        if self.status == Status::Failed {
+            return self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out);
+        }
+        // It reads by a snapshot of its own, which a chained transaction must not keep.
+        rewind.is_clean = self.status == Status::Idle;
+        self.ask(Step::Inquire, &request, now, out);
+    }
+
     fn close_prepared(&mut self, now: Instant, out: &mut impl Outbox) {
-        let recording = self.recording.as_ref().expect("replay was found possible");
-        if recording.prepared_names().is_empty() {
+        let Some(recording) = self.recording() else { return };
+        let mut request: Vec<u8> = recording.prepared_names().flat_map(close_statement).collect();
+        if request.is_empty() {
             return self.ask_unit(0, now, out);
         }
-        let mut request = Vec::new();
-        for name in recording.prepared_names() {
-            request.extend_from_slice(&answers::close_statement(name));
-        }
         request.extend_from_slice(&SYNC);
-        if let Mode::Rewinding(rewind) = &mut self.mode {
-            (rewind.step, rewind.has_closed) = (Step::Close, true);
+        if let Flow::Rewinding(rewind) = &mut self.flow {
+            rewind.has_closed = true;
         }
-        self.ask(&request, now, out);
+        self.ask(Step::Close, &request, now, out);
     }
 
     /// Runs a unit again; after the last, the one in flight, or the client goes on.
     fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
-        let recording = self.recording.as_mut().expect("replay was found possible");
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        let Some(recording) = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut()) else { return };
         recording.restart_answer();
         let is_last = unit == recording.unit_count();
-        let range = recording.unit_range(unit);
-        let Some(answered) = rewind.in_flight.as_ref().map(|unit| unit.answered).or((!is_last).then_some(0)) else {
-            self.replayed();
-            self.client_thinks(now);
-            return;
+        let in_flight = match &rewind.cause {
+            Cause::Cancelled(in_flight) => Some(in_flight.answered),
+            _ => None,
         };
-        rewind.step = if is_last { Step::Beginning } else { Step::Unit(unit) };
-        let request = recording.bytes(range).to_vec();
-        self.ask(&request, now, out);
-        if is_last && answered == 0 {
+        if is_last && in_flight.is_none() {
             self.replayed();
+            self.since = now;
+            return;
         }
-        let may_be_preempted = self.may_be_preempted();
-        let mut state = self.card.state();
-        (state.phase, state.since, state.preemptible) = (Phase::Active, now, may_be_preempted);
+        rewind.is_clean = false;
+        let request = recording.bytes(recording.unit_range(unit)).to_vec();
+        let step = if is_last { Step::Beginning } else { Step::Unit(unit) };
+        let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
+        self.ask(step, &request, now, out);
+        if is_last && self.is_taking(Step::Beginning) {
+            self.prepared.ask_again();
+            if self.status == Status::Idle {
+                // What was held back comes again.
+                self.unit.shown = Shown::Nothing(Vec::new());
+            }
+            if in_flight == Some(0) {
+                self.replayed();
+            }
+        } else {
+            self.unit.shown = shown;
+        }
     }
 
-    /// Sends a unit of our own.
-    fn ask(&mut self, request: &[u8], now: Instant, out: &mut impl Outbox) {
-        {
-            let mut state = self.card.state();
-            state.unit += 1;
-            state.since = now;
-            (state.phase, state.preemptible) = (Phase::Preempted, false);
-            state.cancels.preempting = None;
-        }
-        if let Mode::Rewinding(rewind) = &mut self.mode {
-            rewind.left = 1;
-        }
-        self.outstanding.sent(false);
+    fn is_taking(&self, step: Step) -> bool {
+        matches!(&self.flow, Flow::Rewinding(rewind) if rewind.step == step && !rewind.is_due)
+    }
+
+    /// Sends a unit of our own. If a cancel is on its way after all, the step before stays the last one.
+    fn ask(&mut self, step: Step, request: &[u8], now: Instant, out: &mut impl Outbox) {
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        let Some(number) = self.card.begin_unit() else { return };
+        (rewind.step, rewind.is_due, rewind.left) = (step, false, 1);
+        self.unit_number = number;
+        let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
+        self.unit = Unit { shown, ..Unit::new(now) };
+        self.outstanding.sent(number, false);
         out.to_server(request);
     }
+}
+
+/// A unit of our own that runs a statement without parameters.
+fn own(sql: &str) -> Vec<u8> {
+    [&answers::run(sql, &[])[..], &SYNC].concat()
 }

@@ -2,10 +2,14 @@
 
 use std::time::Instant;
 
-use super::frames::{HEAD_BYTES, Head, INSPECT_MAX, text};
-use super::{Mode, Outbox, Passing, ProtocolError, Session, answers};
-use crate::statistics::count;
 use plimsoll_policy::Unsafe;
+
+use super::frames::{Answer, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
+use super::prepared::Change;
+use super::transaction::Began;
+use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
+use crate::registry::Immunity;
+use crate::statistics::count;
 
 /// SQLSTATE of a statement that was cancelled.
 const CANCELLED: &[u8] = b"57014";
@@ -18,7 +22,7 @@ impl Session {
         loop {
             let seen = self.from_server.left.min(bytes.len() - at);
             if self.from_server.is_answer
-                && let Some(recording) = &mut self.recording
+                && let Some(recording) = self.recording()
             {
                 recording.answered(&bytes[at..at + seen]);
             }
@@ -34,111 +38,227 @@ impl Session {
                 break;
             }
             let Some(head) = Head::read(&bytes[at..])? else { break };
-            let is_read = matches!(head.tag, b'Z' | b'E' | b'S') && head.bytes <= INSPECT_MAX;
-            if is_read && bytes.len() - at < head.bytes {
+            let answer = Answer::of(head.tag);
+            let there = head.bytes.min(INSPECT_MAX);
+            let is_read = self.reads(answer);
+            if is_read && bytes.len() - at < there {
                 break;
             }
-            let body = if is_read { &bytes[at + HEAD_BYTES..at + head.bytes] } else { &[][..] };
+            let body = if is_read { &bytes[at + HEAD_BYTES..at + there] } else { &[][..] };
             // What the session says itself must come after what has passed before.
-            if head.tag == b'E' || head.tag == b'Z' && !matches!(self.mode, Mode::Relay) {
-                send(&bytes[passed..at], out);
+            if answer == Answer::Error || answer == Answer::Ready && !matches!(self.flow, Flow::Relay) {
+                self.send(&bytes[passed..at], out);
                 passed = at;
             }
-            let is_passed = self.read_answer(head, body, now, out)?;
-            let is_answer = self.is_comparing() && !matches!(head.tag, b'Z' | b'N' | b'A' | b'S');
+            let is_passed = self.read_answer(answer, body, now, out)?;
             if !is_passed {
-                send(&bytes[passed..at], out);
+                self.send(&bytes[passed..at], out);
                 passed = at;
             }
+            let is_answer = answer.is_of_unit() && self.is_comparing();
             self.from_server = Passing { left: head.bytes, is_passed, is_answer };
         }
-        send(&bytes[passed..at], out);
+        self.send(&bytes[passed..at], out);
+        self.publish();
         Ok(at)
+    }
+
+    /// Whether what is in such a message is looked at.
+    fn reads(&self, answer: Answer) -> bool {
+        match answer {
+            Answer::Ready | Answer::Error | Answer::Parameter => true,
+            Answer::CommandComplete => {
+                self.unit.chains.is_some()
+                    || self.transaction.as_ref().is_some_and(|inside| inside.class_before.is_some())
+            }
+            Answer::DataRow => matches!(&self.flow, Flow::Rewinding(rewind) if rewind.inquires()),
+            _ => false,
+        }
+    }
+
+    /// Passes on to the client, or holds back what it must not see yet.
+    fn send(&mut self, bytes: &[u8], out: &mut impl Outbox) {
+        if bytes.is_empty() {
+            return;
+        }
+        match &mut self.unit.shown {
+            Shown::Nothing(held) if held.len() + bytes.len() <= HELD_MAX => held.extend_from_slice(bytes),
+            Shown::Nothing(_) => {
+                self.show(out);
+                out.to_client(bytes);
+            }
+            Shown::All => out.to_client(bytes),
+        }
+    }
+
+    /// From now on the client gets what comes of the answer, and first what was held back.
+    pub(super) fn show(&mut self, out: &mut impl Outbox) {
+        if let Shown::Nothing(held) = std::mem::replace(&mut self.unit.shown, Shown::All)
+            && !held.is_empty()
+        {
+            out.to_client(&held);
+        }
     }
 
     /// Looks at a message, and says whether it is passed on.
     fn read_answer(
         &mut self,
-        head: Head,
+        answer: Answer,
         body: &[u8],
         now: Instant,
         out: &mut impl Outbox,
     ) -> Result<bool, ProtocolError> {
-        if self.is_ungoverned {
+        if matches!(self.flow, Flow::Ungoverned) {
             return Ok(true);
         }
-        match head.tag {
-            b'Z' => match *body {
-                [status] => Ok(self.on_ready(status, now, out)),
+        let is_passed = match &mut self.flow {
+            Flow::Rewinding(rewind) => {
+                rewind.hears(answer, body);
+                false
+            }
+            _ => true,
+        };
+        match answer {
+            Answer::Ready => match *body {
+                [status] => match Status::of(status) {
+                    Some(status) => Ok(self.on_ready(status, now, out)),
+                    None => Err(ProtocolError(format!("the server's ReadyForQuery says {:?}", char::from(status)))),
+                },
                 _ => Err(ProtocolError(format!("the server's ReadyForQuery has {} bytes", body.len()))),
             },
-            b'E' => Ok(self.on_error(body, out)),
-            b'S' => {
+            Answer::Error => Ok(self.on_error(body, out)),
+            Answer::Parameter => {
                 self.on_parameter(body);
                 Ok(true)
             }
-            b'A' => Ok(true),
-            b'G' | b'W' | b'H' if !matches!(self.mode, Mode::Rewinding(_)) => {
-                self.on_copy(head.tag);
+            Answer::Notification => Ok(true),
+            Answer::ParseComplete | Answer::CloseComplete => {
+                if !matches!(&self.flow, Flow::Rewinding(rewind) if !rewind.is_at_the_unit_in_flight()) {
+                    self.on_confirmed();
+                }
+                Ok(is_passed)
+            }
+            Answer::CommandComplete if is_passed => {
+                if body == b"ROLLBACK\0" {
+                    self.on_rolled_back();
+                }
+                self.unit.has_chained = self.unit.chains.is_some() && matches!(body, b"ROLLBACK\0" | b"COMMIT\0");
                 Ok(true)
             }
-            _ => Ok(!matches!(self.mode, Mode::Rewinding(_))),
+            Answer::CopyIn | Answer::CopyOut if is_passed => {
+                self.on_copy(answer, out);
+                Ok(true)
+            }
+            _ => Ok(is_passed),
         }
     }
 
-    fn on_ready(&mut self, status: u8, now: Instant, out: &mut impl Outbox) -> bool {
-        if !self.outstanding.answered() {
+    /// The server has prepared or closed what it was asked to.
+    fn on_confirmed(&mut self) {
+        let (change, inside) = (self.prepared.confirm(), self.transaction.as_mut());
+        let Some(inside) = inside else { return };
+        match change {
+            Some(Change::Prepare { name, recorded, .. }) if !name.is_empty() => {
+                inside.keeps(|recording| recording.prepared(&name, recorded));
+            }
+            Some(Change::Close { name }) if !name.is_empty() => inside.keeps(|recording| recording.closed(&name)),
+            _ => {}
+        }
+    }
+
+    fn on_ready(&mut self, status: Status, now: Instant, out: &mut impl Outbox) -> bool {
+        let Some(unit) = self.outstanding.answered() else {
             // Whatever has happened, its client may understand it; we do not, so we keep out of its way.
             tracing::warn!(session = self.card.id.0, "the server was ready without having been asked");
             count(&self.governor.statistics.desyncs);
-            self.is_ungoverned = true;
-            self.waits_for_rest = false;
-            self.card.state().preemptible = false;
+            self.show(out);
             self.end_transaction(now);
+            self.flow = Flow::Ungoverned;
+            self.gate = Gate::Open;
             return true;
+        };
+        let was_idle = std::mem::replace(&mut self.status, status) == Status::Idle;
+        if self.gate == Gate::UntilRest {
+            self.gate = Gate::Open;
         }
-        self.status = status;
-        self.waits_for_rest = false;
-        if matches!(self.mode, Mode::Rewinding(_)) {
+        if matches!(self.flow, Flow::Rewinding(_)) {
             self.rewind_step_done(status, now, out);
             return false;
         }
-        if self.is_recording
-            && let Some(recording) = &mut self.recording
-        {
-            recording.unit_answered(status);
+        self.show(out);
+        self.prepared.unit_answered(unit);
+        let size_max = self.settings.preemption.replay_bytes_max;
+        if let Some(recording) = self.recording() {
+            recording.unit_answered(status, size_max);
         }
         let statistics = self.statistics(self.inside_index());
         count(&statistics.units);
-        let took = now.saturating_duration_since(self.unit_since);
-        statistics.times.unit.record(took);
-        if self.outstanding.is_empty() && !self.unit_open {
-            self.rings_at = None;
-            if status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
+        statistics.times.unit.record(now.saturating_duration_since(self.unit.since));
+        let is_alone = self.outstanding.is_empty() && !self.is_unit_open;
+        let answered = std::mem::replace(&mut self.unit, Unit::new(now));
+        if let Some(inside) = &mut self.transaction {
+            inside.unit_immunity = None;
+        }
+        if is_alone {
+            (self.rings_at, self.since, self.rules_may_change) = (None, now, false);
+            self.forget_cancels();
+            match status {
+                Status::Idle => self.end_transaction(now),
+                Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
+                    self.chain_transaction(now)
+                }
+                _ => {}
+            }
         } else {
             // The next of several that were sent ahead has its turn.
-            self.unit_since = now;
             self.expect_lateness(now);
         }
         true
     }
 
+    /// The transaction has ended with AND CHAIN: it is another one from here on, in the same place.
+    fn chain_transaction(&mut self, now: Instant) {
+        let Some(ended) = self.transaction.take() else { return };
+        self.count_transaction(&ended, now);
+        self.spare_recording = ended.recording;
+        let (is_watched, recording) = self.recorded(ended.class);
+        self.rollbacks = 0;
+        {
+            let mut state = self.card.state();
+            state.transaction += 1;
+            state.transaction_since = now;
+        }
+        self.transaction = Some(Transaction {
+            is_admitted: ended.is_admitted,
+            is_watched,
+            began: Began::Unrecorded,
+            recording,
+            ..Transaction::new(ended.class, now)
+        });
+    }
+
     fn on_error(&mut self, body: &[u8], out: &mut impl Outbox) -> bool {
+        if answers::is_fatal(body) {
+            // The session ends, and its client is to know why.
+            self.show(out);
+            count(&self.statistics(self.inside_index()).errors);
+            return true;
+        }
+        self.outstanding.failed();
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
-        if let Mode::Rewinding(_) = self.mode {
+        if let Flow::Rewinding(_) = self.flow {
             if was_cancelled {
                 self.cancelled_again();
             }
             return false;
         }
+        self.unit.has_failed = true;
+        if was_cancelled && self.cancelled_for() == (true, false) {
+            self.preempted(out);
+            return false;
+        }
         count(&self.statistics(self.inside_index()).errors);
-        if !was_cancelled {
-            return true;
-        }
-        match self.cancelled_for() {
-            (true, false) => self.preempted(out),
-            _ => true,
-        }
+        true
     }
 
     /// Whether the unit in flight has been cancelled for another's sake, and whether its own client has cancelled.
@@ -147,39 +267,35 @@ impl Session {
         (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
     }
 
-    fn on_copy(&mut self, tag: u8) {
-        if let Some(recording) = self.recording.as_mut().filter(|_| self.is_recording) {
-            recording.is_unsafe(Unsafe::Copy);
+    fn on_copy(&mut self, answer: Answer, out: &mut impl Outbox) {
+        self.show(out);
+        if let Some(inside) = &mut self.transaction {
+            inside.is_unsafe(Unsafe::Copy);
+            inside.unit_immunity = Some(Immunity::Copy);
         }
-        if tag != b'H' && self.outstanding.copy_in_begins() {
-            self.unit_open = true;
-        }
-        if self.is_watched() {
-            self.must_not_cancel = true;
-            self.card.state().preemptible = false;
+        if answer == Answer::CopyIn && self.outstanding.copy_in_begins() {
+            self.is_unit_open = true;
         }
     }
 
-    /// An application may change its name, and its class with it.
+    /// An application may change its name, and its class with it, and how its texts are to be read.
     fn on_parameter(&mut self, body: &[u8]) {
-        let Some((b"application_name", rest)) = text(body) else { return };
-        let Some((name, _)) = text(rest) else { return };
-        self.login.application_name = String::from_utf8_lossy(name).into_owned();
-        self.classify_login();
+        self.reported.on_parameter(body);
+        let parameter = text(body).and_then(|(name, rest)| Some((name, text(rest)?.0)));
+        if let Some((b"application_name", name)) = parameter {
+            self.on_application_name(name);
+        }
     }
 
     /// Whether answers are hashed now.
     fn is_comparing(&self) -> bool {
-        self.is_recording
-            && match &self.mode {
-                Mode::Rewinding(rewind) => rewind.is_comparing(),
-                _ => true,
-            }
+        match &self.flow {
+            Flow::Rewinding(rewind) => rewind.is_comparing(),
+            _ => self.transaction.as_ref().is_some_and(|inside| inside.recording.is_some()),
+        }
     }
-}
 
-fn send(bytes: &[u8], out: &mut impl Outbox) {
-    if !bytes.is_empty() {
-        out.to_client(bytes);
+    pub(super) fn recording(&mut self) -> Option<&mut super::Recording> {
+        self.transaction.as_mut()?.recording.as_deref_mut()
     }
 }

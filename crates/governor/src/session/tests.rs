@@ -28,7 +28,7 @@ fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
     let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, now));
     card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
     governor.registry.insert(card.clone());
-    Session::new(governor.clone(), card, now)
+    Session::new(governor.clone(), card, Reported::default(), now)
 }
 
 /// The transaction and the unit that a session is at.

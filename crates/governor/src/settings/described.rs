@@ -1,6 +1,7 @@
 //! Settings as people read them, a key and a value each: for `SHOW CONFIG`, and to say what a reload has changed.
 
 use glob::Pattern;
+use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use super::{ClassSettings, CpuShare, Settings};
 use crate::config::quantity::{write_duration, write_size};
@@ -9,7 +10,10 @@ impl Settings {
     /// Every setting by the key that it has in the file, in the file's order. Verifiers are left out.
     pub fn described(&self) -> Vec<(String, String)> {
         let mut lines = Lines::default();
-        lines.add("server", &self.server);
+        lines.add("server", place_of(&self.server));
+        lines.add("trust_clients", self.passing_on.trust_clients);
+        lines.add("announce_class", self.passing_on.announce_class);
+        lines.add("proxy_protocol", self.passing_on.proxy_protocol);
         lines.add("control", self.control.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string));
         lines.add("default_class", &self.class(self.rules.default_class()).name);
         lines.add("break_glass", listed(&self.break_glass));
@@ -28,6 +32,7 @@ impl Settings {
         lines.add("preemption.idle_counts_as_waiting", preemption.idle_counts_as_waiting);
         lines.add("preemption.rollbacks_max", preemption.bound.rollbacks().unwrap_or(0));
         lines.add("preemption.replay_bytes_max", write_size(preemption.replay_bytes_max));
+        lines.add("preemption.replay_functions", listed(&preemption.replay_functions));
         lines.add("cpu.shares", self.cpu.shares);
         lines.add("cpu.inheritance", self.cpu.inheritance);
         lines.add("admin.database", &self.admin.database);
@@ -46,6 +51,8 @@ impl Settings {
         lines.add("listen.addresses", listed(&listen.addresses));
         lines.add("listen.socket_folders", listed(listen.socket_folders.iter().map(|folder| folder.display())));
         lines.add("listen.clients_max", listen.clients_max);
+        lines.add("listen.logins_max_per_address", listen.logins_max_per_address);
+        lines.add("listen.proxy_protocol_from", listed(&listen.proxy_protocol_from));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
         lines.add("listen.event_loop", listen.event_loop.name());
@@ -98,6 +105,15 @@ fn describe_class(class: &ClassSettings, lines: &mut Lines) {
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
+    add("retries", class.retries.to_string());
+}
+
+/// The URL of a server without user and database, which are the clients' own.
+fn place_of(server: &ServerUrl) -> String {
+    match &server.host {
+        ServerHost::Tcp(_) => format!("postgres://{}?sslmode={}", server.address(), server.ssl_mode.name()),
+        ServerHost::Socket(folder) => format!("postgres:///?host={}&port={}", folder.display(), server.port),
+    }
 }
 
 impl std::fmt::Display for CpuShare {

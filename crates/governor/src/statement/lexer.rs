@@ -10,23 +10,17 @@
 //! - operators are runs of operator characters up to a comment; a run of more than one ends in `+` or `-` only with one
 //!   of ``~!@#^&|`?%`` in it.
 //!
-//! Bytes from 128 on are letters. That is right for every encoding that a server can have; in those that only clients have
-//! (SJIS, BIG5, GBK and their like) a character's second byte may look like a backslash, which matters within `E'…'`.
+//! Bytes from 128 on are letters. That is right for every encoding that a server can have. In those that only clients have
+//! (SJIS, BIG5, GBK and their like) a later byte of a character may be a letter, a digit, or one of ``@[\]^`{|}~``: there a
+//! character is skipped as a whole in words, in tags, and where a backslash escapes. No later byte is a quote, a dollar sign,
+//! a semicolon, or part of a comment's beginning or end, so the rest is the same for all.
 //!
 //! What is not closed goes to the end of the text. Every byte is looked at a bounded number of times, so that reading takes
 //! time in proportion to the length, and nothing is allocated.
 
 use memchr::{memchr, memchr2, memmem};
 
-/// What a backslash is in a plain literal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strings {
-    /// A backslash, as with `standard_conforming_strings` on.
-    #[default]
-    Standard,
-    /// The beginning of an escape, as with `standard_conforming_strings` off.
-    Escaped,
-}
+use super::rules::{Strings, TextRules};
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,20 +69,25 @@ impl Token<'_> {
 pub struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
-    strings: Strings,
+    rules: TextRules,
     /// Up to here there are signs, each an operator of its own: what is left of a run that may not end in them.
     signs_until: usize,
 }
 
 impl<'a> Lexer<'a> {
     /// The pieces of a text without its closing zero.
-    pub fn new(text: &'a [u8], strings: Strings) -> Self {
-        Lexer { text, at: 0, strings, signs_until: 0 }
+    pub fn new(text: &'a [u8], rules: impl Into<TextRules>) -> Self {
+        Lexer { text, at: 0, rules: rules.into(), signs_until: 0 }
     }
 
     /// The byte so far on; 0 beyond the end, which begins nothing.
     fn peek(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Whether a backslash escapes in plain literals.
+    fn has_escapes(&self) -> bool {
+        self.rules.strings == Strings::Escaped
     }
 
     fn starts_with(&self, begin: &[u8]) -> bool {
@@ -112,7 +111,7 @@ impl<'a> Lexer<'a> {
     fn read(&self) -> (Kind, usize) {
         let first = self.peek(0);
         match first {
-            b'\'' => (Kind::Literal, self.end_of_literal(self.at, self.strings == Strings::Escaped)),
+            b'\'' => (Kind::Literal, self.end_of_literal(self.at, self.has_escapes())),
             b'"' => (Kind::Quoted, self.end_of_quoted(self.at)),
             b'$' => self.dollar(),
             b'0'..=b'9' => (Kind::Number, self.end_of_number()),
@@ -131,13 +130,13 @@ impl<'a> Lexer<'a> {
             (b'e', b'\'', _) => return (Kind::Literal, self.end_of_literal(self.at + 1, true)),
             (b'b' | b'x', b'\'', _) => return (Kind::Literal, self.end_of_literal(self.at + 1, false)),
             (b'n', b'\'', _) => {
-                return (Kind::Literal, self.end_of_literal(self.at + 1, self.strings == Strings::Escaped));
+                return (Kind::Literal, self.end_of_literal(self.at + 1, self.has_escapes()));
             }
             (b'u', b'&', b'\'') => return (Kind::Literal, self.end_of_literal(self.at + 2, false)),
             (b'u', b'&', b'"') => return (Kind::Quoted, self.end_of_quoted(self.at + 2)),
             _ => {}
         }
-        (Kind::Word, self.end_of(self.at, goes_on_word))
+        (Kind::Word, self.end_of_word(self.at, goes_on_word))
     }
 
     /// `$1`, `$tag$…$tag$`, or a dollar sign that means nothing.
@@ -146,7 +145,7 @@ impl<'a> Lexer<'a> {
             return (Kind::Parameter, self.end_of(self.at + 1, |byte| byte.is_ascii_digit()));
         }
         let tag_end = if begins_word(self.peek(1)) {
-            self.end_of(self.at + 1, |byte| goes_on_word(byte) && byte != b'$')
+            self.end_of_word(self.at + 1, |byte| goes_on_word(byte) && byte != b'$')
         } else {
             self.at + 1
         };
@@ -162,11 +161,17 @@ impl<'a> Lexer<'a> {
     fn end_of_literal(&self, quote: usize, has_escapes: bool) -> usize {
         let mut at = quote + 1;
         loop {
-            let rest = &self.text[at..];
-            let next = if has_escapes { memchr2(b'\'', b'\\', rest) } else { memchr(b'\'', rest) };
-            let Some(next) = next.map(|next| at + next) else { return self.text.len() };
-            if self.text[next] == b'\\' || self.text.get(next + 1) == Some(&b'\'') {
-                // An escape, or a quote that is doubled.
+            let next = match has_escapes {
+                true => self.next_escape_or_quote(at),
+                false => memchr(b'\'', &self.text[at..]).map(|next| at + next),
+            };
+            let Some(next) = next else { return self.text.len() };
+            if self.text[next] == b'\\' {
+                // What is escaped is a character, which may be longer than a byte.
+                let escaped = self.text.get(next + 1..).unwrap_or_default();
+                at = (next + 1 + self.rules.encoding.length(escaped)).min(self.text.len());
+            } else if self.text.get(next + 1) == Some(&b'\'') {
+                // A quote that is doubled.
                 at = (next + 2).min(self.text.len());
             } else if let Some(more) = continues(self.text, next + 1) {
                 at = more + 1;
@@ -245,6 +250,33 @@ impl<'a> Lexer<'a> {
 
     fn end_of(&self, from: usize, is_part: fn(u8) -> bool) -> usize {
         self.text[from..].iter().position(|byte| !is_part(*byte)).map_or(self.text.len(), |length| from + length)
+    }
+
+    /// The end of a word, whose characters may be longer than a byte.
+    fn end_of_word(&self, from: usize, is_part: fn(u8) -> bool) -> usize {
+        if self.rules.encoding.is_ascii_safe() {
+            return self.end_of(from, is_part);
+        }
+        let mut at = from;
+        while let Some(&first) = self.text.get(at).filter(|first| is_part(**first)) {
+            at += if first < 0x80 { 1 } else { self.rules.encoding.length(&self.text[at..]) };
+        }
+        at
+    }
+
+    /// The first quote or backslash from `from` on.
+    fn next_escape_or_quote(&self, from: usize) -> Option<usize> {
+        if self.rules.encoding.is_ascii_safe() {
+            return memchr2(b'\'', b'\\', &self.text[from..]).map(|next| from + next);
+        }
+        let mut at = from;
+        while let Some(&first) = self.text.get(at) {
+            if matches!(first, b'\'' | b'\\') {
+                return Some(at);
+            }
+            at += if first < 0x80 { 1 } else { self.rules.encoding.length(&self.text[at..]) };
+        }
+        None
     }
 
     /// Where the signs after an operator end: they are not to be looked at again and again.

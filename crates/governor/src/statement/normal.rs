@@ -16,7 +16,8 @@ use std::iter::Peekable;
 
 use sha2::{Digest, Sha256};
 
-use super::lexer::{Kind, Lexer, Strings, Token};
+use super::TextRules;
+use super::lexer::{Kind, Lexer, Token};
 
 /// Key words after which an expression begins or a parenthesis is no call, in the order of the alphabet. They are part of the
 /// definition of the normal form.
@@ -161,7 +162,7 @@ struct Normaliser<'a, S> {
 
 impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
     fn new(sql: &'a [u8], sink: S) -> Self {
-        let tokens = Lexer::new(sql, Strings::Standard).peekable();
+        let tokens = Lexer::new(sql, TextRules::default()).peekable();
         let nothing = Before::Nothing;
         Normaliser { tokens, sink, taken: nothing, list: List::No, written: nothing, has_semicolon: false }
     }

@@ -1,13 +1,18 @@
 //! From the pieces of a text to what it says.
 
+mod catalog;
+mod cursor;
+mod setting;
+
 use std::borrow::Cow;
 
 use plimsoll_policy::Unsafe;
 
 use super::comment::class_of_comment;
-use super::effect::{effect_of_command, effect_of_function};
-use super::lexer::{Kind, Lexer, Strings, Token};
-use super::{End, Scope, SetClass, Statement};
+use super::effect::{effect_of_command, effect_of_function, is_known_command};
+use super::lexer::{Kind, Lexer, Token};
+use super::name::folded;
+use super::{End, Statement, TextRules};
 
 /// How many pieces of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one to see that nothing follows.
 const HEAD_PIECES: usize = 8;
@@ -21,10 +26,20 @@ pub(super) struct Reading<'a> {
     head: Head<'a>,
     /// The two pieces before, within the statement; the later one first.
     before: [Option<Token<'a>>; 2],
-    /// Parentheses that are open: a semicolon within ends no statement (CREATE RULE … DO (…; …)).
+    /// Parentheses that are open.
     parentheses: usize,
-    /// BEGIN and CASE that are open in the body of a function: semicolons within end no statement.
+    /// BEGIN ATOMIC, and CASE within, that are open in the body of a function.
     blocks: usize,
+    /// The piece before was a semicolon that does not end the statement.
+    resumes: bool,
+    /// The next piece is what EXECUTE runs.
+    executes: bool,
+    /// The next piece is the first argument of `set_config`.
+    sets: bool,
+    /// CONCURRENTLY stands in the statement.
+    is_concurrent: bool,
+    /// The statement is an ALTER TABLE with a word that has to do with what is run for its rows.
+    alters_code: bool,
     /// The tag of a comment after everything so far.
     last_tag: Option<Cow<'a, str>>,
 }
@@ -44,19 +59,28 @@ impl<'a> Head<'a> {
         }
     }
 
-    fn is_word(&self, at: usize, word: &str) -> bool {
-        self.pieces.get(at).copied().flatten().is_some_and(|token| token.is_word(word))
+    fn piece(&self, at: usize) -> Option<Token<'a>> {
+        self.pieces.get(at).copied().flatten()
     }
 
-    /// Whether a piece from the second on is one of these words.
-    fn has_word(&self, words: &[&str]) -> bool {
-        self.pieces.iter().skip(1).flatten().any(|token| words.iter().any(|word| token.is_word(word)))
+    fn is_word(&self, at: usize, word: &str) -> bool {
+        self.piece(at).is_some_and(|token| token.is_word(word))
+    }
+
+    fn is_any_word(&self, at: usize, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is_word(at, word))
+    }
+
+    /// Whether it is `CREATE [OR REPLACE]` and one of these.
+    fn creates(&self, words: &[&str]) -> bool {
+        let replaces = self.is_word(1, "or") && self.is_word(2, "replace");
+        self.is_word(0, "create") && self.is_any_word(if replaces { 3 } else { 1 }, words)
     }
 }
 
 impl<'a> Reading<'a> {
     /// What a text says.
-    pub(super) fn of(sql: &'a [u8], strings: Strings) -> Statement<'a> {
+    pub(super) fn of(sql: &'a [u8], rules: TextRules) -> Statement<'a> {
         let mut reading = Reading {
             found: Statement::default(),
             count: 0,
@@ -64,23 +88,44 @@ impl<'a> Reading<'a> {
             before: [None; 2],
             parentheses: 0,
             blocks: 0,
+            resumes: false,
+            executes: false,
+            sets: false,
+            is_concurrent: false,
+            alters_code: false,
             last_tag: None,
         };
-        Lexer::new(sql, strings).for_each(|token| reading.take(token));
+        Lexer::new(sql, rules).for_each(|token| reading.take(token));
         reading.end_statement();
         reading.found.several = reading.count > 1;
+        reading.found.is_bare_begin &= reading.count == 1;
         reading.found.tag = reading.found.tag.or(reading.last_tag);
         reading.found
     }
 
     fn take(&mut self, token: Token<'a>) {
-        match token.kind {
-            Kind::Comment => return self.take_comment(token.text),
-            Kind::Mark if token.is_mark(b';') && self.parentheses == 0 && self.blocks == 0 => {
+        if token.kind == Kind::Comment {
+            return self.take_comment(token.text);
+        }
+        if std::mem::take(&mut self.resumes) && !self.goes_on(&token) {
+            self.end_statement();
+        }
+        if token.is_mark(b';') {
+            self.resumes = self.hides_semicolon();
+            if !self.resumes {
                 return self.end_statement();
             }
+        }
+        if std::mem::take(&mut self.executes) {
+            self.take_executed(&token);
+        }
+        if std::mem::take(&mut self.sets) {
+            self.found.changes_rules |= setting::may_be_of_rules(&token);
+        }
+        match token.kind {
             Kind::Mark => self.take_mark(token.text),
             Kind::Word => self.take_word(token),
+            Kind::Quoted if token.text == b"\"pg_temp\"" => self.is_unsafe(Some(Unsafe::TempTable)),
             _ => {}
         }
         self.last_tag = None;
@@ -97,12 +142,28 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whether a semicolon may belong to the statement: within BEGIN ATOMIC … END, and within the parentheses of CREATE
+    /// RULE … DO (…; …). Nowhere else does PostgreSQL take one.
+    fn hides_semicolon(&self) -> bool {
+        self.blocks > 0 || self.parentheses > 0 && self.head.creates(&["rule"])
+    }
+
+    /// Whether a piece after such a semicolon may belong to the statement. Nothing that ends a transaction does: we would
+    /// rather see an end where there is none (in a body that ends differently than it looks) than miss one.
+    fn goes_on(&self, token: &Token<'_>) -> bool {
+        const BEGINNINGS: &[&str] =
+            &["delete", "end", "insert", "merge", "notify", "return", "select", "table", "update", "values", "with"];
+        let is_mark = [b'(', b')', b';'].iter().any(|mark| token.is_mark(*mark));
+        is_mark || BEGINNINGS.iter().any(|word| token.is_word(word)) && (self.blocks > 0 || !token.is_word("end"))
+    }
+
     fn take_mark(&mut self, mark: &[u8]) {
         match mark {
             b"(" => {
                 self.parentheses += 1;
                 if let Some(name) = self.before[0] {
                     self.is_unsafe(effect_of_function(&name));
+                    self.sets = setting::is_call(&name);
                 }
             }
             b")" => self.parentheses = self.parentheses.saturating_sub(1),
@@ -110,31 +171,58 @@ impl<'a> Reading<'a> {
         }
     }
 
+    fn is_before(&self, at: usize, words: &[&str]) -> bool {
+        self.before[at].is_some_and(|token: Token<'_>| words.iter().any(|word| token.is_word(word)))
+    }
+
     fn take_word(&mut self, word: Token<'a>) {
-        let is_before = |at: usize, words: &[&str]| {
-            self.before[at].is_some_and(|token: Token<'_>| words.iter().any(|word| token.is_word(word)))
-        };
         match word.text.len() {
             // CREATE OR REPLACE TEMP VIEW, CREATE LOCAL TEMP TABLE, SELECT … INTO TEMP …; but INSERT INTO temp.
             4 | 9 if word.is_word("temp") || word.is_word("temporary") => {
-                let makes = is_before(0, &["create", "replace", "local", "global"]);
-                if makes || is_before(0, &["into"]) && !is_before(1, &["insert", "merge"]) {
+                let makes = self.is_before(0, &["create", "replace", "local", "global"]);
+                if makes || self.is_before(0, &["into"]) && !self.is_before(1, &["insert", "merge"]) {
                     self.is_unsafe(Some(Unsafe::TempTable));
                 }
             }
+            // SELECT … INTO makes a table.
+            4 if word.is_word("into") => self.found.is_ddl |= !self.is_before(0, &["insert", "merge"]),
             7 if word.is_word("pg_temp") => self.is_unsafe(Some(Unsafe::TempTable)),
-            3..=5 if self.head.is_word(0, "create") => self.take_block_word(word),
+            7 if word.is_word("execute") => self.executes = self.may_execute(),
+            11 if word.is_word("pg_settings") => self.found.changes_rules |= !self.head.is_word(0, "select"),
+            12 if word.is_word("concurrently") => self.is_concurrent = true,
             _ => {}
+        }
+        if self.head.is_word(0, "create") {
+            self.take_block_word(word);
+        } else if self.head.is_word(0, "alter") {
+            self.alters_code |= catalog::is_of_code(&word);
         }
     }
 
-    /// CREATE FUNCTION … BEGIN ATOMIC …; …; END.
+    /// EXECUTE x, EXPLAIN … EXECUTE x, CREATE TABLE … AS EXECUTE x; not GRANT EXECUTE, nor EXECUTE FUNCTION.
+    fn may_execute(&self) -> bool {
+        let makes = self.head.is_word(0, "create") && self.is_before(0, &["as"]);
+        self.head.length == 0 || self.head.is_word(0, "explain") || makes
+    }
+
+    fn take_executed(&mut self, token: &Token<'a>) {
+        match folded(token) {
+            Some(name) => self.found.executes.push(name),
+            None if token.kind == Kind::Quoted => self.is_unsafe(Some(Unsafe::PreparedStatement)),
+            None => {}
+        }
+    }
+
+    /// CREATE FUNCTION … BEGIN ATOMIC …; …; END. After a dot or AS, any word is a name.
     fn take_block_word(&mut self, word: Token<'a>) {
-        let opens = word.is_word("begin") || self.blocks > 0 && word.is_word("case");
-        if opens && self.head.has_word(&["function", "procedure"]) {
+        let is_name = self.before[0].is_some_and(|token| token.is_mark(b'.') || token.is_word("as"));
+        if self.blocks == 0 {
+            let opens = word.is_word("atomic") && self.is_before(0, &["begin"]) && self.parentheses == 0;
+            self.blocks = usize::from(opens && self.head.creates(&["function", "procedure"]));
+        } else if word.is_word("case") && !is_name {
             self.blocks += 1;
-        } else if word.is_word("end") {
-            self.blocks = self.blocks.saturating_sub(1);
+        } else if word.is_word("end") && !is_name {
+            self.blocks -= 1;
         }
     }
 
@@ -144,16 +232,25 @@ impl<'a> Reading<'a> {
 
     fn end_statement(&mut self) {
         let head = std::mem::take(&mut self.head);
+        let last = self.before[0].take();
         self.before = [None; 2];
         (self.parentheses, self.blocks) = (0, 0);
-        if head.length == 0 {
-            return;
-        }
+        (self.resumes, self.executes, self.sets) = (false, false, false);
+        let is_concurrent = std::mem::take(&mut self.is_concurrent);
+        let alters_code = std::mem::take(&mut self.alters_code);
+        let (Some(first), Some(last)) = (head.piece(0), last) else { return };
         self.count += 1;
-        self.is_unsafe(effect_of_command(|at, word| head.is_word(at, word), |words| head.has_word(words)));
+        self.is_unsafe(effect_of_command(|at, word| head.is_word(at, word), is_concurrent));
+        if !is_known_command(&first) {
+            self.is_unsafe(Some(Unsafe::OutsideEffect));
+        }
         self.found.copy |= head.is_word(0, "copy");
+        self.found.changes_code |= catalog::changes_code(&head, alters_code);
+        self.found.is_ddl |= catalog::is_ddl(&head);
+        self.found.changes_rules |= setting::changes_rules(&head);
         self.control_transaction(&head);
-        if let Some(set_class) = set_class(&head) {
+        self.use_cursor(&head, &last);
+        if let Some(set_class) = setting::set_class(&head) {
             self.found.set_class = Some(set_class);
         }
     }
@@ -161,7 +258,7 @@ impl<'a> Reading<'a> {
     fn control_transaction(&mut self, head: &Head<'a>) {
         let is = |at, word| head.is_word(at, word);
         let end = if is(0, "begin") || is(0, "start") && is(1, "transaction") {
-            self.found.begins = true;
+            (self.found.begins, self.found.is_bare_begin) = (true, true);
             return;
         } else if is(0, "commit") || is(0, "end") {
             End::Commit
@@ -170,83 +267,18 @@ impl<'a> Reading<'a> {
         } else if is(0, "rollback") || is(0, "abort") {
             // ROLLBACK [WORK | TRANSACTION] TO [SAVEPOINT] name
             if is(1, "to") || is(2, "to") && (is(1, "work") || is(1, "transaction")) {
+                self.found.savepoint = true;
                 return;
             }
             End::Rollback
         } else {
+            self.found.savepoint |= is(0, "savepoint") || is(0, "release");
             return;
         };
         self.found.ends = self.found.ends.max(Some(end));
         // COMMIT [WORK | TRANSACTION] AND [NO] CHAIN
         let chains = (1..=2).any(|at| is(at, "and") && is(at + 1, "chain"));
+        self.found.chains |= chains;
         self.found.begins |= chains;
-    }
-}
-
-/// `SET [SESSION | LOCAL] plimsoll.class TO x`, and what undoes it.
-fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
-    let pieces = || head.pieces.iter().flatten();
-    let first = pieces().next()?;
-    let reset = Some(SetClass { scope: Scope::Session, class: None });
-    if first.is_word("discard") && head.is_word(1, "all") || first.is_word("reset") && head.is_word(1, "all") {
-        return reset;
-    }
-    if first.is_word("reset") {
-        return after_name(pieces().skip(1)).filter(|rest| rest.clone().next().is_none()).and(reset);
-    }
-    if !first.is_word("set") {
-        return None;
-    }
-    // SET LOCAL and SET SESSION, unless that is the beginning of a name.
-    let has_scope = head.is_word(1, "local") || head.is_word(1, "session");
-    let scope = if head.is_word(1, "local") { Scope::Transaction } else { Scope::Session };
-    let mut rest = after_name(pieces().skip(1 + usize::from(has_scope)))?;
-    let assigns = rest.next()?;
-    let is_assignment = assigns.is_word("to") || assigns.kind == Kind::Operator && assigns.text == b"=";
-    if !is_assignment {
-        return None;
-    }
-    let value = *rest.next()?;
-    if rest.next().is_some() {
-        return None;
-    }
-    let class = if value.is_word("default") { None } else { Some(value_of(&value)?) };
-    Some(SetClass { scope, class })
-}
-
-/// What comes after `plimsoll.class`, however it is written, if it begins with that.
-fn after_name<'t, 'a: 't, I: Iterator<Item = &'t Token<'a>> + Clone>(mut pieces: I) -> Option<I> {
-    let is_name = |token: &Token<'_>, name: &[u8]| {
-        let text = match token.kind {
-            Kind::Word => token.text,
-            Kind::Quoted => token.text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""))?,
-            _ => return None,
-        };
-        // Names of settings are alike in either case, in quotes, too.
-        text.eq_ignore_ascii_case(name).then_some(())
-    };
-    let first = pieces.next()?;
-    if is_name(first, b"plimsoll.class").is_none() {
-        is_name(first, b"plimsoll")?;
-        pieces.next().filter(|token| token.is_mark(b'.'))?;
-        is_name(pieces.next()?, b"class")?;
-    }
-    Some(pieces)
-}
-
-/// A value as SET takes it: a literal, a name or a number.
-fn value_of<'a>(token: &Token<'a>) -> Option<Cow<'a, str>> {
-    let text = std::str::from_utf8(token.text).ok()?;
-    let unquoted = |quote: char, doubled: &str| {
-        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
-        let one = &doubled[1..];
-        Some(if inner.contains(doubled) { Cow::Owned(inner.replace(doubled, one)) } else { Cow::Borrowed(inner) })
-    };
-    match token.kind {
-        Kind::Literal => unquoted('\'', "''"),
-        Kind::Quoted => unquoted('"', "\"\""),
-        Kind::Word if text.bytes().any(|byte| byte.is_ascii_uppercase()) => Some(text.to_ascii_lowercase().into()),
-        Kind::Word | Kind::Number => Some(text.into()),
-        _ => None,
     }
 }

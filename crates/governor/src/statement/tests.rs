@@ -50,9 +50,7 @@ fn transactions_begin_and_end() {
         "savepoint commit",
         "release begin",
         "start",
-        "start replication slot x",
         "select begin from commit",
-        "\"commit\"",
         "",
         ";",
         "--commit",
@@ -77,12 +75,205 @@ fn each_of_several_statements_counts() {
 
 #[test]
 fn semicolons_within_a_statement_do_not_end_it() {
-    check("create rule r as on insert to t do also (insert into u values (1); commit; delete from u)", "");
-    let body = "begin atomic select case a when 1 then 2 end; commit; select 2; end";
+    check("create rule r as on insert to t do also (insert into u values (1); notify a; delete from u)", "");
+    let body = "begin atomic select case a when 1 then 2 end; with a as (select 1) select 2 as case, a.case; end";
     check(&format!("create function f() returns int language sql {body}"), "");
     check(&format!("create or replace procedure p() {body}; commit"), "ends Commit; several");
     check("create function f() returns int return case when true then 1 end; commit", "ends Commit; several");
     check("create table begin (a int); commit", "ends Commit; several");
+}
+
+/// A function has a parameter named `begin`, which was taken for the beginning of a body. So the COMMIT after it was not
+/// seen, and what it had committed was run again.
+#[test]
+fn nothing_but_a_body_hides_an_end() {
+    for sql in [
+        "create function f(begin int) returns int language sql as 'select 1'; commit",
+        "create function f(begin atomic) returns int language sql as 'select 1'; commit",
+        "create function begin() returns int language sql as 'select 1'; commit",
+        "create function f() returns begin language sql as 'select 1'; commit",
+        "create procedure p(a int default 1, begin text) language sql as ''; commit",
+        // Within a body, CASE may be a name, and then its END is that of the body.
+        "create function f() begin atomic select a case; end; commit",
+        "create function f() begin atomic select 1 as case; end; commit",
+        "create function f() begin atomic select t.case from t; end; commit",
+        "create function f() begin atomic select t . case; select (1; end; commit",
+        // Elsewhere no semicolon belongs to a statement.
+        "create table t (a int; commit",
+        "select (; commit",
+        "create view v as begin atomic select 1; commit",
+        "create rule r as on insert to t do also (select 1; commit",
+        "create rule r as on insert to t do also (select 1; select 2); commit",
+        "select $a$ ; $a$; commit",
+        "select /* /* */ ; */ 1; commit",
+        "select 1 /* ' */; commit",
+        "select \"a\"\"\"; commit",
+        "select e'\\\\'; commit",
+    ] {
+        let read = read(sql.as_bytes());
+        assert_eq!((read.ends, read.several), (Some(End::Commit), true), "{sql}");
+    }
+}
+
+/// A character's second byte is a backslash in its client's encoding. It was taken for an escape, so the quote after it did
+/// not end the literal, and the COMMIT behind it was not seen: committed work was run again.
+#[test]
+fn a_backslash_may_be_half_of_a_character() {
+    let check = |encoding: &str, sql: &[u8], ends: bool| {
+        let rules = TextRules { strings: Strings::Escaped, encoding: Encoding::of_parameter(encoding.as_bytes()) };
+        assert_eq!(read_with(sql, rules).ends.is_some(), ends, "{encoding} {sql:x?}");
+    };
+    for encoding in ["SJIS", "SHIFT_JIS_2004", "BIG5", "GBK", "UHC", "GB18030", "JOHAB"] {
+        check(encoding, b"select '\x95\x5c'; commit; --'", true);
+        check(encoding, b"select e'\x95\x5c'; commit; --'", true);
+        check(encoding, b"select '\\\x95\x5c'; commit; --'", true);
+        check(encoding, b"select '\\'; commit; --'", false);
+        // A word goes on after a character whose second byte is no letter.
+        check(encoding, b"\x95\x7ccommit", false);
+        check(encoding, b"select $\x95\x5c$; commit; $\x95\x5c$", false);
+    }
+    check("SJIS", b"select '\xb1\x5c'; commit; --'", false);
+    check("GB18030", b"select '\x81\x30\x81\x30\x5c'; commit; --'", false);
+    check("UTF8", b"select '\xe8\x5c'; commit; --'", false);
+}
+
+#[test]
+fn ends_are_told_from_savepoints_and_chains() {
+    let check = |sql: &str, chains: bool, savepoint: bool| {
+        let read = read(sql.as_bytes());
+        assert_eq!((read.chains, read.savepoint), (chains, savepoint), "{sql}");
+    };
+    for sql in ["commit and chain", "ROLLBACK WORK AND CHAIN", "end transaction and chain", "abort and chain"] {
+        check(sql, true, false);
+    }
+    for sql in ["commit", "rollback and no chain", "begin", "select 1 and chain", "commit prepared 'and chain'"] {
+        check(sql, false, false);
+    }
+    for sql in ["savepoint a", "release a", "release savepoint a", "rollback to a", "abort work to savepoint a"] {
+        check(sql, false, true);
+    }
+    let bare = |sql: &str| read(sql.as_bytes()).is_bare_begin;
+    for sql in ["begin", "START TRANSACTION isolation level serializable, read only;", "/* a */ begin -- b"] {
+        assert!(bare(sql), "{sql}");
+    }
+    for sql in ["begin; select 1", "begin; begin", "commit and chain", "select 1", "start replication", "", ";"] {
+        assert!(!bare(sql), "{sql}");
+    }
+}
+
+#[test]
+fn cursors_and_prepared_statements_are_known_by_name() {
+    let check = |sql: &str, declares: &[&str], moves: &[&str], executes: &[&str]| {
+        let read = read(sql.as_bytes());
+        let told = |names: &Names<'_>| names.iter().map(|it| String::from_utf8_lossy(it).into_owned()).collect();
+        let told: [Vec<String>; 3] = [told(&read.declares), told(&read.moves), told(&read.executes)];
+        assert_eq!(
+            told,
+            [declares, moves, executes].map(|names| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()),
+            "{sql}"
+        );
+    };
+    check("declare C cursor with hold for select 1", &["c"], &[], &[]);
+    check("declare \"A\"\"b\" binary cursor for select 1", &["A\"b"], &[], &[]);
+    check("fetch c", &[], &["c"], &[]);
+    check("FETCH BACKWARD ALL FROM C", &[], &["c"], &[]);
+    check("move forward 5 in \"C\" -- x", &[], &["C"], &[]);
+    check("close c;", &[], &["c"], &[]);
+    check("declare c cursor for select 1; fetch 5 c; close d", &["c"], &["c", "d"], &[]);
+    check("execute P (1, 2)", &[], &[], &["p"]);
+    check("explain (analyze, buffers) execute p", &[], &[], &["p"]);
+    check("create table t (a) as execute \"P\"(1)", &[], &[], &["P"]);
+    check("explain analyze create table t as execute p; execute q", &[], &[], &["p", "q"]);
+    check("grant execute on function f to g", &[], &[], &[]);
+    check("create trigger a after insert on t execute function f()", &[], &[], &[]);
+    check("select execute from t", &[], &[], &[]);
+    let because = |sql: &str| read(sql.as_bytes()).unreplayable;
+    assert_eq!(because("close all"), Some(Unsafe::Cursor));
+    assert_eq!(because("fetch U&\"\\0063\""), Some(Unsafe::Cursor));
+    assert_eq!(because("execute U&\"\\0063\""), Some(Unsafe::PreparedStatement));
+    assert_eq!(because("fetch c"), None);
+}
+
+#[test]
+fn changes_of_code_are_told_from_those_of_data() {
+    for sql in [
+        "create function f() returns int language sql as 'select 1'",
+        "create or replace view v as select 1",
+        "create temp view v as select 1",
+        "create trigger a after insert on t execute function f()",
+        "create rule r as on insert to t do nothing",
+        "create policy p on t",
+        "create extension hstore",
+        "create domain d as int check (value > 0)",
+        "create foreign table t (a int) server s",
+        "create user mapping for u server s",
+        "create schema s create table t (a int)",
+        "alter function f() volatile",
+        "alter type t add value 'a'",
+        "alter table t enable trigger all",
+        "alter table t alter column a set default f()",
+        "alter table t add constraint c check (a > 0)",
+        "alter table t attach partition u for values in (1)",
+        "drop operator +++ (int, int)",
+        "drop owned by u",
+        "security label on table t is 'x'",
+        "do $$ begin end $$",
+        "select 1; create event trigger e on sql_drop execute function f()",
+    ] {
+        assert!(read(sql.as_bytes()).changes_code, "{sql}");
+    }
+    for sql in [
+        "create table t (a int default f(), check (a > 0))",
+        "create unlogged table t as select 1",
+        "create unique index i on t (f(a))",
+        "create temp sequence s",
+        "create user u",
+        "alter table t rename to u",
+        "alter table t add column a int",
+        "alter sequence s restart",
+        "drop table t cascade",
+        "drop index i",
+        "insert into function values (1)",
+        "comment on function f() is 'create'",
+        "grant execute on function f() to u",
+        "refresh materialized view v",
+    ] {
+        assert!(!read(sql.as_bytes()).changes_code, "{sql}");
+    }
+    for sql in ["create table t (a int)", "drop index i", "grant a to b", "select 1 into t", "comment on table t is ''"]
+    {
+        assert!(read(sql.as_bytes()).is_ddl, "{sql}");
+    }
+    assert!(!read(b"insert into t select 1").is_ddl);
+}
+
+#[test]
+fn settings_that_change_how_texts_are_read_are_seen() {
+    for sql in [
+        "set standard_conforming_strings = off",
+        "SET LOCAL Client_Encoding TO 'sjis'",
+        "set session \"client_encoding\" = sjis",
+        "set names 'gbk'",
+        "reset client_encoding",
+        "reset all",
+        "discard all",
+        "select set_config('Client_Encoding', 'sjis', false)",
+        "select pg_catalog.set_config(a || 'b', 'sjis', false)",
+        "select \"set_config\" (setting_name => 'client_encoding')",
+        "update pg_settings set setting = 'off'",
+    ] {
+        assert!(read(sql.as_bytes()).changes_rules, "{sql}");
+    }
+    for sql in [
+        "set search_path = a",
+        "select set_config('app.user', 'client_encoding', true)",
+        "select client_encoding from names",
+        "show client_encoding",
+        "select * from pg_settings",
+        "reset role",
+    ] {
+        assert!(!read(sql.as_bytes()).changes_rules, "{sql}");
+    }
 }
 
 #[test]
@@ -149,6 +340,24 @@ fn what_must_not_be_run_twice_is_seen() {
     check("select pg_advisory_lock(1)", Unsafe::SessionLock);
     check("select pg_catalog . PG_TRY_ADVISORY_LOCK /* x */ (1, 2)", Unsafe::SessionLock);
     check("select \"pg_advisory_unlock_all\"()", Unsafe::SessionLock);
+    for sql in [
+        "select pg_advisory_xact_lock(1)",
+        "select Pg_Try_Advisory_Xact_Lock_Shared(1, 2)",
+        "update t set a = 1 where pg_try_advisory_xact_lock(a)",
+    ] {
+        check(sql, Unsafe::AdvisoryLock);
+    }
+    for sql in [
+        "select query_to_xml('select pg_advisory_lock(1)', true, true, '')",
+        "select table_to_xml('v', true, true, '')",
+        "select cursor_to_xmlschema('c', true, true, '')",
+        "select * from ts_stat('select a from t')",
+        "select * from crosstab('select 1')",
+        "select pg_input_is_valid('1', 'd')",
+    ] {
+        check(sql, Unsafe::Function);
+    }
+    check("select * from \"pg_temp\".t", Unsafe::TempTable);
     check("prepare p as select 1", Unsafe::PreparedStatement);
     check("deallocate all", Unsafe::PreparedStatement);
     for sql in [
@@ -162,6 +371,12 @@ fn what_must_not_be_run_twice_is_seen() {
         "create unique index concurrently i on t (a)",
         "drop database d",
         "alter system set a = 1",
+        "alter table if exists only a . b . c detach partition d . e . f concurrently",
+        "drop index concurrently if exists a . b",
+        "analyze t",
+        "start_replication slot x",
+        "flashback t",
+        "\"commit\"",
     ] {
         check(sql, Unsafe::OutsideEffect);
     }
@@ -170,7 +385,7 @@ fn what_must_not_be_run_twice_is_seen() {
 #[test]
 fn what_may_be_run_twice_is_not_held_to_be_unsafe() {
     for sql in [
-        "select pg_advisory_xact_lock(1), nextval('s'), set_config('a', 'b', true), pg_notify('a', 'b')",
+        "select nextval('s'), set_config('a', 'b', true), pg_notify('a', 'b')",
         "select pg_advisory_lock, dblink from setval",
         "select 'pg_advisory_lock(1)', \"dblink\" (1) is null, $$call p()$$ /* pg_terminate_backend(1) */",
         "insert into temp values (1)",
@@ -182,6 +397,10 @@ fn what_may_be_run_twice_is_not_held_to_be_unsafe() {
         "notify a",
         "lock table t",
         "truncate t",
+        "refresh materialized view concurrently v",
+        "alter table t detach partition p",
+        "(select 1) union (values (2))",
+        "table t",
         "select copy, listen, call from t",
         "with a as (insert into t values (1) returning *) select * from a",
     ] {

@@ -13,7 +13,7 @@ use plimsoll_postgres::connection::{Cancel, Connection, Prepared, WireError};
 use super::aimed::{Aimed, Fate};
 use super::control::{Signals, Up};
 use super::look::array;
-use crate::governor::Governor;
+use crate::governor::{EventId, Governor};
 use crate::registry::SessionCard;
 use crate::settings::Settings;
 
@@ -39,6 +39,8 @@ pub(super) struct Target {
     pub unit: u64,
     /// Whether it is to be cancelled only if it waits for a lock.
     pub if_waiting: bool,
+    /// What is settled if it was not cancelled.
+    pub event: EventId,
     /// Why: the links from the one who waits to it, as (waiter, blocker).
     pub chain: Vec<(i32, i32)>,
 }
@@ -50,35 +52,6 @@ pub(super) struct LookedAt {
     pub server: f64,
     /// Ours, not after it.
     pub here: Instant,
-}
-
-/// The two statements.
-#[derive(Debug)]
-pub(super) struct Statements {
-    cancel: Prepared,
-    check: Prepared,
-}
-
-impl Statements {
-    /// Has them parsed.
-    pub(super) fn prepare(connection: &mut Connection) -> Result<Self, WireError> {
-        let cancel = connection.prepare_text("cancel", &sql("pg_catalog.pg_cancel_backend(pid)"))?;
-        let check = connection.prepare_text("check", &sql("true"))?;
-        Ok(Statements { cancel, check })
-    }
-}
-
-/// Victims `$1` (`$2`: only if they wait), the links that make each of them one (`$3` victim, `$4` who waits, `$5` who is
-/// waited for), and until when (`$6`). Has a row for each victim to which the deed was done.
-fn sql(deed: &str) -> String {
-    format!(
-        "with victim(pid, if_waiting) as materialized (select * from unnest($1::int4[], $2::bool[])), \
-         stale(pid) as materialized (select l.pid from unnest($3::int4[], $4::int4[], $5::int4[]) as l(pid, waiter, blocker) \
-         where not l.blocker = any(pg_catalog.pg_blocking_pids(l.waiter))) \
-         select pid, {deed} from victim \
-         where extract(epoch from clock_timestamp()) < $6::float8 and pid not in (select pid from stale) \
-         and (not if_waiting or pg_catalog.pg_blocking_pids(pid) <> '{{}}')"
-    )
 }
 
 /// Cancels those who are still in the way; tells of each target whether it was.
@@ -136,7 +109,7 @@ impl Batch<'_> {
             }
         };
         places.iter().for_each(|at| aimed[*at].iter_mut().for_each(Aimed::sending));
-        match self.run(&mut up.connection, &up.statements.cancel, places) {
+        match self.run(&mut up.connection, &up.cancel, places) {
             Ok(signalled) => {
                 for at in places {
                     done[*at] = signalled.contains(&self.targets[*at].process);
@@ -172,7 +145,7 @@ impl Batch<'_> {
         aimed: &mut [Option<Aimed<'_>>],
         done: &mut [bool],
     ) -> Result<(), WireError> {
-        let in_the_way = self.run(&mut up.connection, &up.statements.check, places)?;
+        let in_the_way = self.run(&mut up.connection, &up.check, places)?;
         for &at in places {
             let Some(aimed) = aimed[at].as_mut().filter(|_| in_the_way.contains(&self.targets[at].process)) else {
                 continue;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::act::Target;
-use crate::governor::{Governor, SessionCommand};
+use crate::governor::{EventId, Governor, Outcome, SessionCommand};
 use crate::registry::SessionCard;
 
 /// What has become of a cancel.
@@ -23,20 +23,27 @@ pub(super) enum Fate {
 pub(super) struct Aimed<'a> {
     governor: &'a Governor,
     card: Arc<SessionCard>,
+    /// What the session settles, unless nothing was sent to it.
+    event: EventId,
     fate: Fate,
 }
 
 impl<'a> Aimed<'a> {
-    /// Aims at a unit, if it is still the one in flight and may be preempted.
+    /// Aims at a unit, if it is still the one in flight and may be preempted; otherwise the event came too late.
     pub(super) fn aim(governor: &'a Governor, target: &Target) -> Option<Self> {
-        let card = target.card.clone();
+        let (card, event) = (target.card.clone(), target.event);
         // Made only if it is aimed: one that is dropped says that its cancel has arrived.
         if !card.aim_preemption(target.transaction, target.unit) {
+            governor.settle(event, Outcome::TooLate);
             return None;
         }
-        // Nothing was sent yet, so that the session cannot need this before.
-        card.state().cancels.was_waiting = target.if_waiting;
-        Some(Aimed { governor, card, fate: Fate::NotSent })
+        {
+            // Nothing was sent yet, so that the session cannot need these before.
+            let mut state = card.state();
+            state.cancels.was_waiting = target.if_waiting;
+            state.cancels.event = Some(event);
+        }
+        Some(Aimed { governor, card, event, fate: Fate::NotSent })
     }
 
     /// Something is about to be sent: until more is known, its fate is unknown.
@@ -57,6 +64,12 @@ impl<'a> Aimed<'a> {
 
 impl Drop for Aimed<'_> {
     fn drop(&mut self) {
+        if self.fate == Fate::NotSent {
+            let mut state = self.card.state();
+            state.cancels.event.take_if(|event| *event == self.event);
+            drop(state);
+            self.governor.settle(self.event, Outcome::TooLate);
+        }
         let command = match self.fate {
             Fate::NotSent | Fate::Arrived => {
                 self.card.cancel_arrived(self.fate == Fate::Arrived, true);

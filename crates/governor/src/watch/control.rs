@@ -7,22 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
-use super::act::Statements;
-use super::{levers, look};
+use super::{levers, statements};
 use crate::agent::ServerHere;
 use crate::governor::Governor;
 use crate::settings::Settings;
 
 /// How long the server may take to let us in or to answer. A look that takes longer is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What every session of ours begins with. A look must be quick or not be; nothing that it asks needs a plan made to measure.
-const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; set plan_cache_mode = force_generic_plan; \
-    set jit = off; set max_parallel_workers_per_gather = 0; set idle_session_timeout = 0";
-
-/// Before PostgreSQL 14 there is no time-out for idle sessions.
-const OPENING_BEFORE_14: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
-    set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0";
 
 /// Between two tries to connect: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -44,7 +35,9 @@ pub(super) enum Signals {
 pub(super) struct Up {
     pub connection: Connection,
     pub look: Prepared,
-    pub statements: Statements,
+    pub cancel: Prepared,
+    pub check: Prepared,
+    pub advisory: Prepared,
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
@@ -104,7 +97,7 @@ impl Control {
         match &mut self.up {
             Some(up) if now.saturating_duration_since(up.used) > TRY_OUT_EVERY => {
                 up.used = now;
-                match up.connection.run("select 1") {
+                match up.connection.run(statements::TRY_OUT) {
                     Ok(()) => false,
                     Err(error) => self.lost_or_refused(&error),
                 }
@@ -176,35 +169,45 @@ pub(super) fn impatient(url: &ServerUrl) -> ServerUrl {
 
 /// Connects.
 fn open(url: &ServerUrl, now: Instant) -> Result<Up, WireError> {
-    let mut connection =
-        Connection::open(&ServerUrl { application_name: "plimsoll governor".to_owned(), ..impatient(url) })?;
+    let url = ServerUrl { application_name: "plimsoll governor".to_owned(), ..impatient(url) };
+    let mut connection = Connection::open_isolated(&url)?;
     connection.set_timeout(Some(PATIENCE))?;
-    connection.run(if connection.server_version_num() < 140_000 { OPENING_BEFORE_14 } else { OPENING })?;
-    let rights = "select current_user, \
-        (select rolsuper from pg_catalog.pg_roles where rolname = current_user) \
-        or pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'usage')";
-    let (mut role, mut may_signal) = (String::new(), false);
-    connection.text_rows(rights, &mut |row| {
-        if let [Some(name), may] = row {
-            (role, may_signal) = ((*name).to_owned(), *may == Some("t"));
-        }
-    })?;
-    let signals = if may_signal { Signals::ByRight } else { Signals::ByKey };
-    let look = look::prepare(&mut connection)?;
-    let statements = Statements::prepare(&mut connection)?;
-    let unsignallable = BTreeSet::new();
-    Ok(Up { connection, look, statements, signals, role, unsignallable, used: now })
+    Up::on(connection, now)
+}
+
+impl Up {
+    /// Prepares an isolated session for its work.
+    pub(super) fn on(mut connection: Connection, now: Instant) -> Result<Up, WireError> {
+        let is_old = connection.server_version_num() < 140_000;
+        connection.run(if is_old { statements::OPENING } else { statements::OPENING_SINCE_14 })?;
+        let (mut role, mut may_signal) = (String::new(), false);
+        connection.text_rows(statements::RIGHTS, &mut |row| {
+            if let [Some(name), is_superuser, has_right] = row {
+                (role, may_signal) = ((*name).to_owned(), [is_superuser, has_right].contains(&&Some("t")));
+            }
+        })?;
+        Ok(Up {
+            look: connection.prepare_text("look", statements::LOOK)?,
+            cancel: connection.prepare_text("cancel", statements::CANCEL)?,
+            check: connection.prepare_text("check", statements::CHECK)?,
+            advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
+            connection,
+            signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
+            role,
+            unsignallable: BTreeSet::new(),
+            used: now,
+        })
+    }
 }
 
 /// Where the server's processes are, if that is here.
-fn here(connection: &mut Connection) -> Result<ServerHere, String> {
+pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     if !connection.is_local() {
         return Err("the server is on another machine".to_owned());
     }
-    let asked = "select extract(epoch from backend_start)::int8 \
-        from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())";
-    let began =
-        connection.text(asked).map_err(|error| format!("the server does not tell when a process began: {error}"))?;
+    let began = connection
+        .text(statements::BACKEND_BEGAN)
+        .map_err(|error| format!("the server does not tell when a process began: {error}"))?;
     let backend_began = began.and_then(|began| began.parse().ok());
     let backend_began = backend_began.ok_or("the server does not tell when a process began")?;
     Ok(ServerHere { backend: connection.process_id(), backend_began })

@@ -1,21 +1,15 @@
-//! A look: one statement that asks the server who waits for whom.
+//! A look: one statement ([`LOOK`](super::statements::LOOK)) that asks the server who waits for whom.
 //!
 //! It begins with those who are late and follows whoever stands in their way: `pg_blocking_pids` knows the queues of locks,
 //! which no join of `pg_locks` can see, and costs little for a process that waits for nothing. Going by processes first and
 //! asking for pairs afterwards asks twice for each process, but never once for each pair. The README has what other ways
 //! cost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+use plimsoll_postgres::connection::WireError;
 
-/// The statement. Its parameter is an array of processes. A process that waits for nobody has no row; one that waits for a
-/// prepared transaction has 0 among its blockers, and parallel workers show as their leader, several times.
-const LOOK: &str = "with recursive seen(pid) as (\
-    select unnest($1::int4[]) union select unnest(pg_catalog.pg_blocking_pids(pid)) from seen) \
-    select pid, blockers, extract(epoch from clock_timestamp())::text from (\
-    select pid, pg_catalog.pg_blocking_pids(pid) as blockers from seen offset 0) of_each \
-    where blockers <> '{}'";
+use super::control::Up;
 
 /// Who waits for whom.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,15 +55,10 @@ impl Looked {
     }
 }
 
-/// Has the statement parsed.
-pub(super) fn prepare(connection: &mut Connection) -> Result<Prepared, WireError> {
-    connection.prepare_text("look", LOOK)
-}
-
 /// Looks, beginning with these processes.
-pub(super) fn look(connection: &mut Connection, look: &Prepared, late: &[i32]) -> Result<Looked, WireError> {
+pub(super) fn look(up: &mut Up, from: &[i32]) -> Result<Looked, WireError> {
     let mut looked = Looked::default();
-    connection.prepared_text_rows(look, &[&array(late)], &mut |row| {
+    up.connection.prepared_text_rows(&up.look, &[&array(from)], &mut |row| {
         let [Some(pid), Some(blockers), Some(at)] = row else { return };
         let mut blockers = read_array(blockers);
         blockers.sort_unstable();
@@ -81,6 +70,17 @@ pub(super) fn look(connection: &mut Connection, look: &Prepared, late: &[i32]) -
         looked.at = at.parse().unwrap_or(0.0);
     })?;
     Ok(looked)
+}
+
+/// Which of these processes hold an advisory lock.
+pub(super) fn advisory_holders(up: &mut Up, processes: &[i32]) -> Result<BTreeSet<i32>, WireError> {
+    let mut holders = BTreeSet::new();
+    up.connection.prepared_text_rows(&up.advisory, &[&array(processes)], &mut |row| {
+        if let [Some(pid)] = row {
+            holders.extend(pid.parse::<i32>());
+        }
+    })?;
+    Ok(holders)
 }
 
 /// An array as PostgreSQL reads it.

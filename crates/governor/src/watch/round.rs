@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
-use plimsoll_policy::{Action, Activity, CpuScheduler, Priority, Rules, cpu_scheduler, decide};
+use plimsoll_policy::{Action, Activity, CpuScheduler, NoReplay, Priority, Rules, Unsafe, cpu_scheduler, decide};
 use plimsoll_postgres::connection::WireError;
 
 use super::act::{LookedAt, Target, cancel};
 use super::control::Up;
-use super::graph::{Links, Node, Scene};
+use super::graph::{Links, Node, Scene, replay_prospect};
 use super::late::{cards_of, in_flight};
-use super::look::{Looked, look};
+use super::look::{Looked, advisory_holders, look};
+use super::outside::admit_holders;
 use super::pace::Seen;
+use super::tracked::Tracked;
 use crate::agent::Agent;
 use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
-use crate::registry::{Phase, SessionId};
+use crate::registry::{CardState, Phase, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::statistics::count;
 
@@ -27,6 +28,9 @@ pub(super) struct Round {
     last: Looked,
     /// What was asked or counted already of each victim: its transaction and unit.
     dealt_with: BTreeMap<SessionId, (u64, u64)>,
+    /// Whether a session held an advisory lock when its client began to think: its transaction and unit, and the answer.
+    advisory: BTreeMap<SessionId, ((u64, u64), bool)>,
+    tracked: Tracked,
 }
 
 /// By which rules to decide; `None` if there is nothing to decide.
@@ -44,13 +48,22 @@ pub(super) fn rules<'a>(settings: &'a Settings, agent: &Agent) -> Option<Rules<'
 
 impl Round {
     pub(super) fn new(governor: Arc<Governor>) -> Self {
-        Round { governor, links: Links::default(), last: Looked::default(), dealt_with: BTreeMap::new() }
+        Round {
+            governor,
+            links: Links::default(),
+            last: Looked::default(),
+            dealt_with: BTreeMap::new(),
+            advisory: BTreeMap::new(),
+            tracked: Tracked::default(),
+        }
     }
 
     /// Nobody is late any more.
     pub(super) fn forget(&mut self) {
         (self.links, self.last) = (Links::default(), Looked::default());
         self.dealt_with.clear();
+        self.advisory.clear();
+        self.tracked.end(&self.governor, Instant::now());
     }
 
     /// Looks who stands in the way of these processes, and does what is to be done about it.
@@ -62,18 +75,17 @@ impl Round {
         agent: &mut Agent,
     ) -> Result<Seen, WireError> {
         let began = Instant::now();
-        let looked = look(&mut up.connection, &up.look, late);
-        let statistics = &self.governor.statistics;
-        count(&statistics.looks);
-        // Relaxed: a counter for people.
-        statistics.look_nanos.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let looked = look(up, late);
+        self.governor.statistics.count_look(began.elapsed());
         let looked = looked?;
+        self.forget_ended();
+        let mut acted = admit_holders(&self.governor, &looked);
         let (now, clock) = (Instant::now(), self.governor.clock(Instant::now()));
         let cards = cards_of(&self.governor, &looked.processes());
-        let scene = self.links.scene(&looked, cards, settings, now, clock);
+        let mut scene = self.links.scene(&looked, cards, settings, now, clock);
         let Some(rules) = rules(settings, agent) else { return Ok(Seen { changed: false, blocked: false }) };
-        let (mut victims, mut acted) = (Vec::new(), false);
-        for action in decide(&scene.graph, &rules) {
+        let mut victims = Vec::new();
+        for action in self.decide(up, settings, &mut scene, &rules)? {
             match action {
                 Action::Inherit { holder, priority } => {
                     acted |= inherit(agent, settings, &scene.nodes[holder], priority);
@@ -91,6 +103,69 @@ impl Round {
         Ok(Seen { changed: seen.changed || acted, ..seen })
     }
 
+    /// What the policy says, of whom it may be said: a transaction that holds an advisory lock is not rolled back while its
+    /// client thinks. The lock is a mutual exclusion that the client relies on, also in what it does elsewhere.
+    ///
+    /// The server knows who holds one. It is asked about those only who would be victims, once for each unit: while a client
+    /// thinks, its session takes and releases nothing.
+    fn decide(
+        &mut self,
+        up: &mut Up,
+        settings: &Settings,
+        scene: &mut Scene,
+        rules: &Rules<'_>,
+    ) -> Result<Vec<Action>, WireError> {
+        for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
+            standing.preemptible &= self.holds_advisory_lock(node) != Some(true);
+        }
+        // Whoever is spared makes way for another victim, who may have to be asked about in turn.
+        loop {
+            let actions = decide(&scene.graph, rules);
+            let victims = actions.iter().filter_map(|action| match *action {
+                Action::Preempt { victim, waiter } => Some((victim, waiter)),
+                Action::Inherit { .. } => None,
+            });
+            let thinks = |victim: usize| {
+                scene.nodes[victim].session.as_ref().is_some_and(|(_, state)| state.phase == Phase::IdleInTransaction)
+            };
+            let is_unknown = |victim: usize| self.holds_advisory_lock(&scene.nodes[victim]).is_none();
+            let unknown: Vec<_> = victims.filter(|(victim, _)| thinks(*victim) && is_unknown(*victim)).collect();
+            if unknown.is_empty() {
+                return Ok(actions);
+            }
+            let processes: Vec<i32> = unknown.iter().map(|(victim, _)| scene.nodes[*victim].process).collect();
+            let holders = advisory_holders(up, &processes)?;
+            for (victim, waiter) in unknown {
+                let Node { process, session: Some((card, state)) } = &scene.nodes[victim] else { continue };
+                let is_holder = holders.contains(process);
+                self.advisory.insert(card.id, ((state.transaction, state.unit), is_holder));
+                if is_holder {
+                    let outcome = Outcome::Spared(NoReplay::Unsafe(Unsafe::AdvisoryLock));
+                    self.note(settings, scene, victim, waiter, "left alone", outcome);
+                    scene.graph.transactions[victim].preemptible = false;
+                }
+            }
+        }
+    }
+
+    /// Whether a transaction whose client thinks holds an advisory lock; `None` if the server was not asked.
+    fn holds_advisory_lock(&self, node: &Node) -> Option<bool> {
+        let (card, state) = node.session.as_ref().filter(|(_, state)| state.phase == Phase::IdleInTransaction)?;
+        let (unit, is_holder) = self.advisory.get(&card.id)?;
+        (*unit == (state.transaction, state.unit)).then_some(*is_holder)
+    }
+
+    /// Forgets sessions that have ended, and counts what was saved of waits that have.
+    fn forget_ended(&mut self) {
+        self.tracked.count_ended(&self.governor, Instant::now());
+        let registry = &self.governor.registry;
+        // Somebody may be late for days: without this, what is kept would grow with every session.
+        if self.dealt_with.len() + self.advisory.len() > 2 * registry.len() + 64 {
+            self.dealt_with.retain(|session, _| registry.get(*session).is_some());
+            self.advisory.retain(|session, _| registry.get(*session).is_some());
+        }
+    }
+
     /// Rolls victims back; whether there was anybody to be rolled back who had not been asked before.
     fn preempt(
         &mut self,
@@ -100,21 +175,28 @@ impl Round {
         victims: &[(usize, usize)],
         looked_at: LookedAt,
     ) -> Result<bool, WireError> {
-        let (mut pairs, mut targets, mut acted) = (Vec::new(), Vec::new(), false);
+        let (mut targets, mut acted) = (Vec::new(), false);
         for &(victim, waiter) in victims {
             let Node { process, session: Some((card, state)) } = &scene.nodes[victim] else { continue };
             if state.phase == Phase::IdleInTransaction {
                 acted |= self.roll_back_idle(settings, scene, victim, waiter);
                 continue;
             }
+            // It was aimed at already, and nobody knows whether it was hit.
+            if state.cancels.preempting == Some(state.unit) {
+                continue;
+            }
             let Some(chain) = self.last.chain(scene.nodes[waiter].process, *process) else { continue };
-            pairs.push((victim, waiter));
+            // Noted before anything is done: the victim's session may have an outcome before we are told of one.
+            let event = self.note(settings, scene, victim, waiter, "cancelled", Outcome::Pending);
+            let Some(event) = event else { continue };
             targets.push(Target {
                 card: card.clone(),
                 process: *process,
                 transaction: state.transaction,
                 unit: state.unit,
                 if_waiting: scene.graph.transactions[victim].activity == Activity::WaitsForLock,
+                event,
                 chain,
             });
         }
@@ -122,14 +204,10 @@ impl Round {
             return Ok(acted);
         }
         let done = cancel(up, &self.governor, settings, &targets, looked_at)?;
-        for ((victim, waiter), done) in pairs.into_iter().zip(done) {
-            let Some((_, state)) = &scene.nodes[victim].session else { continue };
+        for (target, _) in targets.iter().zip(done).filter(|(_, done)| !done) {
             // Of those that were sent the session counts the ones that have done something.
-            if !done {
-                count(&self.governor.statistics.class(state.class).preempted_too_late);
-            }
-            let (done, outcome) = if done { ("cancelled", Outcome::Pending) } else { ("too late", Outcome::TooLate) };
-            self.note(settings, scene, victim, waiter, done, outcome);
+            let class = target.card.state().class;
+            count(&self.governor.statistics.class(class).preempted_too_late);
         }
         Ok(true)
     }
@@ -149,17 +227,19 @@ impl Round {
         true
     }
 
-    /// Counts whom the policy would roll back, once for each unit.
+    /// Counts whom the policy would roll back, once for each unit, and for how long the waiter waits for that.
     fn track(&mut self, scene: &Scene, settings: &Settings, victim: usize, waiter: usize) {
-        let Some((card, state)) = &scene.nodes[victim].session else { return };
+        let [victim_is, waiter_is] = [victim, waiter].map(|at| scene.nodes[at].session.as_ref());
+        let (Some((card, state)), Some(waiter_is)) = (victim_is, waiter_is) else { return };
+        self.tracked.note((&waiter_is.0, &waiter_is.1), (card, state), Instant::now());
         let which = (state.transaction, state.unit);
         if self.dealt_with.insert(card.id, which) != Some(which) {
             count(&self.governor.statistics.class(state.class).preemptions_tracked);
-            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(Ok(())));
+            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(replay_prospect(state)));
         }
     }
 
-    /// Notes for people what was done to whom.
+    /// Notes for people what is done to whom.
     fn note(
         &self,
         settings: &Settings,
@@ -172,7 +252,7 @@ impl Round {
         let party =
             |at: usize| scene.nodes[at].session.as_ref().map(|(card, state)| (card, state, scene.nodes[at].process));
         let (victim_is, waiter_is) = (party(victim)?, party(waiter)?);
-        let class_of = |state: &crate::registry::CardState| settings.class(state.class).name.clone();
+        let class_of = |state: &CardState| settings.class(state.class).name.clone();
         Some(self.governor.note(PreemptionEvent {
             id: EventId(0),
             at: SystemTime::now(),
@@ -180,6 +260,7 @@ impl Round {
             victim_class: class_of(victim_is.1),
             waiter: (waiter_is.0.id, waiter_is.2),
             waiter_class: class_of(waiter_is.1),
+            lever: settings.preemption.policy.to_string(),
             waited: in_flight(waiter_is.1, Instant::now()),
             victim_was: match scene.graph.transactions[victim].activity {
                 Activity::WaitsForLock => "waited for a lock",

@@ -1,7 +1,10 @@
 //! The watcher against a real server: sessions are direct connections with cards made by hand.
 
 mod acting;
+mod hostile;
 mod looking;
+mod outside;
 mod running;
 mod stage;
+mod stalled;
 mod stress;

@@ -232,7 +232,8 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
             while let Some(mut message) = take_message(&mut bytes) {
                 match message.tag {
                     b'K' => {
-                        let process = i32::from_be_bytes(message.body[..4].try_into().expect("it begins with a process"));
+                        let process =
+                            i32::from_be_bytes(message.body[..4].try_into().expect("it begins with a process"));
                         link.process.store(process, Ordering::SeqCst);
                     }
                     b'E' => {
@@ -272,7 +273,8 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
 
 /// What a server says of a statement that was cancelled.
 fn cancelled_error() -> Vec<u8> {
-    let fields = ["SERROR", "VERROR", "C57014", "Mcanceling statement due to user request", "Fpostgres.c", "L1", "RNone"];
+    let fields =
+        ["SERROR", "VERROR", "C57014", "Mcanceling statement due to user request", "Fpostgres.c", "L1", "RNone"];
     let mut body: Vec<u8> = fields.iter().flat_map(|field| wire::text(field)).collect();
     body.push(0);
     body

@@ -265,8 +265,10 @@ impl Play<'_> {
         }
         for (place, unit) in units.iter().enumerate() {
             let is_told = told.as_ref().is_some_and(|told| told.unit == place);
-            self.compare(unit, &governed[place], &plain[place], is_told)
-                .map_err(|difference| Difference { text: format!("{}\nin {unit}", difference.text.trim_end()), ..difference })?;
+            self.compare(unit, &governed[place], &plain[place], is_told).map_err(|difference| Difference {
+                text: format!("{}\nin {unit}", difference.text.trim_end()),
+                ..difference
+            })?;
         }
         self.status = status(&governed);
         if self.status == b'I' {
@@ -320,12 +322,7 @@ impl Play<'_> {
     }
 
     /// The first error that only a governor, or its client's own cancel, can have been the reason of.
-    fn told(
-        &self,
-        units: &[&Unit],
-        answers: &[Vec<Message>],
-        has_cancelled: bool,
-    ) -> Result<Option<Told>, Difference> {
+    fn told(&self, units: &[&Unit], answers: &[Vec<Message>], has_cancelled: bool) -> Result<Option<Told>, Difference> {
         for (place, (unit, answer)) in units.iter().zip(answers).enumerate() {
             let Some(end) = answer.iter().position(|message| message.tag == b'E') else { continue };
             let error = &answer[end];
@@ -357,7 +354,8 @@ impl Play<'_> {
         plain: &mut [Vec<Message>],
     ) -> Result<(), Difference> {
         let ends = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
-        if place + 1 == governed.len() && may_end(unit) && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E') {
+        if place + 1 == governed.len() && may_end(unit) && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E')
+        {
             let rollback = Unit::Query(vec!["ROLLBACK".to_owned()]);
             converse(&mut self.plain, &[&rollback]).or_else(|error| different("plain", error.to_string()))?;
             plain[place].last_mut().expect("it has an end").body[0] = b'I';
@@ -471,10 +469,7 @@ impl Play<'_> {
             rows.sort();
             rows
         };
-        (
-            rows(self.world.governed.data(), &self.values.governed),
-            rows(self.world.plain.data(), &self.values.plain),
-        )
+        (rows(self.world.governed.data(), &self.values.governed), rows(self.world.plain.data(), &self.values.plain))
     }
 
     /// The client leaves without a word, perhaps after it has sent a unit, and comes again.

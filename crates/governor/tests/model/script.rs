@@ -230,7 +230,9 @@ fn request(line: &str) -> Option<Request> {
     let value = |word: &&str| if *word == "null" { None } else { Some((*word).to_owned()) };
     Some(match *words.first()? {
         "parse" => Request::Parse { name: name(1)?, sql: line.splitn(3, ' ').nth(2)?.to_owned() },
-        "bind" => Request::Bind { portal: name(1)?, statement: name(2)?, values: words[3..].iter().map(value).collect() },
+        "bind" => {
+            Request::Bind { portal: name(1)?, statement: name(2)?, values: words[3..].iter().map(value).collect() }
+        }
         "describe-statement" => Request::DescribeStatement(name(1)?),
         "describe-portal" => Request::DescribePortal(name(1)?),
         "execute" => Request::Execute { portal: name(1)?, rows: words.get(2)?.parse().ok()? },

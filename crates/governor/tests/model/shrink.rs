@@ -39,9 +39,12 @@ impl Shrinking<'_> {
             let (transaction, step) = place(script, at);
             script.transactions[transaction].steps.remove(step);
         });
-        self.in_steps(|step| step.injections.len(), |step, at| {
-            step.injections.remove(at);
-        });
+        self.in_steps(
+            |step| step.injections.len(),
+            |step, at| {
+                step.injections.remove(at);
+            },
+        );
         self.in_steps(|step| usize::from(step.ahead), |step, _| step.ahead = false);
         self.in_steps(|step| parts(&step.unit), |step, at| remove_part(&mut step.unit, at));
         self.best != before

@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod cancels;
+mod draining;
 mod endings;
+mod floods;
 mod letting_in;
 mod postgres;
+mod proofs;
+mod proxies;
 mod tls;
 mod traffic;
 mod world;

@@ -17,7 +17,7 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use crate::world::*;
 
 /// A certificate that signs itself, for `localhost`.
-fn certificate(folder: &Path) -> Arc<ServerConfig> {
+pub fn certificate(folder: &Path) -> Arc<ServerConfig> {
     let arguments = "req -x509 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -newkey ec \
                      -pkeyopt ec_paramgen_curve:prime256v1 -keyout server.key -out server.crt";
     let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
@@ -156,6 +156,7 @@ fn a_server_with_another_certificate_is_refused() {
     assert!(server.stream.read(&mut [0]).is_err(), "the governor said something to a stranger");
     let (code, text) = client.error();
     assert!(code == "08001" && text.contains("certificate"), "{text}");
+    assert!(text.contains("sslrootcert") && !text.contains("Is PostgreSQL running"), "{text}");
     assert!(fs::exists(&root).unwrap());
 }
 

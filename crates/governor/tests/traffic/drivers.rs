@@ -6,6 +6,7 @@
 
 pub mod environment;
 mod load;
+mod tags;
 
 use std::fs;
 use std::path::Path;

@@ -48,16 +48,18 @@ impl Governed {
 
     /// The same in front of whatever is there.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
+        let event_loop = event_loop();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
         let text = format!(
             r#"
             server = "{server}"
+            trust_clients = true
             {control}
             default_class = "low"
             [listen]
             addresses = ["127.0.0.1:0"]
-            event_loop = "auto"
+            event_loop = "{event_loop}"
             {listen}
             [[class]]
             name = "high"
@@ -89,7 +91,10 @@ impl Governed {
         fs::write(&file, text).unwrap();
         let said = folder.path().join("said");
         let (child, address) = spawn(&file, &said);
-        Governed { child, file, _folder: folder, address, said }
+        let governed = Governed { child, file, _folder: folder, address, said };
+        let state: serde_json::Value = serde_json::from_str(&governed.page("/state.json")).unwrap();
+        assert_eq!(state["event_loop"], event_loop, "the governor has another event loop than its settings say");
+        governed
     }
 
     /// Kills it without a word and starts another one with the same settings, at another address.
@@ -122,16 +127,22 @@ impl Governed {
     }
 
     fn metrics(&self) -> String {
+        self.page("/metrics")
+    }
+
+    /// What its HTTP address answers.
+    fn page(&self, path: &str) -> String {
         let said = self.said();
         let page = said.lines().find_map(|line| line.split_once("the live page is at http://"));
         let page = page.expect("a governor that has started has said where its page is").1.trim_end_matches('/');
         let mut stream = TcpStream::connect(page).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        answer
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends with an empty line");
+        assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+        body.to_owned()
     }
 
     /// Fails if it has ended.
@@ -170,6 +181,20 @@ impl Drop for Governed {
     }
 }
 
+/// The event loop of a governor that the current test starts.
+///
+/// `traffic_by_io_uring` has the tests of which each runs with both loops, so that those have epoll here. Each other test
+/// has the one that the sum of its name's bytes chooses. A machine without io_uring has epoll for all of them.
+fn event_loop() -> &'static str {
+    let test = thread::current().name().expect("a test starts its governors itself").to_owned();
+    let runs_with_both = ["bank::", "hostile::"].iter().any(|module| test.starts_with(module));
+    let wants_ring = match env!("CARGO_CRATE_NAME") {
+        "traffic_by_io_uring" => true,
+        _ => !runs_with_both && test.bytes().map(u32::from).sum::<u32>() % 2 == 1,
+    };
+    if wants_ring && io_uring::IoUring::new(8).is_ok() { "io_uring" } else { "epoll" }
+}
+
 /// Starts this program again as a governor, and waits until it listens.
 fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
     let log = fs::File::create(said).unwrap();
@@ -181,7 +206,9 @@ fn spawn(settings: &Path, said: &Path) -> (Child, SocketAddr) {
         }
         None => {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--exact", "governed::as_a_process", "--nocapture"]).env(SETTINGS, settings);
+            let (_, module) = module_path!().split_once("::").expect("it is no root");
+            let test = format!("{module}::as_a_process");
+            command.args(["--exact", &test, "--nocapture"]).env(SETTINGS, settings);
             command
         }
     };

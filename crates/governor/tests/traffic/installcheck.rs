@@ -4,7 +4,7 @@
 //! made, one is asked directly and one through a governor, with the same psql, test after test in the order of the suite's
 //! schedule. What both print is compared, not what the suite expects: that depends on how a server was built and set.
 
-mod source;
+pub mod source;
 
 use std::env;
 use std::fs;
@@ -59,18 +59,7 @@ impl Run {
             fs::create_dir_all(&folder).unwrap();
             fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         }
-        let mut own = server.connection();
-        own.run("CREATE DATABASE regression TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'").unwrap();
-        let locale = ["lc_messages", "lc_monetary", "lc_numeric", "lc_time"].map(|name| format!("{name} = 'C'"));
-        let mut settings = locale.to_vec();
-        settings.push("bytea_output = 'hex'".to_owned());
-        if server.own().version().major >= 14 {
-            // Numbers of queries are made of those of tables, which differ from server to server.
-            settings.push("compute_query_id = 'regress'".to_owned());
-        }
-        for setting in settings {
-            own.run(&format!("ALTER DATABASE regression SET {setting}")).unwrap();
-        }
+        create_database(&server, "regression");
         let governed = is_governed.then(|| Governed::start(&server));
         Run { server, folder, governed }
     }
@@ -108,6 +97,22 @@ impl Run {
         let said = String::from_utf8_lossy(&fs::read(&output).unwrap()).into_owned();
         let said = said.replace(&self.folder.path().display().to_string(), "FOLDER");
         format!("{said}{status}\n")
+    }
+}
+
+/// Creates a database as PostgreSQL's own test programs do it.
+pub fn create_database(server: &Server, name: &str) {
+    let mut own = server.connection();
+    own.run(&format!("CREATE DATABASE {name} TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")).unwrap();
+    let locale = ["lc_messages", "lc_monetary", "lc_numeric", "lc_time"].map(|name| format!("{name} = 'C'"));
+    let mut settings = locale.to_vec();
+    settings.push("bytea_output = 'hex'".to_owned());
+    if server.own().version().major >= 14 {
+        // Numbers of queries are made of those of tables, which differ from server to server.
+        settings.push("compute_query_id = 'regress'".to_owned());
+    }
+    for setting in settings {
+        own.run(&format!("ALTER DATABASE {name} SET {setting}")).unwrap();
     }
 }
 
@@ -163,8 +168,9 @@ fn the_servers_own_tests_say_the_same() {
         outputs
     };
     let (direct, governed) = thread::scope(|scope| {
-        let governed = scope.spawn(|| run(true));
-        (run(false), governed.join().unwrap())
+        let direct = scope.spawn(|| run(false));
+        let governed = run(true);
+        (direct.join().unwrap(), governed)
     });
     let differences = tests.iter().zip(direct.iter().zip(&governed));
     let differences = differences.filter_map(|(test, (direct, governed))| difference(test, direct, governed));

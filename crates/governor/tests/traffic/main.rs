@@ -13,4 +13,6 @@ mod drivers;
 mod governed;
 mod hostile;
 mod installcheck;
+mod isolation;
+mod reading;
 mod server;

@@ -61,6 +61,12 @@ impl Server {
         })
     }
 
+    /// Ends it and starts it again, with another value of a parameter that can only be set so.
+    pub fn restart_with(&mut self, parameter: &str, value: &str) {
+        self.connection().run(&format!("ALTER SYSTEM SET {parameter} = {value}")).unwrap();
+        self.own.restart().unwrap();
+    }
+
     /// The server itself.
     pub fn own(&self) -> &PrivateServer {
         &self.own

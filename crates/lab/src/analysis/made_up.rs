@@ -27,7 +27,7 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "memory", "policy", "lock_policy"]
+        vec!["dop", "memory", "policy", "lock_policy", "governor"]
     }
 
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
@@ -99,6 +99,7 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         counters: None,
         top_down: None,
         server: None,
+        governor: Vec::new(),
         plans: Vec::new(),
     };
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }

@@ -9,16 +9,53 @@ use plimsoll_model::statistics::{Noise, Samples, estimate};
 use super::cells::{Cell, Cells, SettingValues};
 use crate::results::{Interval, LockStatistics, Part, PolicyEffect, SweptAxis, most_urgent_first};
 
-/// The effects of every policy that was swept on the classes of one workload.
-pub(super) fn of(cells: &Cells<'_>, workload: &str, sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
-    let axes = sweep.iter().filter(|axis| is_of_policies(axis) && axis.values.len() > 1);
-    let groups = axes.flat_map(|axis| groups(cells, workload, axis));
-    groups.flat_map(|group| group.effects()).collect()
+/// The effects of every policy that was swept on the classes of each arm.
+///
+/// Classes are those of one workload, or they are spread over the workloads of an arm: an important one beside one that is not.
+pub(super) fn of(cells: &Cells<'_>, workloads: &[&str], sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
+    let axes: Vec<&SweptAxis> = sweep.iter().filter(|axis| is_of_policies(axis) && axis.values.len() > 1).collect();
+    let groups: Vec<Group<'_, '_>> =
+        workloads.iter().flat_map(|name| axes.iter().flat_map(move |axis| groups(cells, name, axis))).collect();
+    let mut effects = Vec::new();
+    for (position, group) in groups.iter().enumerate() {
+        let arm: Vec<&Group<'_, '_>> = groups.iter().filter(|other| other.is_beside(group)).collect();
+        if !are_spread(&arm) {
+            effects.extend(group.effects());
+        } else if groups[..position].iter().all(|earlier| !earlier.is_beside(group)) {
+            effects.extend(effects_across(&arm));
+        }
+    }
+    effects
 }
 
 /// Whether the values of a sweep are policies: its key, or one of several joined keys, says so.
 fn is_of_policies(axis: &SweptAxis) -> bool {
-    axis.key.split('+').any(|key| key.ends_with("_policy") || key == "governor")
+    let names = axis.key.split('+').map(|key| key.rsplit_once('.').map_or(key, |(_, name)| name));
+    names
+        .into_iter()
+        .any(|name| name.ends_with("_policy") || matches!(name, "governor" | "governor_config" | "governor_preemption"))
+}
+
+/// Whether some workload of an arm has one class only, and another workload has another class.
+fn are_spread(arm: &[&Group<'_, '_>]) -> bool {
+    let classes: Vec<Vec<String>> = arm.iter().map(|group| group.classes()).collect();
+    let is_other = |class: &String| classes.iter().flatten().any(|other| other != class);
+    classes.iter().any(|own| own.len() == 1 && is_other(&own[0]))
+}
+
+/// The effects on every class of every workload of an arm: by policy, the most urgent class first.
+fn effects_across(arm: &[&Group<'_, '_>]) -> Vec<PolicyEffect> {
+    let all: Vec<String> = arm.iter().flat_map(|group| group.classes()).collect();
+    let classes = most_urgent_first(all.iter());
+    let members = classes.iter().flat_map(|class| arm.iter().map(move |group| group.on(class)));
+    let members: Vec<Vec<PolicyEffect>> = members.collect();
+    let values = arm.first().map_or(&[][..], |group| &group.axis.values);
+    let mut effects = Vec::new();
+    for value in values {
+        let under = members.iter().flatten().filter(|effect| effect.value == *value);
+        effects.extend(under.map(|effect| PolicyEffect { across_workloads: true, ..effect.clone() }));
+    }
+    effects
 }
 
 /// What a workload did in one arm under each policy.
@@ -53,11 +90,21 @@ fn groups<'a, 'b>(cells: &'b Cells<'a>, workload: &str, axis: &'b SweptAxis) -> 
 }
 
 impl Group<'_, '_> {
-    /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
-    fn effects(&self) -> Vec<PolicyEffect> {
+    /// Whether both are of the same sweep and arm.
+    fn is_beside(&self, other: &Group<'_, '_>) -> bool {
+        (&self.axis.key, self.arm) == (&other.axis.key, other.arm)
+    }
+
+    /// The classes of the workload's requests, the most urgent first.
+    fn classes(&self) -> Vec<String> {
         let of_settings = self.settings.iter().flat_map(|(_, policies)| policies.iter().flatten());
         let runs = of_settings.flat_map(|cell| cell.runs.iter().map(move |run| self.cells.result(cell, *run)));
-        let classes = most_urgent_first(runs.flat_map(|result| result.classes.keys()));
+        most_urgent_first(runs.flat_map(|result| result.classes.keys())).into_iter().map(str::to_owned).collect()
+    }
+
+    /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
+    fn effects(&self) -> Vec<PolicyEffect> {
+        let classes = self.classes();
         if classes.len() < 2 {
             return Vec::new();
         }
@@ -92,6 +139,7 @@ impl Group<'_, '_> {
             arm: self.arm.to_owned(),
             workload: self.workload.to_owned(),
             class: class.to_owned(),
+            across_workloads: false,
             gain: gains[column - 1],
             penalty: penalties[column - 1],
             preemptions_per_request: self.preemptions(rows.iter().map(|row| row[column]), class),

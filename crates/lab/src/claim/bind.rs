@@ -1,6 +1,7 @@
 //! Binds the names in a claim to an experiment, and tells numbers from conditions.
 
 use plimsoll_model::knee::SHARES;
+use plimsoll_workload::driver::PriorityRule;
 
 use super::ClaimError;
 use super::figures::{Metric, Part, TimePart};
@@ -19,6 +20,9 @@ pub struct Names<'a> {
     pub plan: &'a Plan,
     /// The kinds of transaction or query of each workload, in the order of the plan.
     pub transactions: &'a [&'static [&'static str]],
+    /// The priorities that these have by the definition of their workload, see
+    /// [`Benchmark::priorities`](plimsoll_workload::benchmark::Benchmark::priorities).
+    pub priorities: &'a [Vec<Option<PriorityRule>>],
 }
 
 /// A variable of a `for all` or an average, and the axis that it runs over. Its depth is its position in a list of these.

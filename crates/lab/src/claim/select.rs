@@ -248,11 +248,16 @@ impl<'a> Selection<'a> {
         let plan = self.names.plan;
         let priority = Place::Workload(workload, "priority".to_owned());
         let swept = plan.axes.iter().find(|axis| axis.place.parts().contains(&priority));
+        let (transactions, own) = (self.names.transactions[workload], self.names.priorities.get(workload));
+        let gives = |rule: &PriorityRule| {
+            let rules = rule.of_transactions(transactions, own.map_or(&[], Vec::as_slice));
+            rules.iter().any(|rule| rule.gives(class))
+        };
         match swept {
-            None => plan.base.workloads[workload].clients.priority.gives(class),
+            None => gives(&plan.base.workloads[workload].clients.priority),
             Some(axis) => {
                 let mut rules = axis.values.iter().filter_map(|value| value.as_str()?.parse::<PriorityRule>().ok());
-                rules.any(|rule| rule.gives(class))
+                rules.any(|rule| gives(&rule))
             }
         }
     }

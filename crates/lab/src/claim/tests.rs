@@ -43,6 +43,7 @@ fn plan() -> Plan {
             options: BTreeMap::new(),
             limits: BTreeMap::new(),
             workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
+            folder: Default::default(),
         },
         axes: vec![
             axis("lock_policy", option("lock_policy"), json!(["standard", "pabort", "pow"])),
@@ -109,7 +110,7 @@ impl Figures for MadeUp {
 
 fn judge(expression: &str) -> Evaluation {
     let plan = plan();
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
     let claim = Claim::new("t", expression, None, &names).unwrap_or_else(|error| panic!("{expression}: {error}"));
     claim.evaluate(&plan, &MadeUp(plan.clone()))
 }
@@ -313,7 +314,7 @@ proptest! {
     ) {
         let text = tokens.join(" ");
         let plan = plan();
-        let names = Names { plan: &plan, transactions: &TRANSACTIONS };
+        let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
         if let Ok(claim) = Claim::new("t", &text, None, &names) {
             claim.evaluate(&plan, &MadeUp(plan.clone()));
         }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use plimsoll_workload::benchmark::Benchmark;
+use plimsoll_workload::driver::PriorityRule;
 use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, make};
 
 use super::problem::Problem;
@@ -19,20 +20,27 @@ pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
     entry.map_or_else(Vec::new, |entry| entry.parameters.iter().map(|parameter| parameter.name).collect())
 }
 
-/// Makes the benchmarks of all workloads at every combination of swept scales and parameters, and returns the kinds of
-/// transaction or query of each workload. Workloads that use the same tables must use the same data.
+/// What the benchmarks of all workloads say of their requests.
+pub(super) struct Requests {
+    /// The kinds of transaction or query of each workload.
+    pub transactions: Vec<&'static [&'static str]>,
+    /// The priorities that they have by the definition of each workload, in the same order; empty where there are none.
+    pub priorities: Vec<Vec<Option<PriorityRule>>>,
+}
+
+/// Makes the benchmarks of all workloads at every combination of swept scales and parameters. Workloads that use the same tables must use the same data.
 pub(super) fn check(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
     seed: u64,
-) -> Result<Vec<&'static [&'static str]>, Problem> {
+) -> Result<Requests, Problem> {
     let is_data = |place: &Place| match place {
         Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
         _ => false,
     };
     let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| axis.place.parts().iter().any(is_data)).collect();
-    let mut transactions = Vec::new();
+    let mut requests = Requests { transactions: Vec::new(), priorities: Vec::new() };
     for positions in combinations(&axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>()) {
         let combination = Combination { typed, axes: &axes, positions: &positions };
         let workloads = combination.applied(workloads);
@@ -46,9 +54,10 @@ pub(super) fn check(
         }
         check_sharing(&workloads, &made)
             .map_err(|(later, message)| Problem::new(combination.place(later, "scale"), message))?;
-        transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
+        requests.transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
+        requests.priorities = made.iter().map(|benchmark| benchmark.priorities()).collect();
     }
-    Ok(transactions)
+    Ok(requests)
 }
 
 /// One combination of swept scales and parameters.

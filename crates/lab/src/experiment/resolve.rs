@@ -9,6 +9,7 @@ use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
 use plimsoll_workload::file::anchored;
 
+use super::benchmarks::Requests;
 use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
@@ -18,7 +19,7 @@ use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
 use crate::claim::{Claim, Names};
 use crate::limits;
 use crate::plan::{Axis, Place, Plan, Setting, is_target_key, option_text};
-use crate::targets::Targets;
+use crate::targets::{Targets, anchored_option};
 use crate::wording::{choices, did_you_mean};
 
 /// The target that is meant where none is named.
@@ -58,11 +59,11 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
     }
     let confined_to = terms.cores.confined_to(uses_cores);
-    let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to };
+    let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to, folder };
     let fail = |problems| experiment.source.error(problems);
     let full = resolver.plan(false).map_err(fail)?;
     let short = resolver.plan(true).map_err(fail)?;
-    let names = Names { plan: &full.plan, transactions: &full.transactions };
+    let names = full.names();
     let mut problems = Problems::default();
     let mut claims = Vec::new();
     for typed in &experiment.typed.claims {
@@ -75,7 +76,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
     problems.check().map_err(fail)?;
     let mut plan = if quick { short.plan.clone() } else { full.plan.clone() };
     if quick {
-        let names = Names { plan: &short.plan, transactions: &short.transactions };
+        let names = short.names();
         let short_claim = |(typed, full): (&TypedClaim, Claim)| {
             claim(typed, &names)
                 .unwrap_or_else(|error| full.not_judged(format!("--quick leaves out what it speaks of: {error}")))
@@ -97,12 +98,20 @@ struct Resolver<'a> {
     host: &'a Host,
     /// The number of cores that everything is confined to, if it is.
     confined_to: Option<usize>,
+    /// The folder of the experiment's file.
+    folder: &'a Path,
 }
 
 /// A plan without claims, and what claims can speak of beyond it.
 struct Resolved {
     plan: Plan,
-    transactions: Vec<&'static [&'static str]>,
+    requests: Requests,
+}
+
+impl Resolved {
+    fn names(&self) -> Names<'_> {
+        Names { plan: &self.plan, transactions: &self.requests.transactions, priorities: &self.requests.priorities }
+    }
 }
 
 /// Which databases it is about.
@@ -130,7 +139,8 @@ impl Resolver<'_> {
         }
 
         let limits = self.limits(&mut problems);
-        let mut base = Setting { swept: BTreeMap::new(), url: urls[0].0.clone(), options, limits, workloads };
+        let (swept, url, folder) = (BTreeMap::new(), urls[0].0.clone(), self.folder.to_owned());
+        let mut base = Setting { swept, url, options, limits, workloads, folder };
         let known_options = self.options_of_all(&urls);
         let keys = SweepKeys { workloads: &base.workloads.clone(), options: &known_options };
         let axes = sweep::axes(&typed.sweep, quick.map(|quick| &quick.sweep), &keys, &mut problems);
@@ -146,8 +156,12 @@ impl Resolver<'_> {
         let arms = arms::arms(typed.arms.as_ref(), &base.workloads, &mut problems);
         problems.check()?;
 
+        self.check_users(&urls, &mut problems);
         workloads::check_pacing(&base.workloads, &typed.workloads, &axes, &mut problems);
-        let transactions = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
+        let requests = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
+        problems.check()?;
+        let requests = requests.expect("or its problem was noted");
+        workloads::check_priorities(&base.workloads, &typed.workloads, &axes, &requests.transactions, &mut problems);
         problems.check()?;
         let plan = Plan {
             name: typed.name.value().clone(),
@@ -167,7 +181,7 @@ impl Resolver<'_> {
                 "this sweep has more settings than can be counted; shorten its lists",
             )]);
         }
-        Ok(Resolved { plan, transactions: transactions.expect("or its problem was noted") })
+        Ok(Resolved { plan, requests })
     }
 
     fn check_name(&self, problems: &mut Problems) {
@@ -205,7 +219,7 @@ impl Resolver<'_> {
                 // It says what there is.
                 owners.push(&choice.urls[0]);
             }
-            let alone = BTreeMap::from([(key.value().clone(), text.clone())]);
+            let alone = BTreeMap::from([(key.value().clone(), anchored_option(key.value(), &text, self.folder))]);
             match owners.iter().try_for_each(|(url, _)| self.targets.check(url, &alone)) {
                 Ok(()) => {
                     choice.options.insert(key.value().clone(), text);
@@ -231,7 +245,17 @@ impl Resolver<'_> {
     fn check_own(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
         let known = self.targets.option_names(url);
         let own = options.iter().filter(|(name, _)| known.contains(&name.as_str()));
-        self.targets.check(url, &own.map(|(name, value)| (name.clone(), value.clone())).collect())
+        let anchored = own.map(|(name, value)| (name.clone(), anchored_option(name, value, self.folder)));
+        self.targets.check(url, &anchored.collect())
+    }
+
+    /// Refuses users where a target has none.
+    fn check_users(&self, urls: &[(String, Range<usize>)], problems: &mut Problems) {
+        let Some((url, _)) = urls.iter().find(|(url, _)| !self.targets.has_users(url)) else { return };
+        for user in self.typed.workloads.iter().filter_map(|workload| workload.value().user.as_ref()) {
+            let message = format!("`{url}` has no users to log in as; leave `user` out, or use a PostgreSQL server");
+            problems.add(user.span(), message);
+        }
     }
 
     /// The options that can be swept: those that every target has.

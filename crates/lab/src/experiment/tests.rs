@@ -25,11 +25,12 @@ const POLICIES: [&str; 5] = ["standard", "nprio", "nprio-inherit", "pabort", "po
 
 impl Targets for Paper {
     fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
-        if !["embedded:", "other:"].contains(&url) {
+        if !["embedded:", "other:", "postgres:"].contains(&url) {
             return Err(format!("target `{url}` is not available; use `embedded:`"));
         }
         for (name, value) in options {
             let is_possible = match name.as_str() {
+                "governor_config" if url == "postgres:" => value == "none" || std::path::Path::new(value).is_relative(),
                 "buffers" if url == "other:" => value.parse::<u32>().is_ok(),
                 "lock_policy" if url == "other:" => return Err("`other:` has no option `lock_policy`".to_owned()),
                 "dop" => value.parse().is_ok_and(|dop: u32| (1..=1024).contains(&dop)),
@@ -44,7 +45,15 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, url: &str) -> Vec<&'static str> {
-        if url == "other:" { vec!["dop", "buffers"] } else { vec!["dop", "lock_policy"] }
+        match url {
+            "other:" => vec!["dop", "buffers"],
+            "postgres:" => vec!["governor_config"],
+            _ => vec!["dop", "lock_policy"],
+        }
+    }
+
+    fn has_users(&self, url: &str) -> bool {
+        url == "postgres:"
     }
 
     fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
@@ -186,6 +195,97 @@ fn arms_are_listed_by_groups_and_names() {
     assert_eq!(arms("arms = [\"together\"]"), ["together"]);
     assert_eq!(arms("arms = [\"alone\", \"alone:a\", \"b+a\"]"), ["alone:a", "alone:b", "alone:c", "a+b"]);
     assert_eq!(arms("arms = [\"pairs\", \"a+b+c\"]"), ["a+b", "a+c", "b+c", "together"]);
+}
+
+/// Story: payments matter in TPC-C and the rest does not; an experiment could only give a random share of all transactions
+/// high priority.
+#[test]
+fn kinds_of_transactions_have_priorities() {
+    let rule = |text: &str| text.parse::<PriorityRule>().expect("a rule");
+    let workload = |priority: &str| format!("name = \"x\"\n[[workload]]\nkind = \"tpcc\"\n{priority}");
+    let made = plan(
+        &workload("priority = { payment = \"high\", delivery = \"level2:0.1, high:0.2\", \"*\" = \"high:0.05\" }"),
+        false,
+    );
+    let expect = rule("delivery=level2:0.1, delivery=high:0.2, payment=high, high:0.05");
+    assert_eq!(made.base.workloads[0].clients.priority, expect);
+    let text = plan(&workload("priority = \"payment=high\""), false);
+    assert_eq!(text.base.workloads[0].clients.priority, rule("payment=high"));
+    let swept = "[sweep]\npriority = [\"low\", \"payment=high\"]\n[[claim]]\ntext = \"t\"\nholds = \"mean(high) > 0\"";
+    assert_eq!(plan(&workload(swept), false).setting(1).workloads[0].clients.priority, rule("payment=high"));
+
+    let refused = |text: &str| {
+        let resolved = parse(text, "x.toml").and_then(|one| resolve(&one, &Terms::here(&Paper, false)));
+        resolved.expect_err("a wrong priority").to_string()
+    };
+    let error = refused(&workload("priority = { paiment = \"high\" }"));
+    assert!(
+        error.starts_with("x.toml:4:12: workload `tpcc`: a priority for `paiment`") && error.contains("`payment`?"),
+        "{error}"
+    );
+    let error = refused(&workload("priority = { payment = \"urgent\" }"));
+    assert!(error.starts_with("x.toml:4:12: ") && error.contains("`urgent` is unknown"), "{error}");
+    let error = refused(&workload("priority = 5"));
+    assert!(error.contains("{ payment = \"high\" }"), "{error}");
+    let error = refused(&workload("[sweep]\npriority = [\"low\", \"paiment=high\"]"));
+    assert!(error.starts_with("x.toml:5:20: workload `tpcc`"), "{error}");
+    // No request is of that class, so that a claim of it is refused.
+    let claim = "[[claim]]\ntext = \"t\"\nholds = \"mean(high) > 0\"";
+    let error = refused(&workload(&format!("priority = {{ payment = \"low\" }}\n{claim}")));
+    assert!(error.contains("no requests of class `high`"), "{error}");
+}
+
+/// Story: an operator tries the settings file that will run, beside the experiment, with the users that its rules name.
+#[test]
+fn a_governors_own_settings_lie_beside_the_experiment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("plimsoll.toml"), "server = \"postgres://a\"\n").expect("it is written");
+    let text = "name = \"own\"\n[target]\nurl = \"postgres:\"\n[[workload]]\nkind = \"tpcc\"\nuser = \"shop\"\n\
+                [sweep]\ngovernor_config = [\"none\", \"plimsoll.toml\"]\n";
+    let file = folder.path().join("x.toml").display().to_string();
+    let experiment = parse(text, &file).unwrap_or_else(|error| panic!("{error}"));
+    // Paths that are refused here are those that were not seen from the experiment's folder.
+    struct Anchored;
+    impl Targets for Anchored {
+        fn check(&self, _: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+            let wrong = options.values().find(|value| *value != "none" && !std::path::Path::new(value).is_file());
+            wrong.map_or(Ok(()), |value| Err(format!("{value}:2:1: no such class")))
+        }
+        fn option_names(&self, _: &str) -> Vec<&'static str> {
+            vec!["governor_config"]
+        }
+        fn has_users(&self, _: &str) -> bool {
+            true
+        }
+        fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+            BTreeMap::new()
+        }
+        fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
+            Err("paper holds no rows".to_owned())
+        }
+    }
+    let resolved = resolve(&experiment, &Terms::here(&Anchored, false)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(resolved.base.workloads[0].clients.user.as_deref(), Some("shop"));
+    let setting = resolved.setting(1);
+    assert_eq!(setting.swept["governor_config"], "plimsoll.toml", "results have the value as typed");
+    let anchored = folder.path().join("plimsoll.toml").display().to_string();
+    assert_eq!(crate::targets::own_options(&Anchored, &setting)["governor_config"], anchored);
+    let files: Vec<_> = experiment.workload_files().into_iter().map(|file| file.path).collect();
+    assert_eq!(files, [std::path::Path::new("plimsoll.toml")], "it is kept with the results");
+    let hash =
+        |plan: &Plan| crate::document::settings(plan, &Anchored)["target.governor_config.hash.plimsoll.toml"].clone();
+    let before = hash(&resolved);
+    std::fs::write(folder.path().join("plimsoll.toml"), "server = \"postgres://b\"\n").expect("it is written");
+    assert_ne!(before, hash(&resolved), "another file is another setting");
+
+    let missing = parse(&text.replace("plimsoll.toml", "other.toml"), &file).expect("well formed");
+    let error = resolve(&missing, &Terms::here(&Anchored, false)).expect_err("there is no such file").to_string();
+    assert!(
+        error.contains("x.toml:8:28: `governor_config`: ") && error.contains("other.toml:2:1: no such class"),
+        "{error}"
+    );
+    let error = faults("name = \"x\"\n[[workload]]\nkind = \"tpcc\"\nuser = \"shop\"\n");
+    assert!(error.starts_with("x.toml:4:8: `embedded:` has no users to log in as"), "{error}");
 }
 
 #[test]

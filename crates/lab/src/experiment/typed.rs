@@ -101,9 +101,12 @@ pub struct TypedWorkload {
     #[schemars(with = "Option<f64>")]
     pub rate: Option<At<TypedValue>>,
     /// The priority of requests: `high`, `low`, `level2` to `level254` above high, `high:0.1` for a tenth of them high, or
-    /// several shares as in `level2:0.05, high:0.1`; `low` without it, and for the rest.
-    #[schemars(with = "Option<String>")]
-    pub priority: Option<At<TypedValue>>,
+    /// several shares as in `level2:0.05, high:0.1`; or a table with the priority of each kind of transaction, as in
+    /// `{ payment = "high" }`, where "*" stands for all others. `low` without it, and for the rest.
+    pub priority: Option<At<TypedPriority>>,
+    /// The user of the server as whom its clients log in; without it the user of the target's URL. A governor with
+    /// settings of your own (`governor_config`) then takes the class from its rules, and clients name none.
+    pub user: Option<At<String>>,
     /// Parameters of the benchmark beyond its scale.
     #[serde(default)]
     pub parameters: BTreeMap<At<String>, At<TypedValue>>,
@@ -213,6 +216,16 @@ pub enum TypedValue {
     Texts(Vec<String>),
 }
 
+/// The priority of requests: a rule for all of them, or one for each kind of transaction.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a text as \"high:0.1\", or a table as { payment = \"high\" }")]
+pub enum TypedPriority {
+    /// A rule: `high`, `high:0.1`, `payment=high, high:0.1`.
+    Rule(String),
+    /// Rules by kind of transaction; "*" stands for all others.
+    ByTransaction(BTreeMap<String, String>),
+}
+
 /// Values of a sweep: a list, or a range of whole numbers as text: `1..32`, `0..50 by 10`, `1..64 by x2`, `1..cores`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedValues {
@@ -247,16 +260,33 @@ impl<T> At<T> {
 impl TypedWorkload {
     /// Where the value of a field or parameter stands; where the kind does, if it is not given.
     pub(super) fn place_of(&self, field: &str) -> Range<usize> {
+        if let Some(priority) = self.priority.as_ref().filter(|_| field == "priority") {
+            return priority.span();
+        }
         let value = match field {
             "scale" => self.scale.as_ref(),
             "clients" => self.clients.as_ref(),
             "think" => self.think.as_ref(),
             "round_trip" => self.round_trip.as_ref(),
             "rate" => self.rate.as_ref(),
-            "priority" => self.priority.as_ref(),
             parameter => self.parameters.iter().find(|(key, _)| key.value() == parameter).map(|(_, value)| value),
         };
         value.map_or_else(|| self.kind.span(), At::span)
+    }
+}
+
+impl TypedPriority {
+    /// The rule as one text.
+    pub fn text(&self) -> String {
+        match self {
+            TypedPriority::Rule(text) => text.clone(),
+            TypedPriority::ByTransaction(rules) => {
+                let parts = rules
+                    .iter()
+                    .flat_map(|(name, rule)| rule.split(',').map(move |part| format!("{name}={}", part.trim())));
+                parts.collect::<Vec<_>>().join(", ")
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The workloads of an experiment: names, benchmarks, scales and clients.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use plimsoll_workload::driver::{ClientOptions, Delay};
 use plimsoll_workload::registry::make;
@@ -46,10 +47,18 @@ fn workload(at: &At<TypedWorkload>, seed: u64, problems: &mut Problems) -> Optio
         kind: typed.kind.value().clone(),
         scale,
         parameters: BTreeMap::new(),
-        clients: ClientOptions { seed, ..ClientOptions::default() },
+        clients: ClientOptions {
+            seed,
+            user: typed.user.as_ref().map(|user| user.value().clone()),
+            ..ClientOptions::default()
+        },
     };
     for (field, value) in fields(typed) {
         set(&mut planned, field, value, problems);
+    }
+    if let Some(priority) = &typed.priority {
+        let set = planned.set("priority", &priority.value().text().into());
+        problems.note(set.map_err(|why| Problem::new(priority.span(), why)));
     }
     let known = parameter_names(&planned.kind);
     for (key, value) in &typed.parameters {
@@ -66,17 +75,10 @@ fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedValue>, probl
     problems.note(planned.set(field, &value.value().json()).map_err(|why| Problem::new(value.span(), why)));
 }
 
-/// The fields that are given, by their names in [`crate::plan::WORKLOAD_FIELDS`].
+/// The fields that are given, but for the priority, by their names in [`crate::plan::WORKLOAD_FIELDS`].
 fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<TypedValue>)> {
-    let TypedWorkload { scale, clients, think, round_trip, rate, priority, .. } = typed;
-    let fields = [
-        ("scale", scale),
-        ("clients", clients),
-        ("think", think),
-        ("round_trip", round_trip),
-        ("rate", rate),
-        ("priority", priority),
-    ];
+    let TypedWorkload { scale, clients, think, round_trip, rate, .. } = typed;
+    let fields = [("scale", scale), ("clients", clients), ("think", think), ("round_trip", round_trip), ("rate", rate)];
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
 }
 
@@ -132,6 +134,32 @@ pub(super) fn check_pacing(
                 workload.name
             );
             problems.add(place, message);
+        }
+    }
+}
+
+/// Refuses priorities of transactions that a workload does not have.
+pub(super) fn check_priorities(
+    workloads: &[PlannedWorkload],
+    typed: &[At<TypedWorkload>],
+    axes: &[PlacedAxis],
+    transactions: &[&[&str]],
+    problems: &mut Problems,
+) {
+    for (position, (workload, transactions)) in workloads.iter().zip(transactions).enumerate() {
+        let mut check = |workload: &PlannedWorkload, span: Range<usize>| {
+            if let Some(fault) = workload.clients.priority.fault(transactions) {
+                problems.add(span, format!("workload `{}`: {fault}", workload.name));
+            }
+        };
+        check(workload, typed[position].value().place_of("priority"));
+        let place = Place::Workload(position, "priority".to_owned());
+        for (value, span) in
+            axes.iter().filter(|axis| axis.place.parts().contains(&place)).flat_map(|axis| &axis.values)
+        {
+            let mut swept = workload.clone();
+            swept.set("priority", value).expect("each value was checked");
+            check(&swept, span.clone());
         }
     }
 }

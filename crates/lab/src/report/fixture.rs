@@ -152,6 +152,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         machine_fingerprint: "41c64a8e".to_string(),
         scalability: Vec::new(),
         policies: Vec::new(),
+        levers: Vec::new(),
         plimsoll: "0.1.0".to_string(),
         commit: Some("d125bf3a90c1".to_string()),
         started: "2026-03-14T09:26:53Z".to_string(),
@@ -305,6 +306,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         counters,
         top_down: None,
         server: None,
+        governor: Vec::new(),
         plans: Vec::new(),
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn section_of(page: &Page) -> Markup {
         html! {
             p class="lead" {
                 "Mean response time against that under the first policy, averaged over the settings of what else was swept, with \
-                 95 % intervals. A class gains as many times as its response time is shorter, and pays as many times as it is longer."
+                 95 % intervals. A class gains as many times as its response time is shorter, and pays or loses as many times as it is longer. \
+                 Where an interval contains 1, no difference was seen."
             }
             div class="figures" { @for group in effects.chunk_by(PolicyEffect::is_beside) { (drawn(page, group)) } }
             (numbers("The numbers of policies", numbers_table(page)))
@@ -34,37 +35,47 @@ fn first(page: &Page, axis: &str) -> String {
     axis.and_then(|axis| axis.values.first()).map_or_else(|| "the first policy".to_owned(), value)
 }
 
-/// The policies of one sweep key on one workload in one arm: the least urgent class pays, the others gain.
+/// The policies of one sweep key in one arm: of the least urgent class how much longer its response times are, of the others how
+/// much shorter.
 fn drawn(page: &Page, group: &[PolicyEffect]) -> Markup {
     let [one, ..] = group else { return html! {} };
-    let classes: Vec<&str> = group.iter().filter(|e| e.value == one.value).map(|e| e.class.as_str()).collect();
-    let panel = |(position, class): (usize, &&str)| {
-        let pays = position + 1 == classes.len();
+    let [.., last] = group else { return html! {} };
+    let members: Vec<&PolicyEffect> = group.iter().filter(|effect| effect.value == one.value).collect();
+    let panel = |member: &&PolicyEffect| {
+        let pays = member.is_least_urgent(last);
         let row = |effect: &PolicyEffect| {
             let interval = if pays { effect.penalty } else { effect.gain };
-            let detail = effect.preemptions_per_request.filter(|share| *share > 0.0);
+            let preempted = effect.preemptions_per_request.filter(|share| *share > 0.0);
+            let preempted = preempted.map_or_else(String::new, |share| format!(", {} preempted", percent(share)));
             Some(IntervalRow {
                 name: value(&effect.value),
-                detail: detail.map_or_else(String::new, |share| format!("{} preempted", percent(share))),
+                detail: format!("{}{preempted}", effect.seen(pays).0),
                 colour: if pays { 1 } else { 2 },
                 floor: None,
                 figure: Figure::new(interval, Vec::new())?,
             })
         };
-        let rows = group.iter().filter(|effect| effect.class == **class).filter_map(row).collect();
-        let title = format!("{class} {}", if pays { "pays" } else { "gains" });
+        let is_same = |effect: &&PolicyEffect| effect.who() == member.who();
+        let rows = group.iter().filter(is_same).filter_map(row).collect();
+        let title = format!("{}: times {}", member.who(), if pays { "longer" } else { "shorter" });
         IntervalPanel { row: String::new(), title, rows }
     };
     let label = format!("as under {}", first(page, &one.axis));
+    let whose = if one.across_workloads { one.arm.clone() } else { one.workload.clone() };
     let chart = Chart::Intervals {
-        label: format!("What {} does to the classes of {}", one.axis, one.workload),
+        label: format!("What {} does to the classes of {whose}", one.axis),
         x: "times".to_owned(),
         unit: Unit::Ratio,
         reference: Some(Reference { value: 1.0, floor: None, label }),
-        panels: classes.iter().enumerate().map(panel).collect(),
+        panels: members.iter().map(panel).collect(),
     };
-    let title = format!("{}, {}", one.workload, arm_label(&one.arm, &one.workload));
+    let title = if one.across_workloads { whose } else { format!("{whose}, {}", arm_label(&one.arm, &one.workload)) };
     figure(&page.run(), &title, &settings(one), &chart, html! {})
+}
+
+/// Each effect of a group with what was seen.
+fn with_seen(group: &[PolicyEffect]) -> impl Iterator<Item = (&PolicyEffect, &'static str)> {
+    group.iter().map(|effect| (effect, effect.seen(group.last().is_some_and(|last| effect.is_least_urgent(last))).0))
 }
 
 /// Over how many settings it is.
@@ -80,8 +91,9 @@ fn numbers_table(page: &Page) -> Markup {
         text("Policy"),
         text("Against"),
         text("Class"),
-        number("Gains, times"),
-        number("Pays, times"),
+        text("Seen"),
+        number("Gain, times"),
+        number("Penalty, times"),
         number("Preempted, per 100 requests"),
         text("Settings"),
     ];
@@ -89,13 +101,14 @@ fn numbers_table(page: &Page) -> Markup {
         "Response time under the first policy over that under each (gain), and the inverse (penalty), with 95 % intervals",
         &columns,
         html! {
-            @for effect in &page.results.policies {
+            @for (effect, seen) in page.results.policies.chunk_by(PolicyEffect::is_beside).flat_map(with_seen) {
                 tr {
                     th scope="row" { (effect.workload) }
                     td { (arm_label(&effect.arm, &effect.workload)) }
                     td { (effect.axis) " " (value(&effect.value)) }
                     td { (first(page, &effect.axis)) }
                     td { (effect.class) }
+                    td { (seen) }
                     (interval_cell(Some(effect.gain), ratio))
                     (interval_cell(Some(effect.penalty), ratio))
                     (figure_cell(effect.preemptions_per_request.map(|share| format!("{:.2}", share * 100.0))))

@@ -46,10 +46,29 @@ pub struct Point {
     /// What a server showed of itself; `None` where the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
+    /// What a governor between clients and the server counted of each of its classes within the window; empty where there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub governor: Vec<GovernedClass>,
     /// By which plans the target would run the workloads' queries at this setting; empty where it does not tell, or the
     /// workloads have none.
     #[serde(default)]
     pub plans: Vec<PlannedQuery>,
+}
+
+/// What a governor counted of one of its classes within the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GovernedClass {
+    /// The class, by its name in the governor's settings.
+    pub class: String,
+    /// Transactions that ended. A count.
+    pub transactions: u64,
+    /// The time that they took, waiting to be let in included, seconds.
+    pub transaction_s: f64,
+    /// The time that transactions waited to be let in, seconds.
+    pub admission_wait_s: f64,
+    /// Transactions rolled back for more important ones, those that were replayed included. A count.
+    pub rolled_back: u64,
 }
 
 /// By which plan a target would run a query.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_machine::control::Verdict;
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::ActivityWatch;
+use plimsoll_workload::database::{Database, ProxyCounts};
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
 use crate::activity::{Sampled, Sampling, SeenWorkload};
 use crate::limits::MachineLimits;
-use crate::results::{Device, Server};
+use crate::results::{Device, GovernedClass, Server};
 use crate::sensors::{Counted, DeviceMeter, Instruments, ServerProcesses, WatchedGroup, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
@@ -24,7 +25,11 @@ pub(super) struct SensorObserver<'a> {
     reading: Option<WindowReading>,
     meter: Option<DeviceMeter>,
     seconds: Vec<Device>,
-    server: ServerSensors,
+    server: ServerSensors<'a>,
+    /// What the governor had counted when the window opened, and what it counted within.
+    governed: (Vec<ProxyCounts>, Vec<GovernedClass>),
+    /// Why it is not known what it counted.
+    ungoverned: Option<String>,
     sampling: Option<Sampling>,
     sampled: Option<Sampled>,
     has_server: bool,
@@ -32,7 +37,9 @@ pub(super) struct SensorObserver<'a> {
 
 /// How a server is watched; nothing for a database in this process.
 #[derive(Default)]
-pub(super) struct ServerSensors {
+pub(super) struct ServerSensors<'a> {
+    /// The database, whose governor is asked what it has counted.
+    pub database: Option<&'a dyn Database>,
     /// Looks at what its processes do.
     pub watch: Option<Box<dyn ActivityWatch>>,
     /// Its processes on this machine.
@@ -56,6 +63,8 @@ pub(super) struct SensorReading {
     pub limits: BTreeMap<String, Verdict>,
     /// What a server showed of itself.
     pub server: Option<Server>,
+    /// What a governor counted of its classes.
+    pub governor: Vec<GovernedClass>,
     /// Why figures are missing.
     pub warnings: Vec<String>,
 }
@@ -90,7 +99,7 @@ impl<'a> SensorObserver<'a> {
         tick: &'a mut dyn FnMut(Progress),
         limits: &'a mut dyn MachineLimits,
         instruments: &'a Instruments,
-        server: ServerSensors,
+        server: ServerSensors<'a>,
     ) -> Self {
         SensorObserver {
             tick,
@@ -103,6 +112,8 @@ impl<'a> SensorObserver<'a> {
             meter: None,
             seconds: Vec::new(),
             has_server: server.watch.is_some(),
+            governed: Default::default(),
+            ungoverned: None,
             server,
             sampling: None,
             sampled: None,
@@ -117,6 +128,7 @@ impl<'a> SensorObserver<'a> {
         let mut workloads = Vec::new();
         let Sampled { server, workloads: seen, warnings: of_sampling } = self.sampled.unwrap_or_default();
         warnings.extend(of_sampling);
+        warnings.extend(self.ungoverned);
         let looks = server.as_ref().map_or(0, |server| server.sampler.looks);
         let mut seen = seen.into_iter();
         for (threads, group) in self.threads.iter().zip(&reading.groups) {
@@ -149,9 +161,34 @@ impl<'a> SensorObserver<'a> {
             counted: reading.counted,
             limits: self.verdicts,
             server,
+            governor: self.governed.1,
             warnings,
         })
     }
+
+    /// What the governor has counted since it began; empty if there is none.
+    fn counts(&mut self) -> Vec<ProxyCounts> {
+        let counts = self.server.database.map_or_else(|| Ok(Vec::new()), Database::proxy_counts);
+        counts.unwrap_or_else(|error| {
+            self.ungoverned = Some(format!("what the governor's levers did is not known: {error}"));
+            Vec::new()
+        })
+    }
+}
+
+/// What was counted of each class between two moments.
+fn counted_between(before: &[ProxyCounts], after: Vec<ProxyCounts>) -> Vec<GovernedClass> {
+    let within = |after: ProxyCounts| {
+        let before = before.iter().find(|before| before.class == after.class)?;
+        Some(GovernedClass {
+            transactions: after.transactions.checked_sub(before.transactions)?,
+            transaction_s: after.transaction_time.checked_sub(before.transaction_time)?.as_secs_f64(),
+            admission_wait_s: after.admission_wait.checked_sub(before.admission_wait)?.as_secs_f64(),
+            rolled_back: after.rolled_back.checked_sub(before.rolled_back)?,
+            class: after.class,
+        })
+    };
+    after.into_iter().filter_map(within).collect()
 }
 
 impl WindowObserver for SensorObserver<'_> {
@@ -159,6 +196,7 @@ impl WindowObserver for SensorObserver<'_> {
         self.threads = threads.to_vec();
         self.limits.open_window();
         // Before the sensors, for what is asked once takes some milliseconds.
+        self.governed.0 = self.counts();
         let seed = self.server.seed;
         self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
@@ -180,6 +218,8 @@ impl WindowObserver for SensorObserver<'_> {
         self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
         self.sampled = self.sampling.take().map(Sampling::finish);
+        let counts = self.counts();
+        self.governed.1 = counted_between(&self.governed.0, counts);
         self.verdicts = self.limits.close_window();
     }
 
@@ -232,6 +272,22 @@ mod tests {
         assert_eq!(groups, expect.map(group));
         let on_server = WorkloadThreads { servers: vec![None, Some(70)], ..threads("d", &[4, 5], None) };
         assert_eq!(super::groups(&[on_server])[0].servers, [70]);
+    }
+
+    #[test]
+    fn a_governor_s_counts_are_those_of_the_window() {
+        let counts = |class: &str, number: u64| ProxyCounts {
+            class: class.to_owned(),
+            transactions: number,
+            transaction_time: Duration::from_secs(number),
+            admission_wait: Duration::from_millis(number * 100),
+            rolled_back: number / 10,
+        };
+        let found =
+            counted_between(&[counts("high", 10), counts("low", 50)], vec![counts("low", 80), counts("high", 5)]);
+        let [low] = &found[..] else { panic!("a governor that began anew has counted less: {found:?}") };
+        assert_eq!((low.class.as_str(), low.transactions, low.rolled_back), ("low", 30, 3));
+        assert!((low.transaction_s - 30.0).abs() < 1e-9 && (low.admission_wait_s - 3.0).abs() < 1e-9, "{low:?}");
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub(super) fn record(
         counters: reading.counted.counters,
         top_down: reading.counted.top_down,
         server: reading.server,
+        governor: reading.governor,
         plans,
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
@@ -100,6 +101,7 @@ pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: Stri
         counters: None,
         top_down: None,
         server: None,
+        governor: Vec::new(),
         plans: Vec::new(),
     };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }

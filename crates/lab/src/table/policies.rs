@@ -3,9 +3,9 @@
 use super::sweep::{interval, named};
 use super::wrap;
 use crate::results::{PolicyEffect, Results};
-use crate::units::{MISSING, percent, value};
+use crate::units::{MISSING, list, percent, value};
 
-/// A line for each policy and class: the least urgent class pays, the others gain. Nothing where no policies were swept.
+/// A line for each policy and class, with what was seen. Nothing where no policies were swept.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let mut out = Vec::new();
     for group in results.policies.chunk_by(PolicyEffect::is_beside) {
@@ -22,20 +22,35 @@ fn of_group(results: &Results, group: &[PolicyEffect]) -> Vec<String> {
     let all = one.settings + one.settings_left_out;
     let settings = if one.settings_left_out > 0 { format!("{} of {all}", one.settings) } else { all.to_string() };
     let plural = if all == 1 { "" } else { "s" };
+    let workloads: Vec<&str> = workloads(group);
     let heading = format!(
         "Who gains, who pays: mean response times of {} in {} against {}={first}, over {settings} setting{plural}",
-        one.workload, one.arm, one.axis
+        list(&workloads),
+        one.arm,
+        one.axis
     );
     let mut out = wrap(&heading, "", "  ");
-    out.push(format!("  {:<39}{:>8}{:>19}{:>12}", "", "times", "95 % interval", "preempted"));
+    out.push(format!("  {:<22}{:<19}{:>8}{:>18}{:>11}", "", "", "times", "95 % interval", "preempted"));
     let told = |ratio: f64| format!("{ratio:.2}");
-    for effect in group {
-        let pays = effect.class == last.class;
-        let (verb, by) = if pays { ("pays", effect.penalty) } else { ("gains", effect.gain) };
-        let preempted = effect.preemptions_per_request.map_or_else(|| MISSING.to_owned(), percent);
-        let figures =
-            format!("{:<8}{verb:<7}{:>8}{:>19}{preempted:>12}", effect.class, told(by.value), interval(&by, told));
-        out.extend(named(&value(&effect.value), 24, &figures));
+    for of_policy in group.chunk_by(|one, other| one.value == other.value) {
+        out.push(format!("  {}", value(&of_policy[0].value)));
+        for effect in of_policy {
+            let (verb, by) = effect.seen(effect.is_least_urgent(last));
+            let preempted = effect.preemptions_per_request.map_or_else(|| MISSING.to_owned(), percent);
+            let figures = format!("{verb:<19}{:>8}{:>18}{preempted:>11}", told(by.value), interval(&by, told));
+            out.extend(named(&format!("  {}", effect.who()), 22, &figures));
+        }
     }
     out
+}
+
+/// The workloads of a group, each once.
+fn workloads(group: &[PolicyEffect]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for effect in group {
+        if !names.contains(&effect.workload.as_str()) {
+            names.push(&effect.workload);
+        }
+    }
+    names
 }

@@ -225,13 +225,16 @@ fn policies_and_lock_waits_read_like_this() {
 
     Who gains, who pays: mean response times of shop in alone:shop against
       lock_policy=standard, over 2 settings
-                                                times      95 % interval   preempted
-      nprio                   high    gains      2.53       2.47 to 2.59         0 %
-      nprio                   low     pays       1.11       1.08 to 1.14         0 %
-      pabort                  high    gains      5.03       4.91 to 5.15         0 %
-      pabort                  low     pays       2.29       2.23 to 2.34        21 %
-      cr(300ms)               high    gains      2.91       2.84 to 2.98         0 %
-      cr(300ms)               low     pays       1.18       1.15 to 1.21       0.6 %
+                                                  times     95 % interval  preempted
+      nprio
+        high                gains                  2.53      2.47 to 2.59        0 %
+        low                 pays                   1.11      1.08 to 1.14        0 %
+      pabort
+        high                gains                  5.03      4.91 to 5.15        0 %
+        low                 pays                   2.29      2.23 to 2.34       21 %
+      cr(300ms)
+        high                gains                  2.91      2.84 to 2.98        0 %
+        low                 pays                   1.18      1.15 to 1.21      0.6 %
     "#);
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
 }

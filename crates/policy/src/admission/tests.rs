@@ -56,7 +56,45 @@ fn a_full_queue_refuses() {
     let refused = RefusalReason::QueueFull { queued: 1, queue_max: 1 };
     assert_eq!(ask_all(&mut admission, &[LOW, LOW]), [wait(0), Asked::Refused(refused)]);
     assert_eq!(refused.to_string(), "1 of the class wait already, at most 1 may");
-    assert!(!admission.abandon(Ticket(2)) && admission.abandon(Ticket(1)) && !admission.abandon(Ticket(1)));
+    assert_eq!(admission.abandon(Ticket(1)), Abandoned::Waited);
+    assert_eq!(admission.queued(LOW), 0);
+}
+
+/// A client leaves in the moment in which its transaction has waited for too long, before its session has been told. The
+/// session took "waits no more" for "was admitted" and gave back a place that it never had: one more than the MPL got in.
+#[test]
+fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
+    let limits = ClassLimits { timeout: Some(Duration::from_secs(2)), ..class(Priority::LOW, Some(1)) };
+    let mut admission = Admission::new(None, vec![limits]);
+    let asked = ask_all(&mut admission, &[LOW, LOW, LOW, LOW]);
+    assert_eq!(asked, [Asked::Enter, wait(0), wait(1), wait(2)]);
+    assert_eq!(admission.expire(Duration::from_secs(5)), [Ticket(2), Ticket(3)]);
+    assert_eq!(admission.abandon(Ticket(2)), Abandoned::Expired);
+    // A cancel came first, then the client left.
+    assert_eq!(admission.abandon(Ticket(2)), Abandoned::Expired);
+    admission.confirm_expired(Ticket(2));
+    assert_eq!(admission.leave(LOW, Duration::from_secs(5)), [Ticket(4)]);
+    assert_eq!((admission.abandon(Ticket(4)), admission.inside(LOW)), (Abandoned::Admitted, 1));
+    // Whoever has confirmed is forgotten, and so is whoever asks again.
+    admission.confirm_expired(Ticket(3));
+    assert!(admission.expired.is_empty());
+    assert_eq!(admission.ask(Ticket(3), LOW, Duration::from_secs(5)), wait(0));
+    assert_eq!(admission.expire(Duration::from_secs(9)), [Ticket(3)]);
+    assert_eq!(admission.ask(Ticket(3), LOW, Duration::from_secs(9)), wait(0));
+    assert_eq!(admission.abandon(Ticket(3)), Abandoned::Waited);
+}
+
+/// The only transaction inside waits for a lock that a session outside holds, whose next transaction waits for room: neither
+/// ever went on.
+#[test]
+fn a_holder_is_let_in_beyond_the_limits_and_its_place_is_gone_with_it() {
+    let mut admission = low_and_high(Some(2), Some(1), None);
+    assert_eq!(ask_all(&mut admission, &[LOW, LOW, LOW]), [Asked::Enter, wait(0), wait(1)]);
+    assert!(admission.let_in(Ticket(3)) && !admission.let_in(Ticket(3)) && !admission.let_in(Ticket(1)));
+    assert_eq!((admission.inside(LOW), admission.queued(LOW)), (2, 1));
+    // The class is full until both have left.
+    assert_eq!(admission.leave(LOW, ZERO), []);
+    assert_eq!(admission.leave(LOW, ZERO), [Ticket(2)]);
 }
 
 #[test]
@@ -119,8 +157,12 @@ fn classes_without_bounds_are_known() {
 enum Step {
     Ask(u16),
     Leave(u16),
-    /// One of those that wait, or nobody.
+    /// One of those that wait.
     Abandon(usize),
+    /// One of those that have expired is told, after it has given up (true) or not.
+    AbandonExpired(usize, bool),
+    /// One of those that wait is let in, or nobody.
+    LetIn(usize),
     TimePasses(u64),
     Expire,
     Change(Option<u32>, Vec<ClassLimits>),
@@ -143,6 +185,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..3_u16).prop_map(Step::Ask),
         6 => (0..3_u16).prop_map(Step::Leave),
         2 => (0..12_usize).prop_map(Step::Abandon),
+        1 => (0..4_usize, any::<bool>()).prop_map(|(which, gives_up)| Step::AbandonExpired(which, gives_up)),
+        1 => (0..12_usize).prop_map(Step::LetIn),
         2 => (0..4_u64).prop_map(Step::TimePasses),
         2 => Just(Step::Expire),
         1 => (total, limits()).prop_map(|(total, limits)| Step::Change(total, limits)),
@@ -161,6 +205,8 @@ struct Model {
     inside: Vec<u16>,
     /// In order of arrival.
     waiting: Vec<Queued>,
+    /// Named by `expire`, and not told yet.
+    expired: Vec<Ticket>,
 }
 
 impl Model {
@@ -218,6 +264,7 @@ impl Model {
         let is_due = |waiting: &&Queued| self.expiry(waiting).is_some_and(|expiry| expiry <= now);
         let due: Vec<Ticket> = self.waiting.iter().filter(is_due).map(|waiting| waiting.0).collect();
         self.waiting.retain(|waiting| !due.contains(&waiting.0));
+        self.expired.extend(&due);
         due
     }
 }
@@ -238,6 +285,8 @@ fn compare(admission: &Admission, model: &Model, now: Duration) {
     assert_eq!(told, expect);
     let next = model.waiting.iter().filter_map(|waiting| model.expiry(waiting)).min();
     assert_eq!(admission.next_expiry(), next);
+    let expired: BTreeSet<Ticket> = model.expired.iter().copied().collect();
+    assert_eq!(admission.expired, expired);
 }
 
 proptest! {
@@ -267,11 +316,25 @@ proptest! {
                         prop_assert_eq!(admission.leave(ClassIndex(class), now), entered);
                     }
                 }
-                Step::Abandon(which) => {
-                    let ticket = model.waiting.get(which).map_or(Ticket(u64::MAX), |waiting| waiting.0);
-                    let waited = which < model.waiting.len();
+                Step::Abandon(which) if which < model.waiting.len() => {
+                    let (ticket, ..) = model.waiting.remove(which);
+                    prop_assert_eq!(admission.abandon(ticket), Abandoned::Waited);
+                }
+                Step::Abandon(_) => {}
+                Step::AbandonExpired(which, gives_up) if which < model.expired.len() => {
+                    let ticket = model.expired.remove(which);
+                    if gives_up {
+                        prop_assert_eq!(admission.abandon(ticket), Abandoned::Expired);
+                    }
+                    admission.confirm_expired(ticket);
+                }
+                Step::AbandonExpired(..) => {}
+                Step::LetIn(which) => {
+                    let waiting = model.waiting.get(which).copied();
+                    let ticket = waiting.map_or(Ticket(u64::MAX), |waiting| waiting.0);
                     model.waiting.retain(|waiting| waiting.0 != ticket);
-                    prop_assert_eq!(admission.abandon(ticket), waited);
+                    model.inside.extend(waiting.map(|waiting| waiting.1));
+                    prop_assert_eq!(admission.let_in(ticket), waiting.is_some());
                 }
                 Step::TimePasses(seconds) => now += Duration::from_secs(seconds),
                 Step::Expire => {
@@ -304,7 +367,10 @@ proptest! {
             match action {
                 0 => drop(admission.ask(Ticket(at), ClassIndex(class), now)),
                 1 if admission.inside(ClassIndex(class)) > 0 => drop(admission.leave(ClassIndex(class), now)),
-                1 => drop(admission.abandon(Ticket(at / 2))),
+                1 => {
+                    let waiting = admission.waiting().into_iter().find(|waiting| waiting.ticket.0 % 2 == at % 2);
+                    prop_assert!(waiting.is_none_or(|it| admission.abandon(it.ticket) == Abandoned::Waited));
+                }
                 _ => drop(admission.expire(now)),
             }
             let inside = [LOW, HIGH].map(|class| admission.inside(class));
@@ -313,7 +379,7 @@ proptest! {
         // When all have left and given up, as many as may be enter anew.
         for class in [LOW, HIGH] {
             for waiting in admission.waiting() {
-                prop_assert!(admission.abandon(waiting.ticket));
+                prop_assert_eq!(admission.abandon(waiting.ticket), Abandoned::Waited);
             }
             while admission.inside(class) > 0 {
                 prop_assert_eq!(admission.leave(class, Duration::MAX), vec![]);

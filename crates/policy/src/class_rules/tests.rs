@@ -49,7 +49,7 @@ fn the_first_rule_that_matches_a_login_decides() {
     let rules = rules(
         "low: fingerprint=1\n\
          high: user=shop_?, database=shop\n\
-         level2: application_name=psql*\n\
+         level2: user=shop_1, application_name=psql*\n\
          low: user=shop_*\n\
          high: user=[a-c]*, database=*\n\
          low: tag=x, user=*",
@@ -108,6 +108,30 @@ fn what_a_client_says_of_itself_raises_nothing_unless_it_may() {
             assert_eq!(matched.map(|matched| matched.class), may.then_some(level2), "{user} {tag}");
         }
     }
+}
+
+/// An operator gives the checkout, which calls itself so, a high class. A reporting tool then put the same name into its
+/// connection string, and its reports were as important as the shop.
+#[test]
+fn an_application_name_raises_nothing_unless_its_user_may() {
+    let rules = rules(
+        "level2: application_name=checkout\n\
+         level2: user=web_*, application_name=cart\n\
+         high: user=teller, application_name=till\n\
+         low: application_name=batch\n\
+         high: user=clerk*",
+    );
+    let check = |words, expect: &str| assert_eq!(told(&rules, rules.of_login(&login(&words))), expect, "{words:?}");
+    check(["report", "shop", "checkout"], "low 0");
+    check(["clerk1", "shop", "checkout"], "high 5");
+    check(["boss1", "shop", "checkout"], "level2 1");
+    check(["web_1", "shop", "cart"], "low 0");
+    // A rule that names one user is the administrator's word.
+    check(["teller", "shop", "till"], "high 3");
+    // Whoever makes itself less important is believed.
+    check(["clerk1", "shop", "batch"], "low 4");
+    let chosen: Vec<bool> = (0..6).map(|rule| rules.is_chosen_by_clients(rule)).collect();
+    assert_eq!(chosen, [true, true, false, false, false, false]);
 }
 
 #[test]

@@ -22,22 +22,25 @@ const VERSION_MIN: u32 = 130_000;
 /// More messages than any server sends while a session begins.
 const MESSAGES_MAX: usize = 10_000;
 
-/// Opens a session.
-pub(super) fn start(url: &ServerUrl) -> Result<Connection, WireError> {
+/// A setting of the server and its value.
+type Setting<'a> = (&'a str, &'a str);
+
+/// Opens a session with these settings.
+pub(super) fn start(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
-    match start_once(url) {
+    match start_once(url, settings) {
         // The server wants this role without encryption, which `prefer` takes, too.
         Err(WireError::Server(error)) if url.ssl_mode == SslMode::Prefer && error.code == "28000" => {
-            start_once(&plain).map_err(|_| WireError::Server(error))
+            start_once(&plain, settings).map_err(|_| WireError::Server(error))
         }
         started => started,
     }
     .map_err(|error| refusal::explain(error, url))
 }
 
-fn start_once(url: &ServerUrl) -> Result<Connection, WireError> {
+fn start_once(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let stream = Stream::open(url).and_then(|stream| encrypt(stream, url));
-    greet(stream.map_err(|error| refusal::unreachable(&error, url))?, url)
+    greet(stream.map_err(|error| refusal::unreachable(&error, url))?, url, settings)
 }
 
 /// A connection on which nothing was said yet.
@@ -58,7 +61,7 @@ pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
 }
 
 /// Begins a session on an open stream.
-pub(super) fn greet(stream: Stream, url: &ServerUrl) -> Result<Connection, WireError> {
+pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let mut connection = unused(stream, url);
     let parameters = [
         ("user", url.user.as_str()),
@@ -68,6 +71,7 @@ pub(super) fn greet(stream: Stream, url: &ServerUrl) -> Result<Connection, WireE
         ("DateStyle", "ISO, YMD"),
         ("TimeZone", "UTC"),
     ];
+    let parameters = parameters.into_iter().chain(settings.iter().copied());
     let written = frontend::startup_message(parameters, &mut connection.output);
     written.map_err(|error| WireError::Refused(error.to_string()))?;
     Greeting { connection: &mut connection, sasl: None }.run(url.password.as_ref())?;

@@ -64,7 +64,7 @@ fn check_lost(answer: &[u8], expect: &str) {
 #[test]
 fn a_session_begins_and_what_the_server_tells_is_kept() {
     let (stream, _theirs) = said(&greeting("15.18 (Debian 15.18-0+deb12u1)"));
-    let connection = greet(stream, &url()).unwrap();
+    let connection = greet(stream, &url(), &[]).unwrap();
     assert_eq!((connection.server_version_num(), connection.process_id()), (150_018, 256));
     assert_eq!(connection.parameter("server_version"), Some("15.18 (Debian 15.18-0+deb12u1)"));
     assert!(!format!("{connection:?}").contains("secret"));
@@ -93,7 +93,7 @@ fn a_session_that_cannot_begin_says_why() {
         (password, message(b'R', &[0, 0, 0, 12, b'v']), "a proof out of turn"),
     ] {
         let (stream, _theirs) = said(&answer);
-        let told = greet(stream, &url).expect_err(expect).to_string();
+        let told = greet(stream, &url, &[]).expect_err(expect).to_string();
         assert!(told.contains(expect), "{told}, expected {expect}");
     }
 }
@@ -181,7 +181,7 @@ proptest! {
     ) {
         let answer = &answer[..cut.index(answer.len() + 1)];
         let (stream, _theirs) = said(answer);
-        let _ = greet(stream, &ServerUrl { password: Some(crate::url::Password::new("x")), ..url() });
+        let _ = greet(stream, &ServerUrl { password: Some(crate::url::Password::new("x")), ..url() }, &[]);
 
         let (result, mut connection, _theirs) = run(answer);
         prop_assert_eq!(matches!(result, Err(WireError::Lost(_))), connection.lost().is_some());

@@ -10,13 +10,18 @@ use crate::url::ServerUrl;
 pub(super) const PORT: u16 = 6432;
 
 /// The name of the governor's console, which must not be that of a database that clients ask for.
-const CONSOLE: &str = "plimsoll_governor_console";
+pub(super) const CONSOLE: &str = "plimsoll_governor_console";
+
+/// The console's user, as whom we ask what was counted.
+pub(super) const READER: &str = "plimsoll_lab";
 
 /// Transactions of low priority that may wait to be let in, and for how long: nobody is to be refused in an experiment.
 const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
 
 /// The text of the file. Passwords are not in it: they come with the environment.
-pub(super) fn text(server: &ServerUrl, socket_folder: &Path, settings: &GovernorSettings) -> String {
+///
+/// The low class says `retries = true`, because the clients of our driver run a transaction again after 40001.
+pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let mode = settings.mode;
     let server = quoted(&server.to_string());
     let folder = quoted(&socket_folder.display().to_string());
@@ -30,11 +35,13 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, settings: &Governor
          default_class = \"low\"\n\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
          \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\ncpu = {share}\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\nretries = true\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
+         \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
+        password = quoted(password),
         mpl = mpl.unwrap_or_default(),
         preemptible = mode.preemption,
         replay = mode.replay,

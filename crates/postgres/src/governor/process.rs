@@ -1,6 +1,7 @@
 //! The governor's process, from start to end.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_workload::database::ProxyCounts;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::GovernorSettings;
-use super::configuration::{self, PORT};
+use super::configuration::{self, CONSOLE, PORT, READER};
+use super::own_settings;
 use crate::connection::{Connection, WireError};
-use crate::url::{ServerHost, ServerUrl};
+use crate::url::{Password, ServerHost, ServerUrl};
 
 /// What watches over the governor: a shell that waits until we close its input, or the kernel does because we are gone,
 /// however that came. Then it ends the governor, and removes its folder. One that does not end in time is killed.
@@ -52,6 +55,9 @@ pub enum GovernorError {
     /// Its folder or its program could not be had.
     #[error("the governor cannot be started: {0}")]
     System(#[from] std::io::Error),
+    /// Its settings file cannot be used.
+    #[error("the governor cannot be started: {0}")]
+    Settings(String),
     /// It did not let a client in.
     #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
     DidNotStart {
@@ -79,16 +85,32 @@ pub struct GovernorProcess {
     input: Option<ChildStdin>,
     process: ProcessIdentity,
     url: ServerUrl,
+    /// Where its console is.
+    console: ServerUrl,
+    takes_classes: bool,
     folder: TempDir,
 }
 
 impl GovernorProcess {
-    /// Starts a governor in front of a server, and waits until a client has got through to that.
-    pub fn start(server: &ServerUrl, settings: GovernorSettings) -> Result<GovernorProcess, GovernorError> {
+    /// Starts a governor in front of a server, of ours or of somebody else, and waits until a client has got through to that.
+    pub fn start(
+        server: &ServerUrl,
+        is_ours: bool,
+        settings: GovernorSettings,
+    ) -> Result<GovernorProcess, GovernorError> {
         let program = settings.program.clone().map_or_else(std::env::current_exe, Ok)?;
         let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
         let file = folder.path().join("plimsoll.toml");
-        std::fs::write(&file, configuration::text(server, folder.path(), &settings))?;
+        let password = password()?;
+        let (text, takes_classes) = match &settings.config {
+            None => (configuration::text(server, folder.path(), &password, &settings), true),
+            Some(own) => {
+                let own = own_settings::read(own, server, is_ours, folder.path(), &password);
+                let own = own.map_err(GovernorError::Settings)?;
+                (own.text, own.has_our_classes)
+            }
+        };
+        std::fs::write(&file, text)?;
         let mut watch = Command::new("/bin/sh");
         watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path()).arg(&program);
         watch.args(["govern", "--config"]).arg(&file);
@@ -112,7 +134,13 @@ impl GovernorProcess {
             return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
         };
         let url = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
-        let governor = GovernorProcess { settings, watch, input, process, url, folder };
+        let console = ServerUrl {
+            user: READER.to_owned(),
+            password: Some(Password::new(password)),
+            database: CONSOLE.to_owned(),
+            ..url.clone()
+        };
+        let governor = GovernorProcess { settings, watch, input, process, url, console, takes_classes, folder };
         match governor.wait_until_ready() {
             Ok(()) => Ok(governor),
             Err(why) => Err(GovernorError::DidNotStart { program, why, log: log_tail(governor.folder.path()) }),
@@ -154,6 +182,18 @@ impl GovernorProcess {
         &self.url
     }
 
+    /// Whether it has the classes that our transactions name, `high` and `low`.
+    pub fn takes_classes(&self) -> bool {
+        self.takes_classes
+    }
+
+    /// What it has counted of each class since it began.
+    pub fn counts(&self) -> Result<Vec<ProxyCounts>, WireError> {
+        let mut counts = Vec::new();
+        Connection::open(&self.console)?.text_rows("SHOW STATS_TOTALS", &mut |row| counts.extend(counts_of(row)))?;
+        Ok(counts)
+    }
+
     /// Says what it said last if it has ended by itself.
     pub fn check(&self) -> Result<(), GovernorError> {
         match self.process.is_running(&Host::real()) {
@@ -176,6 +216,26 @@ impl Drop for GovernorProcess {
         let _ = self.process.signal(Signal::KILL);
         let _ = self.watch.wait();
     }
+}
+
+/// A row of `SHOW STATS_TOTALS`: the class, transactions, queries, their times and the time of waiting to be let in in microseconds,
+/// errors, and transactions that were rolled back for others.
+fn counts_of(row: &[Option<&str>]) -> Option<ProxyCounts> {
+    let number = |column: usize| row.get(column).copied().flatten()?.parse::<u64>().ok();
+    Some(ProxyCounts {
+        class: row.first().copied().flatten()?.to_owned(),
+        transactions: number(1)?,
+        transaction_time: Duration::from_micros(number(3)?),
+        admission_wait: Duration::from_micros(number(5)?),
+        rolled_back: number(7)?,
+    })
+}
+
+/// A password that nobody else knows.
+fn password() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The last lines of a governor's log.

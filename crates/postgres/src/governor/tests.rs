@@ -36,10 +36,32 @@ fn there_is_none_unless_it_is_asked_for() {
 }
 
 #[test]
+fn a_file_of_the_operators_own_says_everything() {
+    let asked =
+        settings(&[("governor_config", "shop/plimsoll.toml")]).expect("the file is enough to ask for a governor");
+    assert_eq!(asked.config.as_deref(), Some(std::path::Path::new("shop/plimsoll.toml")));
+    for (governor, expect) in [("on", Some(true)), ("off", Some(false)), ("none", None)] {
+        let asked = settings(&[("governor", governor), ("governor_config", "plimsoll.toml")]);
+        assert_eq!(asked.map(|asked| asked.config.is_some()), expect, "{governor}");
+    }
+    assert_eq!(settings(&[("governor_config", "none")]), None);
+    let conflict = |options: &[(&str, &str)]| {
+        let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
+        options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+        settings.conflict()
+    };
+    let file = ("governor_config", "plimsoll.toml");
+    assert_eq!(conflict(&[file, ("governor_program", "/bin/true")]), None);
+    assert_eq!(conflict(&[("governor_config", "none"), ("governor_mpl", "3")]), None);
+    assert!(conflict(&[file, ("governor_mpl", "3")]).unwrap().contains("`governor_mpl`"));
+    assert!(conflict(&[file, ("governor", "without-shares")]).unwrap().contains("`without-shares`"));
+}
+
+#[test]
 fn the_configuration_has_the_levers_that_are_pulled() {
     let server = ServerUrl::of_socket("/tmp/a \"b\"", 5432, "me", "shop");
     let has = |options: &[(&str, &str)], line: &str| {
-        let all = text(&server, std::path::Path::new("/tmp/g"), &settings(options).unwrap());
+        let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(options).unwrap());
         all.lines().any(|found| found == line)
     };
     let common = [("governor_mpl", "8"), ("governor_preemption", "after(50ms)")];
@@ -57,10 +79,12 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("only-shares", "shares = true", true),
         ("only-shares", "policy = \"never\"", true),
         ("without-inheritance", "inheritance = false", true),
+        // Our clients run a transaction again after 40001, so that thinking clients may be rolled back.
+        ("on", "retries = true", true),
     ] {
         assert_eq!(has(&with(mode), line), expect, "{mode}: {line}");
     }
-    let all = text(&server, std::path::Path::new("/tmp/g"), &settings(&with("on")).unwrap());
+    let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
     assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
     assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");
 }
@@ -88,7 +112,7 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
     let program = stand_in(folder.path(), script);
     let settings = GovernorSettings { program: Some(program), ..settings(&[("governor", "on")]).unwrap() };
     let server = ServerUrl::of_socket(folder.path(), 5432, "me", "shop");
-    let error = GovernorProcess::start(&server, settings).unwrap_err().to_string();
+    let error = GovernorProcess::start(&server, true, settings).unwrap_err().to_string();
     assert!(error.contains("did not start") && error.contains("no such class"), "{error}");
     let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
     let own = told.trim().strip_prefix("--config ").unwrap();

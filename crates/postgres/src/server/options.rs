@@ -76,6 +76,8 @@ pub(super) enum Kind {
     Preemption,
     /// A path.
     Folder,
+    /// The path of a file, or `none`.
+    File,
 }
 
 /// The value of an option.
@@ -140,6 +142,11 @@ impl Kind {
             Kind::CpuPolicy => cpu_policies().find(|name| *name == text).map(Setting::Word),
             Kind::Preemption => PreemptionPolicy::parse(text).map(|policy| Setting::Text(policy.to_string())),
             Kind::Folder => is_plain_path(text).then(|| Setting::Folder(text.into())),
+            Kind::File if text == "none" => Some(Setting::None),
+            Kind::File => {
+                let is_path = !text.is_empty() && !text.chars().any(char::is_control);
+                is_path.then(|| Setting::Folder(text.into()))
+            }
         };
         understood.ok_or_else(|| self.possible(machine))
     }
@@ -177,6 +184,7 @@ impl Kind {
                 .iter()
                 .map(|policy| format!("`{}` ({})", policy.example, policy.about))
                 .collect()),
+            Kind::File => "`none` or the path of a file".to_owned(),
             Kind::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }
     }

@@ -122,13 +122,22 @@ impl ServerSettings {
 
     /// The governor between clients and the server; `None` if there is none.
     pub fn governor(&self) -> Option<GovernorSettings> {
-        let mode = GovernorMode::named(&self.named("governor").text())?;
+        let config = match self.named("governor_config") {
+            Setting::Folder(file) => Some(file),
+            _ => None,
+        };
+        // The file alone asks for a governor.
+        let mode = match self.is_set("governor") || config.is_none() {
+            true => GovernorMode::named(&self.named("governor").text())?,
+            false => GovernorMode::ON,
+        };
         let time = |name| match self.named(name) {
             Setting::Time(time) => Some(time),
             _ => None,
         };
         Some(GovernorSettings {
             mode,
+            config: config.filter(|_| mode == GovernorMode::ON),
             low_mpl: match self.named("governor_mpl") {
                 Setting::Count(count) => Some(count),
                 _ => None,
@@ -139,6 +148,24 @@ impl ServerSettings {
             low_share: self.named("governor_low_share").text(),
             program: self.folder("governor_program").map(Path::to_owned),
         })
+    }
+
+    /// Which options contradict each other, with the remedy.
+    pub fn conflict(&self) -> Option<String> {
+        if self.named("governor_config") == Setting::None || !self.is_set("governor_config") {
+            return None;
+        }
+        let mode = self.named("governor").text();
+        if !["none", "off", "on"].contains(&mode.as_str()) {
+            return Some(format!(
+                "option `governor` is `{mode}`, which leaves out a lever of settings that Plimsoll writes; with \
+                 `governor_config` it can be `none`, `off` or `on`, so change the file instead"
+            ));
+        }
+        let is_said =
+            |name: &&&str| name.starts_with("governor_") && !["governor_config", "governor_program"].contains(*name);
+        let said = self.said.keys().find(is_said)?;
+        Some(format!("option `{said}` is for settings that Plimsoll writes; with `governor_config` say it in the file"))
     }
 
     /// The folder of the server's programs, if it was said.

@@ -1,6 +1,6 @@
 //! What a server's refusal means to a workload.
 
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::database::{DatabaseError, Refusal};
 use plimsoll_workload::statement::{Statement, Value};
 
 use super::SessionOptions;
@@ -60,9 +60,16 @@ fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseErro
         "40001" => DatabaseError::Conflict,
         "23505" => DatabaseError::Duplicate { table: server.table.clone().unwrap_or_else(|| server.message.clone()) },
         "57P01" | "57P02" | "57P03" | "57P05" => DatabaseError::ConnectionLost(server.to_string()),
-        "42501" => DatabaseError::Failed(told(&with_privilege(server))),
-        _ => DatabaseError::Failed(told(&error)),
+        "42501" => refused(&with_privilege(server), told),
+        _ => refused(&error, told),
     }
+}
+
+fn refused(error: &WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
+    let told = told(error);
+    let Some(server) = error.server() else { return DatabaseError::Failed(told) };
+    let words = ServerError { position: None, ..server.clone() }.to_string();
+    DatabaseError::Refused(Box::new(Refusal { told, words, position: server.position.map(|place| place as usize) }))
 }
 
 /// Says which privilege is missing, where the server only says on what.
@@ -121,7 +128,7 @@ mod tests {
         }
         assert!(matches!(of_command("COMMIT", error("57P01", "shut down")), DatabaseError::ConnectionLost(_)));
         let cancelled = of_statement(&PAY, &[], error("57014", "canceling statement due to user request"));
-        assert!(matches!(cancelled, DatabaseError::Failed(_)), "{cancelled:?}");
+        assert!(matches!(cancelled, DatabaseError::Refused(_)), "{cancelled:?}");
         let lost = of_query("x", WireError::Lost("gone".to_owned()));
         assert_eq!(lost, DatabaseError::ConnectionLost("gone".to_owned()));
     }

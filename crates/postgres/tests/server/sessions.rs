@@ -190,7 +190,7 @@ fn a_cancelled_statement_fails_unless_the_governor_says_for_whose_sake() {
             other.run(&format!("SELECT pg_cancel_backend({process})")).unwrap();
         });
         let error = session.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err();
-        assert!(matches!(&error, DatabaseError::Failed(why) if why.contains("57014")), "{error:?}");
+        assert!(matches!(&error, DatabaseError::Refused(why) if why.words.contains("57014")), "{error:?}");
     });
     let raise = "DO $$ BEGIN RAISE EXCEPTION 'preempted by high' USING ERRCODE = '57014'; END $$";
     assert_eq!(session.query(raise).unwrap_err(), DatabaseError::Preempted);

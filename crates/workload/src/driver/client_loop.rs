@@ -116,7 +116,7 @@ impl<C: Clock> ClientLoop<'_, C> {
         let mut number = 0u32;
         loop {
             let transaction = client.draw();
-            let priority = self.urgency.next();
+            let priority = self.urgency.next(transaction);
             let intended = self.pacing.next(previous_end);
             let Some(began) = self.wait_until(intended, previous_end) else { return Ok(recorder) };
             // Setting it may cost a server a round trip, so it is set only when it changes.

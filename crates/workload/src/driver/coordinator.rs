@@ -166,11 +166,13 @@ fn client_thread(
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
         let mut user = drive.benchmark.client(client);
-        let session = drive.database.session(drive.benchmark.schema()).map_err(|error| DriveError::NoSession {
-            workload: drive.name.to_owned(),
-            client,
-            error,
-        })?;
+        let schema = drive.benchmark.schema();
+        let session = match &drive.options.user {
+            None => drive.database.session(schema),
+            Some(user) => drive.database.session_as(schema, user),
+        };
+        let session =
+            session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         // Nobody listens any more once the run has failed; then `begin` never comes, and `halt` does.
         let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
@@ -181,7 +183,7 @@ fn client_thread(
             team,
             number: client,
             pacing: Pacing::new(drive.options, drive.name, client, begin),
-            urgency: Urgency::new(drive.options, drive.name, client),
+            urgency: Urgency::new(drive.options, drive.benchmark, drive.name, client),
             past_end: false,
         };
         let mut session = RoundTrips::new(session, drive.options, drive.name, client, &run.clock, &run.signals);

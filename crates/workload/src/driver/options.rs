@@ -24,6 +24,9 @@ pub struct ClientOptions {
     pub round_trip: Delay,
     /// The priority of each request.
     pub priority: PriorityRule,
+    /// The user of the database as whom clients log in; `None` for the user that the database was opened with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// How often a request is run again after a deadlock, a preemption or a conflict before it is given up as an error.
     ///
     /// It is run again at once, without a pause, as in the published studies of lock scheduling (MW 2.7).
@@ -47,6 +50,7 @@ impl Default for ClientOptions {
             rate: None,
             round_trip: Delay::None,
             priority: PriorityRule::default(),
+            user: None,
             retry_max: 1000,
             seed: 7,
         }
@@ -64,6 +68,9 @@ impl ClientOptions {
             return Some(format!(
                 "a round trip ({round_trip}) between statements, but each request of {benchmark} is one query; leave it out"
             ));
+        }
+        if let Some(fault) = self.priority.fault(benchmark.transactions()) {
+            return Some(fault);
         }
         let rate = self.rate?;
         if !(rate.is_finite() && rate > 0.0) {

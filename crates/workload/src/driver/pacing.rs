@@ -10,6 +10,7 @@ use super::clock::Nanos;
 use super::delay::exponential;
 use super::streams::{Purpose, stream};
 use super::{ClientOptions, Delay, PriorityRule};
+use crate::benchmark::Benchmark;
 
 /// Says when each request of one client is meant to begin.
 #[derive(Debug)]
@@ -61,21 +62,23 @@ impl Pacing {
 /// Says how urgent each request of one client is.
 #[derive(Debug)]
 pub(super) struct Urgency {
-    rule: PriorityRule,
+    /// The rule of each of the benchmark's transactions.
+    rules: Vec<PriorityRule>,
     random: Pcg32,
 }
 
 impl Urgency {
     /// The urgency of the requests of client number `client`.
-    pub(super) fn new(options: &ClientOptions, workload: &str, client: usize) -> Self {
+    pub(super) fn new(options: &ClientOptions, benchmark: &dyn Benchmark, workload: &str, client: usize) -> Self {
         let random = stream(options.seed, workload, client, Purpose::Priority);
-        Urgency { rule: options.priority.clone(), random }
+        Urgency { rules: options.priority.of_transactions(benchmark.transactions(), &benchmark.priorities()), random }
     }
 
-    /// The priority of the next request.
-    pub(super) fn next(&mut self) -> Priority {
-        match &self.rule {
+    /// The priority of the next request, which is of that transaction.
+    pub(super) fn next(&mut self, transaction: usize) -> Priority {
+        match &self.rules[transaction] {
             PriorityRule::Always(priority) => *priority,
+            PriorityRule::ByTransaction { .. } => unreachable!("the rule of one transaction is not by transaction"),
             PriorityRule::Shares(shares) => {
                 let mut left = self.random.random::<f64>();
                 let drawn = shares.iter().find(|(_, share)| {
@@ -91,6 +94,7 @@ impl Urgency {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::fakes::FakeBenchmark;
 
     fn options(think: &str, rate: Option<f64>, priority: &str) -> ClientOptions {
         let [think, priority] = [think, priority].map(str::to_owned);
@@ -145,8 +149,8 @@ mod tests {
     #[test]
     fn the_share_of_high_priority_is_as_asked_for() {
         let options = options("none", None, "high:0.1");
-        let mut urgency = Urgency::new(&options, "w", 0);
-        let high = (0..100_000).filter(|_| urgency.next() == Priority::HIGH).count();
+        let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", 0);
+        let high = (0..100_000).filter(|_| urgency.next(0) == Priority::HIGH).count();
         // Standard deviation sqrt(100 000 * 0.1 * 0.9) = 95.
         assert!((9_500..10_500).contains(&high), "{high}");
     }
@@ -154,8 +158,8 @@ mod tests {
     #[test]
     fn shares_of_several_levels_are_as_asked_for_and_the_rest_is_low() {
         let options = options("none", None, "level2:0.05, high:0.2, level3:0.5");
-        let mut urgency = Urgency::new(&options, "w", 0);
-        let drawn: Vec<_> = (0..100_000).map(|_| urgency.next().level()).collect();
+        let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", 0);
+        let drawn: Vec<_> = (0..100_000).map(|_| urgency.next(0).level()).collect();
         // No standard deviation is above sqrt(100 000 / 4) = 158.
         for (level, expect) in [(0, 25_000), (1, 20_000), (2, 5_000), (3, 50_000)] {
             let count = drawn.iter().filter(|drawn| **drawn == level).count();
@@ -164,12 +168,23 @@ mod tests {
     }
 
     #[test]
+    fn transactions_are_as_urgent_as_their_own_rules_say() {
+        let options = options("none", None, "second=high, rolled_back=high:0");
+        let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", 0);
+        let drawn = [0, 1, 2, 1].map(|transaction| urgency.next(transaction));
+        assert_eq!(drawn, [Priority::LOW, Priority::HIGH, Priority::LOW, Priority::HIGH]);
+        let fault = ClientOptions { priority: "third=high".parse().expect("a rule"), ..ClientOptions::default() }
+            .fault(&FakeBenchmark::new());
+        assert!(fault.expect("there is no third").contains("`third`"));
+    }
+
+    #[test]
     fn equal_seeds_give_equal_sequences() {
         let draw = |seed| {
             let options = ClientOptions { seed, ..options("exp 1ms", None, "high:0.5") };
             let mut pacing = Pacing::new(&options, "w", 1, 0);
-            let mut urgency = Urgency::new(&options, "w", 1);
-            (0..50).map(|_| (pacing.next(0), urgency.next())).collect::<Vec<_>>()
+            let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", 1);
+            (0..50).map(|_| (pacing.next(0), urgency.next(0))).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

@@ -1,10 +1,12 @@
-//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`, `level2:0.05, high:0.1`.
+//! Which requests are urgent, as people write it: `high`, `low`, `high:0.1`, `level2:0.05, high:0.1`, `payment=high`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use plimsoll_policy::Priority;
 use serde::{Serialize, Serializer};
+
+use crate::registry::{nearest, suggestion};
 
 /// How each request gets its priority.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +16,17 @@ pub enum PriorityRule {
     /// Each request has one of these priorities with the probability beside it, independently of all others, and is low
     /// otherwise. No priority is there twice, none is low, and the probabilities add up to 1 at most.
     Shares(Vec<(Priority, f64)>),
+    /// Each kind of transaction has a rule of its own.
+    ByTransaction {
+        /// The rules of some kinds by name, no name twice, and none of them by transaction.
+        named: Vec<(String, PriorityRule)>,
+        /// The rule of all other kinds, which is not by transaction.
+        others: Box<PriorityRule>,
+    },
 }
+
+/// The name that stands for all transactions that have no rule of their own.
+const OTHERS: &str = "*";
 
 /// Shares may add up to more than 1 by this: ten times 0.1 does.
 const ROUNDING: f64 = 1e-9;
@@ -26,7 +38,36 @@ impl PriorityRule {
             PriorityRule::Always(always) => *always == priority,
             PriorityRule::Shares(shares) if priority == Priority::LOW => sum(shares) < 1.0 - ROUNDING,
             PriorityRule::Shares(shares) => shares.iter().any(|(one, share)| *one == priority && *share > 0.0),
+            PriorityRule::ByTransaction { named, others } => {
+                others.gives(priority) || named.iter().any(|(_, rule)| rule.gives(priority))
+            }
         }
+    }
+
+    /// The rule of each of a benchmark's transactions: the one that this rule names, else the transaction's `own` if the
+    /// benchmark has one, else the rule of all others.
+    pub fn of_transactions(&self, transactions: &[&str], own: &[Option<PriorityRule>]) -> Vec<PriorityRule> {
+        let (named, others) = match self {
+            PriorityRule::ByTransaction { named, others } => (&named[..], &**others),
+            one => (&[][..], one),
+        };
+        let of = |(position, transaction): (usize, &&str)| {
+            let named = named.iter().find(|(name, _)| name == transaction).map(|(_, rule)| rule);
+            named.or_else(|| own.get(position)?.as_ref()).unwrap_or(others).clone()
+        };
+        transactions.iter().enumerate().map(of).collect()
+    }
+
+    /// What is wrong with the rule for a benchmark that has these transactions, with the remedy.
+    pub fn fault(&self, transactions: &[&str]) -> Option<String> {
+        let PriorityRule::ByTransaction { named, .. } = self else { return None };
+        let (unknown, _) = named.iter().find(|(name, _)| !transactions.contains(&name.as_str()))?;
+        let near = nearest(unknown, transactions.iter().copied());
+        let known = transactions.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "a priority for `{unknown}`, which is not one of its transactions{}; it has {known}",
+            suggestion(&near)
+        ))
     }
 }
 
@@ -48,6 +89,13 @@ impl fmt::Display for PriorityRule {
                 let comma = if position > 0 { ", " } else { "" };
                 write!(f, "{comma}{priority}:{share}")
             }),
+            PriorityRule::ByTransaction { named, others } => {
+                for (position, (name, rule)) in named.iter().enumerate() {
+                    let comma = if position > 0 { ", " } else { "" };
+                    write!(f, "{comma}{name}={}", rule.to_string().replace(", ", &format!(", {name}=")))?;
+                }
+                if **others == PriorityRule::default() { Ok(()) } else { write!(f, ", {others}") }
+            }
         }
     }
 }
@@ -123,32 +171,54 @@ impl FromStr for PriorityRule {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let parts: Vec<_> = text.split(',').map(|part| Part::read(text, part.trim())).collect::<Result<_, _>>()?;
-        if let [Part { priority, share: None }] = parts[..] {
-            return Ok(PriorityRule::Always(priority));
-        }
-        let mut shares: Vec<(Priority, f64)> = Vec::new();
-        for Part { priority, share } in parts {
-            if priority == Priority::LOW {
-                return Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() });
+        let mut others = Vec::new();
+        let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
+        for typed in text.split(',') {
+            let (name, typed) = typed.split_once('=').unwrap_or((OTHERS, typed));
+            let (name, part) = (name.trim(), Part::read(text, typed.trim())?);
+            if name == OTHERS {
+                others.push(part);
+            } else if let Some((_, parts)) = named.iter_mut().find(|(known, _)| *known == name) {
+                parts.push(part);
+            } else {
+                named.push((name, vec![part]));
             }
-            let share = share.ok_or_else(|| ParsePriorityRuleError::NoShare { text: text.to_owned(), priority })?;
-            if shares.iter().any(|(one, _)| *one == priority) {
-                return Err(ParsePriorityRuleError::Twice { text: text.to_owned(), priority });
-            }
-            shares.push((priority, share));
         }
-        let sum = sum(&shares);
-        if sum > 1.0 + ROUNDING {
-            // As people would add them up: in binary 0.8 + 0.4 has sixteen digits.
-            let sum = ((sum * 1e6).round() / 1e6).to_string();
-            return Err(ParsePriorityRuleError::Sum { text: text.to_owned(), sum });
+        let rest = if others.is_empty() { PriorityRule::default() } else { of_parts(text, others)? };
+        if named.is_empty() {
+            return Ok(rest);
         }
-        Ok(PriorityRule::Shares(shares))
+        let named = named.into_iter().map(|(name, parts)| Ok((name.to_owned(), of_parts(text, parts)?)));
+        Ok(PriorityRule::ByTransaction { named: named.collect::<Result<_, _>>()?, others: Box::new(rest) })
     }
 }
 
-/// What stands between two commas.
+/// The rule that parts of a text make.
+fn of_parts(text: &str, parts: Vec<Part>) -> Result<PriorityRule, ParsePriorityRuleError> {
+    if let [Part { priority, share: None }] = parts[..] {
+        return Ok(PriorityRule::Always(priority));
+    }
+    let mut shares: Vec<(Priority, f64)> = Vec::new();
+    for Part { priority, share } in parts {
+        if priority == Priority::LOW {
+            return Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() });
+        }
+        let share = share.ok_or_else(|| ParsePriorityRuleError::NoShare { text: text.to_owned(), priority })?;
+        if shares.iter().any(|(one, _)| *one == priority) {
+            return Err(ParsePriorityRuleError::Twice { text: text.to_owned(), priority });
+        }
+        shares.push((priority, share));
+    }
+    let sum = sum(&shares);
+    if sum > 1.0 + ROUNDING {
+        // As people would add them up: in binary 0.8 + 0.4 has sixteen digits.
+        let sum = ((sum * 1e6).round() / 1e6).to_string();
+        return Err(ParsePriorityRuleError::Sum { text: text.to_owned(), sum });
+    }
+    Ok(PriorityRule::Shares(shares))
+}
+
+/// What stands between two commas, without a transaction's name.
 struct Part {
     priority: Priority,
     share: Option<f64>,
@@ -211,6 +281,45 @@ mod tests {
         ] {
             let rule = text.parse::<PriorityRule>().expect("a rule");
             assert_eq!([0, 1, 2].map(|number| rule.gives(level(number))), expect, "{text}");
+        }
+    }
+
+    /// Story: an application in which payments matter and new orders do not had to be measured with a random share of high
+    /// priority, because a priority could not be given to a kind of transaction.
+    #[test]
+    fn transactions_have_rules_of_their_own() {
+        let text = "payment=high, delivery=level2:0.1, delivery=high:0.2, high:0.05";
+        let rule = text.parse::<PriorityRule>().expect("a rule");
+        assert_eq!(rule.to_string(), text);
+        assert_eq!(
+            "*=high:0.05,payment = high".parse::<PriorityRule>().expect("a rule").to_string(),
+            "payment=high, high:0.05"
+        );
+        let low = PriorityRule::Always(Priority::LOW);
+        let only = "payment=high".parse::<PriorityRule>().expect("a rule");
+        assert_eq!(only.to_string(), "payment=high", "the others are low");
+        assert!(only.gives(Priority::HIGH) && only.gives(Priority::LOW) && !only.gives(level(2)));
+
+        let own = [None, Some(low.clone()), Some(low.clone())];
+        let rules = rule.of_transactions(&["new_order", "payment", "stock_level"], &own);
+        let high = PriorityRule::Always(Priority::HIGH);
+        assert_eq!(rules, [PriorityRule::Shares(vec![(Priority::HIGH, 0.05)]), high.clone(), low.clone()]);
+        assert_eq!(high.of_transactions(&["a"], &[]), [high.clone()]);
+
+        assert_eq!(rule.fault(&["payment", "delivery"]), None);
+        assert_eq!(high.fault(&[]), None);
+        let fault = only.fault(&["new_order", "payments"]).expect("a wrong name");
+        assert_eq!(
+            fault,
+            "a priority for `payment`, which is not one of its transactions (did you mean `payments`?); it has `new_order`, `payments`"
+        );
+        for (text, expect) in [
+            ("payment=urgent", "`urgent` is unknown"),
+            ("payment=high, payment=high", "`high` is one of several and has no share"),
+            ("payment=low:0.5", "the share is that of high requests"),
+        ] {
+            let error = text.parse::<PriorityRule>().expect_err(text).to_string();
+            assert!(error.contains(expect), "{error}");
         }
     }
 

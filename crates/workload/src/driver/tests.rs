@@ -82,7 +82,7 @@ fn simulate_and_count(
         team: &team,
         number: 0,
         pacing: Pacing::new(options, "w", 0, 0),
-        urgency: Urgency::new(options, "w", 0),
+        urgency: Urgency::new(options, &benchmark, "w", 0),
         past_end: false,
     };
     let recorder = client_loop.run(&mut *benchmark.client(0), &mut session, 0);

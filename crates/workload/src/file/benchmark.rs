@@ -12,6 +12,7 @@ use super::sql::{self, Trial};
 use super::{check, check_bounds, hash, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
+use crate::driver::PriorityRule;
 use crate::schema::Schema;
 
 /// A workload at a scale.
@@ -27,6 +28,9 @@ pub(super) struct FileBenchmark {
 
 /// The largest scale; more rows than this makes are not loaded by SQL in a lifetime.
 const SCALE_MAX: f64 = 1e6;
+
+/// What begins the trial of a statement.
+const PREPARE: &str = "PREPARE plimsoll_check AS ";
 
 /// What ends the trial of a statement.
 const FORGET: &str = "; DEALLOCATE plimsoll_check";
@@ -84,11 +88,14 @@ impl FileBenchmark {
         }
         for execute in executes().filter(|execute| sql::trial(execute.statement.sql) == Trial::Prepare) {
             let sql = execute.statement.sql;
-            let prepare = format!("PREPARE plimsoll_check AS {sql}\n{FORGET}");
+            let prepare = format!("{PREPARE}{sql}\n{FORGET}");
             database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {
-                // A server that shows where the mistake is shows what stands behind it, too.
-                let told = error.to_string().replace(&format!(" {FORGET}"), "");
-                DatabaseError::Failed(format!("{}: statement `{}`: {told}", execute.place, execute.statement.name))
+                let why = match &error {
+                    DatabaseError::Refused(refusal) => execute.written.refused(refusal, PREPARE.chars().count()),
+                    other => other.to_string(),
+                };
+                let (place, name, line) = (&execute.place, execute.statement.name, execute.written.line());
+                DatabaseError::Failed(format!("{place}: statement `{name}`: {why}; it is `{line}`"))
             })?;
         }
         Ok(())
@@ -132,6 +139,10 @@ impl Benchmark for FileBenchmark {
 
     fn transactions(&self) -> &'static [&'static str] {
         &self.definition.names
+    }
+
+    fn priorities(&self) -> Vec<Option<PriorityRule>> {
+        self.definition.programs.iter().map(|program| program.priority.clone()).collect()
     }
 
     fn is_analytical(&self) -> bool {

@@ -180,14 +180,18 @@ impl FileClient {
         if error.is_retryable() || matches!(error, DatabaseError::ConnectionLost(_)) {
             return error;
         }
-        let shown = |(position, slot): (usize, &usize)| {
-            format!("${} :{} = {}", position + 1, self.definition.slots[*slot], self.slots[*slot].shown())
-        };
-        let parameters: Vec<String> = execute.parameters.iter().enumerate().map(shown).collect();
+        let shown = |slot: &usize| format!(":{} = {}", self.definition.slots[*slot], self.slots[*slot].shown());
+        let mut parameters: Vec<String> = execute.parameters.iter().map(shown).collect();
+        // A script's variable is a parameter anew wherever it is used.
+        let mut seen = std::collections::BTreeSet::new();
+        parameters.retain(|parameter| seen.insert(parameter.clone()));
         let with = if parameters.is_empty() { String::new() } else { format!(" with {}", parameters.join(", ")) };
-        let one_line = execute.statement.sql.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (place, name) = (&execute.place, execute.statement.name);
-        DatabaseError::Failed(format!("{place}: statement `{name}` failed: {error}; it was `{one_line}`{with}"))
+        let why = match &error {
+            DatabaseError::Refused(refusal) => execute.written.refused(refusal, 0),
+            other => other.to_string(),
+        };
+        let (place, name, line) = (&execute.place, execute.statement.name, execute.written.line());
+        DatabaseError::Failed(format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}"))
     }
 
     /// Keeps what later steps use of a result.

@@ -45,7 +45,8 @@ fn setup(
         progress.step(done as u64, statements.len() as u64, "statements of the setup")?;
         let sql = benchmark.sql(&statement.sql);
         database.run_script(benchmark.definition.schema_of(), &sql).map_err(|error| match error {
-            DatabaseError::Failed(why) => {
+            DatabaseError::Failed(_) | DatabaseError::Refused(_) => {
+                let why = error.to_string();
                 let line = sql.lines().next().unwrap_or_default();
                 DatabaseError::Failed(format!("{}: the setup failed: {why}; it was `{line}`", statement.place))
             }

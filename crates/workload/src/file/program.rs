@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::datum::Datum;
 use super::expression::Expression;
 use super::generator::Declared;
+use super::sql::{self, Uses};
 use crate::benchmark::Writes;
+use crate::database::Refusal;
+use crate::driver::PriorityRule;
 use crate::schema::Schema;
 use crate::statement::Statement;
 
@@ -104,6 +107,8 @@ pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     /// Whether it may be run again after a deadlock or a conflict.
     pub(super) is_retried: bool,
+    /// Its priority, if its file gives it one.
+    pub(super) priority: Option<PriorityRule>,
 }
 
 /// One step.
@@ -131,6 +136,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Execute {
     pub(super) statement: &'static Statement,
+    /// The same as its file has it.
+    pub(super) written: Written,
     /// The slots of its parameters, in the order of `$1`, `$2`, …
     pub(super) parameters: Vec<usize>,
     /// Where it stands, as `file:line`.
@@ -138,6 +145,35 @@ pub(super) struct Execute {
     /// What is kept of its result.
     pub(super) keep: Keep,
 }
+
+/// A statement as its file has it, with names of parameters where the server gets numbers.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) sql: String,
+    /// How its parameters became numbers.
+    pub(super) uses: Uses,
+}
+
+impl Written {
+    /// The statement on one line.
+    pub(super) fn line(&self) -> String {
+        self.sql.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// A refusal in terms of this statement. `sent_before` is the number of characters that were sent in front of it.
+    pub(super) fn refused(&self, refusal: &Refusal, sent_before: usize) -> String {
+        let position = refusal.position.and_then(|position| position.checked_sub(sent_before + 1));
+        let rest = position.and_then(|position| sql::rest_at(&self.sql, self.uses, position)).unwrap_or_default();
+        let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        if rest.is_empty() {
+            return refusal.words.clone();
+        }
+        format!("{}, at `{}`", refusal.words, rest.chars().take(SHOWN_MAX).collect::<String>())
+    }
+}
+
+/// Characters of a statement from its mistake on that a message shows.
+const SHOWN_MAX: usize = 60;
 
 /// What is kept of a result.
 #[derive(Debug, Default)]

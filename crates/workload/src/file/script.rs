@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::expression::{self, Expression};
 use super::lexer::{Kind, Lexer, tokens};
 use super::problem::{FileError, Problem, Source, listed, suggestion};
-use super::program::{BUILT_IN, Definition, Execute, Keep, KeptFile, Program, Step, Tables};
+use super::program::{BUILT_IN, Definition, Execute, Keep, KeptFile, Program, Step, Tables, Written};
 use super::sql::{self, Splitter, Uses};
 use crate::benchmark::Writes;
 use crate::schema::Schema;
@@ -50,7 +50,13 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
             statements: 0,
         };
         reader.read().map_err(|problem| source.error([problem]))?;
-        programs.push(Program { weight: *weight, draws: Vec::new(), steps: reader.steps, is_retried: true });
+        programs.push(Program {
+            weight: *weight,
+            draws: Vec::new(),
+            steps: reader.steps,
+            is_retried: true,
+            priority: None,
+        });
         names.push(name);
     }
     if let Some((script, problem)) = variables.fault() {
@@ -243,6 +249,7 @@ impl Reader<'_> {
         let name = format!("{}.{}", self.name, self.statements);
         self.steps.push(Step::Execute(Execute {
             statement: super::leaked_statement(&name, &translated.sql),
+            written: Written { sql: text.to_owned(), uses: Uses::Each },
             parameters,
             place: self.source.line(span.start),
             keep: Keep::Nothing,

@@ -44,6 +44,31 @@ pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     Ok(translated)
 }
 
+/// What stands in a text from a place on, told as a number of characters of its translation; `None` if that is shorter.
+pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
+    let (mut passed, mut known) = (0, Vec::new());
+    for Token { kind, span } in tokens(text) {
+        let word = &text[span.clone()];
+        let length = if kind == Kind::Parameter {
+            let seen = known.iter().position(|name| *name == word).filter(|_| uses == Uses::One);
+            let number = seen.unwrap_or_else(|| {
+                known.push(word);
+                known.len() - 1
+            });
+            format!("${}", number + 1).len()
+        } else {
+            word.chars().count()
+        };
+        if place < passed + length {
+            let within = if kind == Kind::Parameter { 0 } else { place - passed };
+            let byte = word.char_indices().nth(within).map_or(0, |(byte, _)| byte);
+            return Some(&text[span.start + byte..]);
+        }
+        passed += length;
+    }
+    None
+}
+
 /// Puts the values of constants in the places of their names. Fails with a name that is none of them, and its place.
 pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String, (String, usize)> {
     let mut inlined = String::with_capacity(text.len());

@@ -150,7 +150,29 @@ fn a_workload_is_loaded_and_looked_at_before_it_runs() {
         "shop.toml:6: the setup failed: no such thing; it was `INSERT INTO item SELECT generate_series(1, 1000 * 2)`";
     assert_eq!(error, expect);
     let error = folder.without_path(&Server::failing("PREPARE").prepare_error(&*shop));
-    assert_eq!(error, "shop.toml:17: statement `read.1`: no such thing");
+    assert_eq!(
+        error,
+        "shop.toml:17: statement `read.1`: no such thing; it is `SELECT * FROM item WHERE id = :id OR id = :key`"
+    );
+}
+
+/// Story: of the transactions of a shop the payments matter. Only the whole workload could have a priority, or a random share
+/// of all its transactions.
+#[test]
+fn a_transaction_has_the_priority_that_its_table_says() {
+    let folder = Folder::new();
+    let text = "[[transaction]]\nname = \"pay\"\npriority = \"high:0.5\"\nstatements = [\"SELECT 1\"]\n\
+                [[transaction]]\nname = \"report\"\nstatements = [\"SELECT 2\"]\n";
+    let (made, _) = registry::benchmark(&folder.file("shop.toml", text.to_owned()), 7).unwrap();
+    assert_eq!(made.priorities(), [Some("high:0.5".parse().unwrap()), None]);
+    for (name, wrong, expect) in [
+        ("a.toml", "urgent", "a.toml:3:12: `urgent` is no priority"),
+        ("b.toml", "report=high", "b.toml:3:12: this is the priority of one transaction, so it names no other"),
+    ] {
+        let text = text.replace("high:0.5", wrong);
+        let error = registry::benchmark(&folder.file(name, text), 7).err().unwrap().to_string();
+        assert!(folder.without_path(&error).contains(expect), "{error}");
+    }
 }
 
 #[test]

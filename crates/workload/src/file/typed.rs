@@ -91,6 +91,10 @@ pub struct TypedTransaction {
     pub read_only: Option<Spanned<bool>>,
     /// Whether it is run again after a deadlock or a conflict. `true` without it.
     pub retry: Option<bool>,
+    /// Its priority: `high`, `low`, `level2` to `level254` above high, or shares as in `high:0.1`. Without it the one that the
+    /// experiment or the command line gives to the workload.
+    #[schemars(with = "Option<String>")]
+    pub priority: Option<Spanned<String>>,
 }
 
 /// A statement: SQL, or a table with a name and SQL.

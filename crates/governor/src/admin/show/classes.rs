@@ -19,6 +19,7 @@ pub const COLUMNS: &[Column] = &[
     boolean("paused"),
     boolean("preemptible"),
     boolean("replay"),
+    boolean("retries"),
     text("cpu"),
     text("rules"),
 ];
@@ -46,6 +47,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             class.is_paused.into(),
             class.preemptible.into(),
             class.replay.into(),
+            class.retries.into(),
             class.cpu.to_string().into(),
             rules.join("; ").into(),
         ]

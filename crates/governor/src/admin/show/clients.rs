@@ -2,7 +2,7 @@
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
-use crate::registry::{ChosenBy, Phase};
+use crate::registry::{CardState, ChosenBy, Phase};
 use crate::settings::Settings;
 
 /// The columns.
@@ -19,6 +19,7 @@ pub const COLUMNS: &[Column] = &[
     float("transaction_s"),
     int("transactions"),
     int("rollbacks"),
+    text("immune"),
     int("server_pid"),
     float("connected_s"),
 ];
@@ -43,11 +44,17 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             if is_between { Cell::Null } else { since(state.transaction_since) },
             state.transaction.into(),
             state.rollbacks.into(),
+            immune(&state),
             card.process().map(i64::from).into(),
             since(card.opened),
         ]
     });
     Ok(Answer::of(rows.collect()))
+}
+
+/// Why the transaction must not be rolled back now although its class may be; null if it may.
+fn immune(_state: &CardState) -> Cell {
+    Cell::Null
 }
 
 /// Why a session or its transaction has its class, in words.

@@ -66,7 +66,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
                 let waited = call.now.saturating_duration_since(state.since);
                 pool.waited_longest = pool.waited_longest.max(waited);
             }
-            Phase::Active | Phase::IdleInTransaction => pool.in_transaction += 1,
+            Phase::Active | Phase::IdleInTransaction | Phase::Ungoverned => pool.in_transaction += 1,
             Phase::Preempted => pool.preempted += 1,
         }
         pool.others += u64::from(state.phase != Phase::Queued);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
+use crate::page::state::lever;
 
 /// The columns.
 pub const COLUMNS: &[Column] = &[
@@ -16,12 +17,15 @@ pub const COLUMNS: &[Column] = &[
     int("waiter_pid"),
     text("waiter_class"),
     float("waited_ms"),
+    text("lever"),
     text("done"),
+    text("outcome"),
 ];
 
 /// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let row = |event: crate::governor::PreemptionEvent| {
+        let lever = lever(&event, &call.governor.settings());
         vec![
             Cell::from(Timestamp::try_from(event.at).ok().map(|at| format!("{at:.3}"))),
             event.victim.0.0.into(),
@@ -32,7 +36,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             i64::from(event.waiter.1).into(),
             event.waiter_class.into(),
             Cell::Float(event.waited.as_micros() as f64 / 1e3),
+            lever.into(),
             event.done.into(),
+            event.outcome.to_string().into(),
         ]
     };
     Ok(Answer::of(call.governor.events().into_iter().rev().map(row).collect()))

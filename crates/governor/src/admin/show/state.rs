@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
+use crate::relay;
 
 /// The columns.
 pub const COLUMNS: &[Column] = &[text("key"), text("value")];
@@ -23,11 +24,15 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         (None, None) if settings.control.is_none() => "none is set".to_owned(),
         (None, None) => "not tried yet".to_owned(),
     };
+    let is_draining = governor.is_draining.load(Relaxed);
+    let waits_for = if is_draining { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
     let lines = [
-        ("state", if governor.is_draining.load(Relaxed) { "draining" } else { "active" }.to_owned()),
+        ("state", if is_draining { "draining" } else { "active" }.to_owned()),
+        ("waits_for", waits_for),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("process", std::process::id().to_string()),
         ("uptime_s", governor.clock(call.now).as_secs().to_string()),
+        ("event_loop", governor.event_loop.get().map_or("none yet", |event_loop| event_loop.name()).to_owned()),
         ("server", settings.server.address()),
         ("control", control),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),

@@ -1,19 +1,21 @@
-//! Whether the server is there, and what the control user may do.
+//! Whether clients and the governor can log in to the server, and what the control user may do there.
 
-use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::{ServerHost, ServerUrl};
+use std::collections::BTreeSet;
+
+use plimsoll_machine::host::Host;
+use plimsoll_postgres::connection::{Connection, ServerError, WireError};
+use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
 use serde::Serialize;
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-
-use crate::settings::Settings;
+use crate::agent::find_server;
+use crate::config::warnings::BINDING;
+use crate::watch::server_here;
 
 /// Versions that are understood: 13 to 18.
 const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
 
 /// Something that was tried at the server.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// What.
     pub what: &'static str,
@@ -23,77 +25,252 @@ pub struct Probe {
     pub found: String,
 }
 
-/// Tries everything.
-pub(super) fn probe(settings: &Settings) -> Vec<Probe> {
-    let reached = reach(&settings.server);
-    let mut probes = vec![match reached {
-        Ok(()) => Probe { what: "server", is_good: true, found: format!("{} listens", settings.server.address()) },
-        Err(error) => Probe {
-            what: "server",
-            is_good: false,
-            found: format!("{} cannot be reached: {error}", settings.server.address()),
-        },
-    }];
-    if let Some(control) = &settings.control {
-        probes.extend(probe_control(control));
-    }
-    probes
+/// What to try.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tried<'a> {
+    /// The server that clients are passed on to, if that key is right.
+    pub(super) server: Option<&'a ServerUrl>,
+    /// As whom the governor asks it, if one is set and the key is right.
+    pub(super) control: Option<&'a ServerUrl>,
+    /// How many clients the governor takes; `None` if nothing is known of that.
+    pub(super) clients_max: Option<u32>,
+    /// Whether clients are offered TLS.
+    pub(super) offers_tls: bool,
+    /// Whether processes of the server are to be given shares.
+    pub(super) shares: bool,
 }
 
-fn reach(server: &ServerUrl) -> std::io::Result<()> {
-    match (&server.host, server.socket()) {
-        (_, Some(socket)) => UnixStream::connect(socket).map(drop),
-        (ServerHost::Tcp(host), None) => {
-            let mut outcome = Err(std::io::Error::other("its name leads nowhere"));
-            for address in (host.as_str(), server.port).to_socket_addrs()? {
-                outcome = TcpStream::connect_timeout(&address, server.connect_timeout).map(drop);
-                if outcome.is_ok() {
-                    break;
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found {
+    /// What was tried.
+    pub(super) probes: Vec<Probe>,
+    /// What works, and is probably not meant so.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Found {
+    fn good(&mut self, what: &'static str, found: impl Into<String>) {
+        self.probes.push(Probe { what, is_good: true, found: found.into() });
+    }
+
+    fn bad(&mut self, what: &'static str, found: impl Into<String>) {
+        self.probes.push(Probe { what, is_good: false, found: found.into() });
+    }
+}
+
+/// Tries everything.
+pub(super) fn probe(tried: Tried<'_>) -> Found {
+    let mut found = Found::default();
+    if let Some(server) = tried.server {
+        probe_server(server, &tried, &mut found);
+    }
+    if let Some(control) = tried.control {
+        probe_control(control, &tried, &mut found);
+    }
+    found
+}
+
+/// Logs in the way clients will: at the server's address and with its encryption. Clients' passwords are not known here, so
+/// the control user's serves.
+fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
+    let who = tried.control.unwrap_or(server);
+    let login = ServerUrl {
+        user: who.user.clone(),
+        password: who.password.clone(),
+        database: who.database.clone(),
+        ..server.clone()
+    };
+    let (address, user) = (server.address(), &login.user);
+    let mode = format!("sslmode={}", server.ssl_mode.name());
+    match Connection::open(&login) {
+        Ok(mut connection) => match through(&mut connection) {
+            Ok(through) => {
+                let how = if through.is_encrypted { "over TLS" } else { "without TLS" };
+                if server.ssl_mode == SslMode::Prefer && !through.is_encrypted && through.has_tls {
+                    let message = "offers TLS and refuses it for this role (`hostnossl` in pg_hba.conf), so that clients \
+                                   cannot log in: write ?sslmode=disable in `server`";
+                    found.bad("server", format!("{address} {message}"));
+                } else {
+                    found.good("server", format!("{address} lets {user} in {how} ({mode}), as it will clients"));
+                }
+                if !through.is_encrypted && !connection.is_local() {
+                    let message = "what clients and server say is not encrypted between the governor and the server: write \
+                                   ?sslmode=verify-full in `server`";
+                    found.warnings.push(message.to_owned());
+                }
+                // Where the URL requires TLS, the file alone shows it.
+                if tried.offers_tls && through.is_encrypted && server.ssl_mode == SslMode::Prefer {
+                    found.warnings.push(BINDING.to_owned());
+                }
+                if through.process.is_some_and(|process| process != connection.process_id()) {
+                    let message = "is a pooler, not a PostgreSQL server: it hides which server process works for which \
+                                   client, so that preemption, shares and inheritance do not work; put the pooler in front \
+                                   of the governor";
+                    found.bad("pooler", format!("{address} {message}"));
                 }
             }
-            outcome
+            Err(error) => found.bad("server", format!("{address}: {error}")),
+        },
+        // The server has understood us, and asks for a password that we do not have, or have wrong.
+        Err(WireError::Refused(_)) if login.password.is_none() => {
+            found.good("server", format!("{address} listens and asks for passwords ({mode})"));
         }
-        (ServerHost::Socket(_), None) => unreachable!("a socket has a file"),
+        Err(WireError::Server(error)) if is_about_role(&error) => {
+            found.good("server", format!("{address} listens and asks who it is ({mode})"));
+        }
+        Err(WireError::Server(error)) => found.bad("server", explained(&error, &login)),
+        Err(error) => found.bad("server", format!("clients cannot log in with {mode}: {error}")),
+    }
+    about_passwords(&login, found);
+}
+
+/// What the server says of a connection.
+struct Through {
+    /// The process that works for it, by the server's word.
+    process: Option<i32>,
+    is_encrypted: bool,
+    /// Whether the server offers TLS.
+    has_tls: bool,
+}
+
+fn through(connection: &mut Connection) -> Result<Through, WireError> {
+    let sql = "select pg_catalog.pg_backend_pid(), pg_catalog.current_setting('ssl'), \
+               (select s.ssl from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) s)";
+    let mut through = Through { process: None, is_encrypted: false, has_tls: false };
+    connection.text_rows(sql, &mut |row| {
+        let cell = |place: usize| row.get(place).copied().flatten().unwrap_or_default();
+        let is_encrypted = matches!(cell(2), "t" | "true");
+        through = Through { process: cell(0).parse().ok(), has_tls: cell(1) == "on", is_encrypted };
+    })?;
+    Ok(through)
+}
+
+/// Whether the server refuses this role and might let in others.
+fn is_about_role(error: &ServerError) -> bool {
+    error.code == "28P01" || error.code == "3D000" || error.code == "28000" && !error.message.contains("pg_hba.conf")
+}
+
+/// Warns where the server asks for no password: it sees the governor, and not the client behind it.
+fn about_passwords(login: &ServerUrl, found: &mut Found) {
+    let account = account_name().filter(|_| login.socket().is_some());
+    let users: BTreeSet<String> = [Some(login.user.clone()), account].into_iter().flatten().collect();
+    let lets_in = |user: &String| {
+        let url = ServerUrl { user: user.clone(), password: None, database: "postgres".to_owned(), ..login.clone() };
+        Connection::open(&url).is_ok()
+    };
+    for user in users.iter().filter(|user| lets_in(user)) {
+        let methods = if login.socket().is_some() { "`trust` or `peer`" } else { "`trust` or `ident`" };
+        found.warnings.push(format!(
+            "the server lets {user} in without a password ({methods} in pg_hba.conf). It sees the governor, not the client: \
+             a client that reaches the governor could become {user} without a password. Use scram-sha-256"
+        ));
     }
 }
 
-fn probe_control(control: &ServerUrl) -> Vec<Probe> {
-    let good = |what, found: String| Probe { what, is_good: true, found };
-    let bad = |what, found: String| Probe { what, is_good: false, found };
-    let mut connection = match Connection::open(control) {
-        Ok(connection) => connection,
-        Err(error) => return vec![bad("control", error.to_string())],
-    };
+fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     let user = &control.user;
-    let mut probes = vec![good("control", format!("{user} is let in"))];
+    let mut connection = match Connection::open_isolated(control) {
+        Ok(connection) => connection,
+        Err(WireError::Server(error)) => return found.bad("control", explained(&error, control)),
+        Err(error) => return found.bad("control", error.to_string()),
+    };
+    found.good("control", format!("{user} logs in"));
     let version = connection.server_version_num() / 10_000;
-    probes.push(match VERSIONS.contains(&version) {
-        true => good("version", format!("PostgreSQL {version}")),
-        false => bad("version", format!("PostgreSQL {version}; what is known are 13 to 18")),
-    });
+    match VERSIONS.contains(&version) {
+        true => found.good("version", format!("PostgreSQL {version}")),
+        false => found.bad("version", format!("PostgreSQL {version}; the governor knows 13 to 18")),
+    }
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
-                  (select rolsuper from pg_catalog.pg_roles where rolname = current_user)";
-    let mut signals = (false, false);
+                  (select r.rolsuper from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user), \
+                  pg_catalog.current_setting('max_connections'), \
+                  pg_catalog.current_setting('superuser_reserved_connections')";
+    let (mut signals, mut room) = ((false, false), None);
     let read = connection.text_rows(rights, &mut |row| {
         signals = (row.first() == Some(&Some("t")), row.get(1) == Some(&Some("t")));
+        let number = |place: usize| row.get(place).copied().flatten().and_then(|number| number.parse::<u32>().ok());
+        room = number(2).zip(number(3)).map(|(most, reserved)| most.saturating_sub(reserved));
     });
-    probes.push(match (read, signals) {
-        (Err(error), _) => bad("rights", error.to_string()),
+    match (read, signals) {
+        (Err(error), _) => found.bad("rights", error.to_string()),
         (Ok(()), (_, true)) => {
-            good("rights", format!("{user} is a superuser, which is more than is needed; pg_signal_backend is enough"))
+            found.good("rights", format!("{user} is a superuser; pg_signal_backend would be enough"));
         }
-        (Ok(()), (true, false)) => good("rights", format!("{user} may cancel what others run")),
-        (Ok(()), (false, false)) => good(
+        (Ok(()), (true, false)) => found.good("rights", format!("{user} may cancel statements of others")),
+        (Ok(()), (false, false)) => found.good(
             "rights",
             format!(
-                "{user} may not cancel what others run, so sessions' own keys are used, which is slower: GRANT \
-                     pg_signal_backend TO {user}"
+                "{user} may not cancel statements of others, so the governor uses each session's own key, which is \
+                 slower. Run as a superuser: GRANT pg_signal_backend TO {}",
+                quoted(user)
             ),
         ),
-    });
-    probes.push(match connection.server_process() {
-        Some(_) => good("cpu", "the server is on this machine, so its processes can be given shares".to_owned()),
-        None => good("cpu", "the server is not on this machine (or in a container), so no shares are given".to_owned()),
-    });
-    probes
+    }
+    if let Some((clients_max, room)) = tried.clients_max.zip(room).filter(|(clients_max, room)| clients_max >= room) {
+        found.warnings.push(format!(
+            "the governor takes {clients_max} clients (`clients_max`), and the server {room} connections, one of which is the \
+             governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
+        ));
+    }
+    if tried.shares {
+        about_shares(&mut connection, found);
+    }
 }
+
+fn about_shares(connection: &mut Connection, found: &mut Found) {
+    match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
+        Ok(_) => found.good("cpu", "this user may change the shares of the server's processes"),
+        Err(why) => found.warnings.push(format!("`cpu`, `control_groups` and inheritance have no effect: {why}")),
+    }
+}
+
+/// What the server said when it refused a login, and the statements that help.
+fn explained(error: &ServerError, url: &ServerUrl) -> String {
+    let (user, database) = (quoted(&url.user), quoted(&url.database));
+    let create = format!("CREATE ROLE {user} LOGIN PASSWORD '…'; GRANT pg_signal_backend TO {user};");
+    let says = |word: &str| error.message.contains(word);
+    let remedy = match error.code.as_str() {
+        "28000" if says("does not exist") => format!("The role is missing. Run as a superuser: {create}"),
+        "28000" if says("not permitted to log in") => format!("Run as a superuser: ALTER ROLE {user} LOGIN;"),
+        "28000" if says("pg_hba.conf") => format!(
+            "Add a line for the governor's address to the server's pg_hba.conf, such as `{}`, and run SELECT \
+             pg_reload_conf();",
+            hba_line(url)
+        ),
+        "28000" => format!(
+            "The server did not ask for a password. Add the line `{}` to its pg_hba.conf before others that match, and run \
+             SELECT pg_reload_conf();",
+            hba_line(url)
+        ),
+        "28P01" => format!(
+            "The password is wrong, or the role is missing; the server does not say which. Run as a superuser: \
+             SELECT FROM pg_roles WHERE rolname = '{}'; if there is a row, ALTER ROLE {user} PASSWORD '…'; if not, {create} \
+             The password comes from the URL, PGPASSWORD or ~/.pgpass",
+            url.user.replace('\'', "''")
+        ),
+        "3D000" => format!("Run CREATE DATABASE {database}; or name another database in the URL, such as postgres"),
+        "42501" => format!("Run as a superuser: GRANT CONNECT ON DATABASE {database} TO {user};"),
+        "53300" => "The server takes no more connections: raise max_connections".to_owned(),
+        _ => String::new(),
+    };
+    format!("{} {}: {}. {remedy}", error.severity, error.code, error.message).trim_end_matches([' ', '.']).to_owned()
+}
+
+fn hba_line(url: &ServerUrl) -> String {
+    match url.socket() {
+        Some(_) => format!("local all {} scram-sha-256", quoted(&url.user)),
+        None => format!("host all {} GOVERNOR_ADDRESS/32 scram-sha-256", quoted(&url.user)),
+    }
+}
+
+/// A name as it is written in SQL.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests;

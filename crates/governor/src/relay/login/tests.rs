@@ -54,6 +54,42 @@ fn who_would_bind_is_told_why_it_cannot() {
 }
 
 #[test]
+fn binding_passes_where_both_see_the_same_certificate() {
+    let terms = Terms { binding_holds: true, ..Terms::default() };
+    let (mut login, mut kept) = (Login::new(terms), Kept::default());
+    let offer = authentication(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+    login.on_server(&offer, &mut kept).unwrap();
+    assert_eq!(kept.client, offer);
+    let proof = first_proof("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=abc");
+    assert_eq!(login.on_client(&proof, &mut kept), Ok(proof.len()));
+    assert_eq!(kept.server, proof);
+}
+
+/// The governor runs as `postgres` and reaches the server by its Unix socket, where pg_hba.conf says `peer`. Anybody who could
+/// reach the governor's port was `postgres`, whatever password they gave.
+#[test]
+fn who_was_asked_for_nothing_is_not_let_in() {
+    let terms = Terms { must_be_asked: true, ..Terms::default() };
+    let (mut login, mut kept) = (Login::new(terms), Kept::default());
+    let refusal = login.on_server(&authentication(0, b""), &mut kept).unwrap_err();
+    assert_eq!(refusal.code, "28000");
+    assert!(refusal.hint.contains("trust_clients") && kept.client.is_empty(), "{refusal:?}");
+    for asked in [authentication(3, b""), authentication(5, b"salt"), authentication(10, b"SCRAM-SHA-256\0\0")] {
+        let (mut login, mut kept) = (Login::new(terms), Kept::default());
+        login.on_server(&[asked, authentication(0, b"")].concat(), &mut kept).unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_is_starting_is_noticed() {
+    let (mut login, mut kept) = (Login::default(), Kept::default());
+    let error = tagged(b'E', b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0");
+    login.on_server(&error, &mut kept).unwrap();
+    assert_eq!(login.not_ready.as_deref(), Some("the database system is starting up"));
+    assert_eq!(kept.client, error);
+}
+
+#[test]
 fn a_server_without_tls_takes_whatever_the_client_says() {
     let (mut login, mut kept) = (Login::default(), Kept::default());
     let offer = authentication(10, b"SCRAM-SHA-256\0\0");

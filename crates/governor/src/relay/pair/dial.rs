@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixStream};
 use plimsoll_postgres::url::{ServerHost, SslMode};
+use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::relay::context::Context;
-use crate::relay::refusal::Refusal;
+use crate::relay::listener::{self, Peer};
+use crate::relay::login::{Login, Terms};
+use crate::relay::proxy_protocol;
+use crate::relay::refusal::{Refusal, no_files};
 use crate::relay::side::Side;
 use crate::relay::socket::Socket;
 use crate::relay::wire::Wire;
@@ -39,6 +43,8 @@ pub(super) struct Dial {
     /// A Unix socket is tried again until then.
     give_up: Instant,
     failure: String,
+    /// Somebody answered there, but TLS failed.
+    is_tls_wrong: bool,
 }
 
 /// What the server is wanted for.
@@ -50,6 +56,8 @@ pub(super) enum Purpose {
         packet: Vec<u8>,
         /// What follows the login.
         conduct: Conduct,
+        /// The packet has the session's class, which the client did not ask for.
+        is_class_announced: bool,
     },
     /// A cancel.
     Cancel(Aimed),
@@ -86,6 +94,7 @@ impl Dial {
             each: timeout,
             give_up: now + timeout,
             failure: "its name has no address".to_owned(),
+            is_tls_wrong: false,
         }
     }
 
@@ -97,6 +106,12 @@ impl Dial {
     /// Whether a session is to begin.
     pub(super) fn is_for_session(&self) -> bool {
         matches!(self.purpose, Purpose::Session { .. })
+    }
+
+    /// An attempt has failed. Errors of TLS are those of data, and ours.
+    fn fail(&mut self, error: &io::Error) {
+        self.failure = error.to_string();
+        self.is_tls_wrong = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Other);
     }
 
     /// When something else is tried.
@@ -140,7 +155,7 @@ impl Pair {
                 dial.each /= addresses.len().max(1) as u32;
                 dial.targets.extend(addresses.into_iter().map(Target::Tcp));
             }
-            Err(error) => dial.failure = error.to_string(),
+            Err(error) => dial.fail(&error),
         }
         self.connect_next(dial, context, now);
     }
@@ -174,7 +189,11 @@ impl Pair {
                     self.phase = Phase::Dialling(Box::new(dial));
                     return;
                 }
-                Err(error) => dial.failure = error.to_string(),
+                // It says nothing about the server.
+                Err(error) if listener::is_out_of_room(&error) && dial.is_for_session() => {
+                    return self.refuse(&no_files(), context, now);
+                }
+                Err(error) => dial.fail(&error),
             }
         }
         self.fail_dial(dial, context, now);
@@ -191,6 +210,7 @@ impl Pair {
 
     /// The server's socket has told something.
     pub(super) fn on_dial_event(&mut self, context: &mut Context, now: Instant) {
+        let ends = self.ends();
         let Some(server) = &mut self.server else { return };
         let Phase::Dialling(dial) = &mut self.phase else { return };
         if dial.step != Step::Connecting {
@@ -200,6 +220,9 @@ impl Pair {
             Ok(false) => {}
             Ok(true) => {
                 server.is_connecting = false;
+                if dial.settings.passing_on.proxy_protocol {
+                    server.send(&proxy_protocol::header(ends), &mut context.spare);
+                }
                 let is_tcp = matches!(server.wire().link().socket(), Socket::Tcp(_));
                 if is_tcp && dial.settings.server.ssl_mode != SslMode::Disable {
                     dial.step = Step::Asking;
@@ -209,6 +232,29 @@ impl Pair {
                 }
             }
             Err(error) => self.on_dial_error(&error, context, now),
+        }
+    }
+
+    /// The two ends of the client's connection, where it comes by TCP.
+    fn ends(&mut self) -> Option<(SocketAddr, SocketAddr)> {
+        let Peer::Tcp(client) = self.peer else { return None };
+        let local = self.client.as_mut()?.wire().link().socket().local_address()?;
+        Some((client, local))
+    }
+
+    /// Whether a server that trusts the way by which the governor has come would trust the client's as well: the same account
+    /// at a Unix socket, this machine for 127.0.0.1. What servers on other machines trust is not known here.
+    fn is_trusted_as_the_governor(&mut self) -> bool {
+        let Some(server) = &mut self.server else { return false };
+        let server = server.wire().link().socket();
+        let is_local_client =
+            |client: Option<IpAddr>| client.is_none_or(|address| address.to_canonical().is_loopback());
+        match server.peer_ip() {
+            Some(address) => !address.to_canonical().is_loopback() || is_local_client(self.peer.ip()),
+            None => {
+                let account = self.client.as_mut().and_then(|client| client.wire().link().socket().peer_account());
+                account.is_some_and(|account| account.is_root() || account == geteuid())
+            }
         }
     }
 
@@ -249,11 +295,13 @@ impl Pair {
     fn on_dialled(&mut self, context: &mut Context, now: Instant) {
         let Some(dial) = self.take_dial(|_| true) else { return };
         match dial.purpose {
-            Purpose::Session { packet, conduct } => {
+            Purpose::Session { packet, conduct, is_class_announced } => {
                 if let Some(server) = &mut self.server {
                     server.send(&packet, &mut context.spare);
                 }
-                self.phase = Phase::Login(Box::default(), conduct);
+                let must_be_asked = !dial.settings.passing_on.trust_clients && !self.is_trusted_as_the_governor();
+                let terms = Terms { must_be_asked, is_class_announced, ..Terms::default() };
+                self.phase = Phase::Login(Box::new(Login::new(terms)), conduct);
             }
             Purpose::Cancel(aimed) => self.send_cancel(aimed, context, now),
         }
@@ -279,14 +327,14 @@ impl Pair {
     /// An address answers with an error.
     pub(super) fn on_dial_error(&mut self, error: &io::Error, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
-        dial.failure = error.to_string();
+        dial.fail(error);
         self.connect_next(dial, context, now);
     }
 
     /// No address is left.
     fn fail_dial(&mut self, dial: Dial, context: &mut Context, now: Instant) {
         match dial.purpose {
-            Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, context, now),
+            Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.is_tls_wrong, context, now),
             Purpose::Cancel(_) => {
                 tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);
                 self.phase = Phase::Over;
@@ -294,13 +342,18 @@ impl Pair {
         }
     }
 
-    /// Tells the client that there is no server.
-    pub(super) fn refuse_unreachable(&mut self, why: &str, context: &mut Context, now: Instant) {
+    /// Tells the client that there is no server, or none that the governor's TLS settings accept.
+    pub(super) fn refuse_unreachable(&mut self, why: &str, is_tls_wrong: bool, context: &mut Context, now: Instant) {
         let address = context.governor.settings().server.address();
+        context.governor.reach.failed(why);
         tracing::warn!("server {address} cannot be reached: {why}");
         let refusal =
             Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
-        let hint = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
+        let hint = if is_tls_wrong {
+            "The server answers, but not as sslmode and sslrootcert in the governor's `server` URL demand."
+        } else {
+            "Is PostgreSQL running there? `server` in the governor's configuration says where it is."
+        };
         self.refuse(&refusal.hint(hint), context, now);
     }
 }

@@ -1,7 +1,11 @@
 //! The client says what it wants.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+use rustix::process::{Resource, getrlimit};
 
 use super::dial::{Dial, Purpose};
 use super::{Aimed, Conduct, Pair, Phase};
@@ -10,15 +14,30 @@ use crate::governor::SessionCommand;
 use crate::registry::{self, ChosenBy, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
-use crate::relay::refusal::Refusal;
+use crate::relay::login::BINDING_HINT;
+use crate::relay::proxy_protocol;
+use crate::relay::refusal::{Refusal, no_files};
 use crate::relay::seat::Seat;
+use crate::relay::socket::Socket;
 use crate::relay::startup::{self, Packet, Refused, Startup};
 use crate::settings::Settings;
 use crate::statistics::count;
 
+/// Connections that may be there beyond the clients that may: their cancels, the console, those that are told that there
+/// are too many.
+const BEYOND: usize = 200;
+
+/// And beyond these, for users in `break_glass`.
+const RESERVED: usize = 50;
+
+/// File descriptors below the limit that are kept for operators and for the server's side of sessions that are beginning.
+const FILES_KEPT: u64 = 16;
+
 /// What a client has asked for so far; each may be asked for once.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
+    /// The proxy in front has said whose connection it is.
+    has_header: bool,
     has_asked_for_tls: bool,
     has_asked_for_gss: bool,
 }
@@ -26,6 +45,9 @@ pub(super) struct Greeting {
 impl Pair {
     /// Bytes of a client that has not said what it wants; returns how many are taken.
     pub(super) fn greet(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        if self.expects_header(context) {
+            return self.read_header(bytes, context, now);
+        }
         match startup::read(bytes) {
             Ok(None) => 0,
             Ok(Some((packet, length))) => {
@@ -34,6 +56,29 @@ impl Pair {
             }
             Err(Refused(code, message)) => {
                 self.refuse(&Refusal::new(code, message), context, now);
+                bytes.len()
+            }
+        }
+    }
+
+    fn expects_header(&self, context: &Context) -> bool {
+        let Phase::Greeting(Greeting { has_header: false, .. }) = &self.phase else { return false };
+        let proxies = &context.governor.settings().listen.proxy_protocol_from;
+        self.peer.ip().is_some_and(|address| proxies.contains(&address.to_canonical()))
+    }
+
+    fn read_header(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
+        match proxy_protocol::read(bytes) {
+            Ok(None) => 0,
+            Ok(Some(header)) => {
+                if let Phase::Greeting(greeting) = &mut self.phase {
+                    greeting.has_header = true;
+                }
+                self.peer = header.client.map_or(self.peer, Peer::Tcp);
+                header.length + self.greet(&bytes[header.length..], context, now)
+            }
+            Err(what) => {
+                self.refuse(&Refusal::new("08P01", what), context, now);
                 bytes.len()
             }
         }
@@ -56,9 +101,23 @@ impl Pair {
             Packet::Tls | Packet::Gss => {
                 self.refuse(&Refusal::new("08P01", "encryption was asked for twice"), context, now);
             }
-            Packet::Cancel { process, secret } => self.on_cancel_request(process, &secret, context, now),
+            Packet::Cancel { process, secret } => {
+                if self.take_connection_seat(BEYOND, context) {
+                    self.on_cancel_request(process, &secret, context, now);
+                } else {
+                    self.phase = Phase::Over;
+                }
+            }
             Packet::Session(startup) => self.on_startup(startup, bytes, context, now),
         }
+    }
+
+    /// It has said what it wants, and is one of the connections that there may be. Whether there was room.
+    fn take_connection_seat(&mut self, beyond: usize, context: &Context) -> bool {
+        let clients_max = context.governor.settings().listen.clients_max as usize;
+        self.silent_place = None;
+        self.connection_seat = Seat::take(&context.shared.connections, clients_max + beyond);
+        self.connection_seat.is_some()
     }
 
     fn on_tls_request(&mut self, context: &mut Context) {
@@ -83,6 +142,9 @@ impl Pair {
             let refusal = Refusal::new("28000", "this governor takes TCP connections with TLS only");
             return self.refuse(&refusal.hint("Connect with sslmode=require."), context, now);
         }
+        if let Err(refusal) = self.enter(&startup, &settings, is_open, context, now) {
+            return self.refuse(&refusal, context, now);
+        }
         if startup.login.database == settings.admin.database {
             let console = Console::new(context.governor.clone(), &startup.login.user, &self.peer.to_string());
             self.phase = Phase::Console(Box::new(console));
@@ -90,21 +152,95 @@ impl Pair {
             return;
         }
         let is_break_glass = settings.break_glass.contains(&startup.login.user);
-        if context.is_draining {
-            return self.refuse(&Refusal::new("57P03", "the governor is shutting down"), context, now);
-        }
-        // Whoever breaks the glass is let in beyond the limit, and takes nobody's place.
-        if !is_break_glass {
-            self.client_seat = Seat::take(&context.shared.clients, settings.listen.clients_max as usize);
-            if self.client_seat.is_none() {
-                let what = format!("sorry, too many clients already: {} are there", settings.listen.clients_max);
-                let refusal = Refusal::new("53300", what).hint("Close sessions, or raise clients_max in [listen].");
-                return self.refuse(&refusal, context, now);
+        let conduct = if is_break_glass || startup.is_replication { Conduct::Raw } else { Conduct::Governed };
+        let (chosen, mut packet) = (startup.class.clone(), packet.to_vec());
+        self.make_card(startup, &settings, context, now);
+        let mut is_class_announced = false;
+        if conduct == Conduct::Governed {
+            match chosen {
+                Some(class) => {
+                    if let Err(refusal) = self.choose_class(&class, &settings) {
+                        return self.refuse(&refusal, context, now);
+                    }
+                }
+                None => is_class_announced = self.announce_class(&mut packet, &settings),
             }
         }
-        let conduct = if is_break_glass || startup.is_replication { Conduct::Raw } else { Conduct::Governed };
-        self.make_card(startup, &settings, context, now);
-        self.dial(Dial::new(settings, Purpose::Session { packet: packet.to_vec(), conduct }, now), context, now);
+        self.dial(Dial::new(settings, Purpose::Session { packet, conduct, is_class_announced }, now), context, now);
+    }
+
+    /// Takes the places that a client of that kind needs.
+    fn enter(
+        &mut self,
+        startup: &Startup,
+        settings: &Settings,
+        is_open: bool,
+        context: &Context,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let is_break_glass = settings.break_glass.contains(&startup.login.user);
+        let is_console = startup.login.database == settings.admin.database;
+        if !self.take_connection_seat(if is_break_glass { BEYOND + RESERVED } else { BEYOND }, context) {
+            return Err(Refusal::new("53300", "sorry, too many connections already"));
+        }
+        if let Some(address) = self.peer.ip().filter(|_| !is_break_glass) {
+            let logins_max = settings.listen.logins_max_per_address;
+            self.login_place = context.shared.logins.enter(address, logins_max);
+            if self.login_place.is_none() {
+                let what = format!("{logins_max} clients of {address} are logging in already");
+                let hint = "Open fewer connections at once, or raise logins_max_per_address in [listen].";
+                return Err(Refusal::new("53300", what).hint(hint));
+            }
+        }
+        if is_console {
+            return Ok(());
+        }
+        // A moment may pass before this worker is told.
+        if context.is_draining || context.governor.is_draining.load(Ordering::Relaxed) {
+            return Err(Refusal::new("57P03", "the governor is shutting down"));
+        }
+        let fallbacks = &context.shared.fallbacks;
+        if is_open && self.peer.ip().is_some_and(|address| fallbacks.is_one(address, &startup.login.user, now)) {
+            let what = "the client's login over TLS has just failed, and it tries again without TLS";
+            return Err(Refusal::new("28000", what).hint(BINDING_HINT));
+        }
+        // Whoever breaks the glass is let in beyond the limits, and takes nobody's place.
+        if is_break_glass {
+            return Ok(());
+        }
+        if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().link().socket())) {
+            return Err(no_files());
+        }
+        self.client_seat = Seat::take(&context.shared.clients, settings.listen.clients_max as usize);
+        if self.client_seat.is_none() {
+            let what = format!("sorry, too many clients already: {} are there", settings.listen.clients_max);
+            return Err(Refusal::new("53300", what).hint("Close sessions, or raise clients_max in [listen]."));
+        }
+        Ok(())
+    }
+
+    /// The client's start-up message sets `plimsoll.class`, which holds under the same conditions as a `SET`.
+    fn choose_class(&self, name: &str, settings: &Settings) -> Result<(), Refusal> {
+        let card = self.card.as_ref().expect("it was just made");
+        let class = settings.class_named(name).ok_or_else(|| {
+            let names: Vec<&str> = settings.classes.iter().map(|class| class.name.as_str()).collect();
+            Refusal::new("22023", format!("there is no class \"{name}\"; there are {}", names.join(", ")))
+        })?;
+        let mut state = card.state();
+        if !settings.rules.may_choose(state.class, class, &card.login.user) {
+            let what = format!("user \"{}\" may not choose class \"{name}\"", card.login.user);
+            return Err(Refusal::new("42501", what));
+        }
+        (state.class, state.served, state.chosen_by) = (class, class, ChosenBy::Setting);
+        Ok(())
+    }
+
+    /// Has the server know the class, so that it can be shown; whether the message says it now.
+    fn announce_class(&self, packet: &mut Vec<u8>, settings: &Settings) -> bool {
+        let card = self.card.as_ref().filter(|_| settings.passing_on.announce_class);
+        let Some(card) = card else { return false };
+        startup::announce(packet, &settings.class(card.state().class).name);
+        true
     }
 
     fn make_card(&mut self, startup: Startup, settings: &Settings, context: &mut Context, now: Instant) {
@@ -138,4 +274,10 @@ impl Pair {
             self.phase = Phase::Over;
         }
     }
+}
+
+/// Whether hardly any file is left: the kernel gives a socket the lowest number that is free.
+fn is_among_last_files(socket: &Socket) -> bool {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.is_some_and(|limit| socket.as_raw_fd() as u64 + FILES_KEPT >= limit)
 }

@@ -6,8 +6,9 @@ use std::time::Instant;
 use super::{Conduct, End, Pair, Phase};
 use crate::registry;
 use crate::relay::context::Context;
+use crate::relay::login::binding_refusal;
 use crate::relay::refusal::Refusal;
-use crate::session::{Outbox, ProtocolError, Session};
+use crate::session::{Outbox, ProtocolError, Reported, Session};
 
 /// The message with which clients take their leave.
 const TERMINATE: &[u8] = b"X\0\0\0\x04";
@@ -35,6 +36,9 @@ impl Pair {
                 let taken = login.on_client(bytes, &mut out);
                 out.finish();
                 taken.unwrap_or_else(|refusal| {
+                    if refusal == binding_refusal() {
+                        self.note_failed_binding(context, now);
+                    }
                     self.refuse(&refusal, context, now);
                     bytes.len()
                 })
@@ -43,7 +47,7 @@ impl Pair {
                 let taken = console.on_client(bytes, now, &mut |bytes| out.to_client(bytes));
                 out.finish();
                 if console.is_let_in() {
-                    self.deadline = None;
+                    (self.deadline, self.login_place) = (None, None);
                 }
                 taken
             }
@@ -56,6 +60,11 @@ impl Pair {
     pub(super) fn on_server(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
         if matches!(self.phase, Phase::Dialling(_)) {
             return self.on_tls_answer(bytes, context, now);
+        }
+        if matches!(&self.phase, Phase::Login(login, _) if !login.has_heard_server) {
+            let binding_holds = self.binding_holds(context);
+            let Phase::Login(login, _) = &mut self.phase else { unreachable!("it was just seen") };
+            login.terms.binding_holds = binding_holds;
         }
         let mut out = Pair::out(&mut self.client, &mut self.server, context);
         match &mut self.phase {
@@ -72,10 +81,14 @@ impl Pair {
             Phase::Login(login, conduct) => {
                 let (stepped, conduct) = (login.on_server(bytes, &mut out), *conduct);
                 out.finish();
+                match login.not_ready.take() {
+                    Some(why) => context.governor.reach.failed(&why),
+                    None => context.governor.reach.succeeded(),
+                }
                 match stepped {
                     Ok(stepped) if stepped.is_done => {
-                        let key = login.key.take();
-                        self.on_login(conduct, key, context, now);
+                        let (key, reported) = (login.key.take(), login.reported);
+                        self.on_login(conduct, key, reported, context, now);
                         stepped.taken
                     }
                     Ok(stepped) => stepped.taken,
@@ -91,23 +104,30 @@ impl Pair {
     }
 
     /// The server has let the client in.
-    fn on_login(&mut self, conduct: Conduct, key: Option<registry::BackendKey>, context: &mut Context, now: Instant) {
+    fn on_login(
+        &mut self,
+        conduct: Conduct,
+        key: Option<registry::BackendKey>,
+        reported: Reported,
+        context: &mut Context,
+        now: Instant,
+    ) {
         let card = self.card.clone().expect("it was made before the server was reached");
         if let Some(key) = key {
             let _ = card.key.set(key);
         }
-        self.deadline = None;
+        (self.deadline, self.login_place) = (None, None);
         {
             let mut state = card.state();
             state.since = now;
             state.phase = match conduct {
                 Conduct::Governed => registry::Phase::Idle,
                 // Nobody looks at what it does, so its client may cancel at any time.
-                Conduct::Raw => registry::Phase::Active,
+                Conduct::Raw => registry::Phase::Ungoverned,
             };
         }
         self.phase = match conduct {
-            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, now))),
+            Conduct::Governed => Phase::Session(Box::new(Session::new(context.governor.clone(), card, reported, now))),
             Conduct::Raw => Phase::Raw,
         };
         if let Some(client) = &mut self.client {
@@ -115,6 +135,22 @@ impl Pair {
         }
         if context.is_draining {
             self.drain(context, now);
+        }
+    }
+
+    /// Whether client and server see the same certificate, so that a proof that is bound to it holds for both.
+    fn binding_holds(&mut self, context: &Context) -> bool {
+        let is_encrypted = self.client.as_mut().is_some_and(|client| client.wire().is_encrypted());
+        let settings = context.governor.settings();
+        let own = settings.listen.certificate.as_ref().filter(|_| is_encrypted);
+        own.is_some_and(|own| self.server.as_mut().is_some_and(|it| it.wire().peer_certificate() == Some(own)))
+    }
+
+    /// The client will perhaps try again without TLS, where nothing could be bound.
+    fn note_failed_binding(&mut self, context: &Context, now: Instant) {
+        let is_encrypted = self.client.as_mut().is_some_and(|client| client.wire().is_encrypted());
+        if let (true, Some(address), Some(card)) = (is_encrypted, self.peer.ip(), &self.card) {
+            context.shared.fallbacks.note(address, &card.login.user, now);
         }
     }
 
@@ -153,7 +189,7 @@ impl Pair {
             }
             Phase::Login(login, _) if !login.has_heard_server => {
                 let why = error.map_or_else(|| "it closed the connection without a word".to_owned(), |e| e.to_string());
-                self.refuse_unreachable(&why, context, now);
+                self.refuse_unreachable(&why, false, context, now);
             }
             Phase::Closing { .. } => self.server = None,
             // The server has done what was asked.

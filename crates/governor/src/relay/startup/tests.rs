@@ -31,7 +31,7 @@ fn check(bytes: &[u8], expect: Result<Packet, &str>) {
 fn is(user: &str, database: &str, application_name: &str, is_replication: bool) -> Result<Packet, &'static str> {
     let login =
         Login { user: user.to_owned(), database: database.to_owned(), application_name: application_name.to_owned() };
-    Ok(Packet::Session(Startup { login, is_replication }))
+    Ok(Packet::Session(Startup { login, is_replication, class: None }))
 }
 
 #[test]
@@ -46,6 +46,49 @@ fn sessions_say_who_they_are() {
     check(&session(&[]), Err("28000"));
     // Protocol 3.2 with an option of its own: the server answers it.
     check(&packet(code(3, 2), b"user\0ann\0_pq_.x\x001\0\0"), is("ann", "ann", "", false));
+}
+
+/// `break_glass = ["fireman"]`, and rules for `shop*`, are about the names that the server uses. It cuts long ones, so whoever
+/// sent a longer name was somebody else to the governor than to the server.
+#[test]
+fn long_names_are_cut_as_the_server_cuts_them() {
+    let (long, cut) = ("x".repeat(80), "x".repeat(63));
+    check(&session(&[("user", &long)]), is(&cut, &cut, "", false));
+    check(&session(&[("user", "ann"), ("database", &long)]), is("ann", &cut, "", false));
+    // Within a letter of two bytes, too; no role has such a name.
+    let letters = "x".repeat(62) + "é";
+    check(
+        &session(&[("user", &letters)]),
+        is(&("x".repeat(62) + "\u{fffd}"), &("x".repeat(62) + "\u{fffd}"), "", false),
+    );
+}
+
+#[test]
+fn a_class_is_asked_for_in_several_ways() {
+    let asked = |parameters: &[(&str, &str)]| match read(&session(parameters)) {
+        Ok(Some((Packet::Session(startup), _))) => startup.class,
+        other => panic!("{other:?}"),
+    };
+    let options = |options: &str| asked(&[("user", "ann"), ("options", options)]);
+    assert_eq!(asked(&[("user", "ann")]), None);
+    assert_eq!(asked(&[("user", "ann"), ("Plimsoll.Class", "high")]).as_deref(), Some("high"));
+    assert_eq!(options("-c plimsoll.class=high").as_deref(), Some("high"));
+    assert_eq!(options(r" -cplimsoll.class=very\ high  -c a=b").as_deref(), Some("very high"));
+    assert_eq!(options("-c plimsoll.class=high --plimsoll.class=low").as_deref(), Some("low"));
+    assert_eq!(options("-c work_mem=1MB --x -c"), None);
+    let both = [("user", "ann"), ("options", "-c plimsoll.class=high"), ("plimsoll.class", "low")];
+    assert_eq!(asked(&both).as_deref(), Some("low"));
+}
+
+#[test]
+fn a_class_is_announced_where_there_is_room() {
+    let mut packet = session(&[("user", "ann")]);
+    announce(&mut packet, "high");
+    assert_eq!(packet, session(&[("user", "ann"), ("plimsoll.class", "high")]));
+    let full = session(&[("user", "ann"), ("options", &"x".repeat(9_970))]);
+    let mut packet = full.clone();
+    announce(&mut packet, "high");
+    assert_eq!(packet, full);
 }
 
 #[test]

@@ -2,26 +2,30 @@
 
 use std::time::Instant;
 
-use super::super::answers::{self, SYNC};
-use super::super::prepared::Note;
+use plimsoll_policy::NoReplay;
+
+use super::super::answers::{self, Notice, SYNC, close_statement, error_response, ready_for_query};
+use super::super::frames::Status;
 use super::super::refuse::Refusal;
-use super::super::{Mode, Notice, Outbox, Session, error_response, ready_for_query};
-use super::{Rewind, Step};
+use super::super::unit::Shape;
+use super::super::{Flow, Outbox, Session};
+use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, Step, own};
+use crate::governor::Outcome;
 use crate::statistics::count;
 
-/// Makes a transaction fail and has no other effect: there is no such savepoint. Whoever reads the server's log finds why.
-const FAIL: &str = "ROLLBACK TO SAVEPOINT preempted_by_plimsoll";
+/// More steps than any failure takes.
+const STEPS_MAX: u32 = 10;
 
 /// Why a transaction cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// An answer came out different.
-    Differed,
+    /// The answer to that unit, counted from 0, came out different.
+    Differed(usize),
     /// It may not be run again, and why.
-    NotReplayable(&'static str),
+    NotReplayable(NoReplay),
     /// Its client has cancelled.
     Cancelled,
-    /// It was never let in, and this is what its client is told.
+    /// It was not let in, or not allowed something, and this is what its client is told. What it has done stays.
     Refused(Vec<u8>),
 }
 
@@ -30,46 +34,70 @@ impl Session {
     pub(in crate::session) fn end_failed_block(
         &mut self,
         error: Vec<u8>,
-        next: Note,
+        next: Shape,
         now: Instant,
         out: &mut impl Outbox,
     ) {
-        let rewind = Rewind::new(Step::RollBack, None, true);
+        let rewind = Rewind::new(Step::Fail, Cause::Spoke(next), None);
         let failure = Some(Failure::Refused(error));
-        self.mode = Mode::Rewinding(Rewind { is_waiting: true, failure, next, ..rewind });
+        self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, failure, ..rewind }));
         self.go_on_rewinding(now, out);
+    }
+
+    /// Makes the block fail that the client is in, as the server would for an error, and answers what the client says next with
+    /// that one.
+    pub(in crate::session) fn fail_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
+        self.end_failed_block(error, Shape::default(), now, out);
     }
 
     /// Refuses a transaction block whose BEGIN is not let in. It may have been sent together with what was to be done in it,
     /// which must not be done without: so the server is given a block that has failed, as if its first statement had.
     pub(in crate::session) fn refuse_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
-        self.end_failed_block(error, Note::default(), now, out);
+        self.fail_block(error, now, out);
     }
 
     /// Makes the server's transaction fail, if it has not, and tells the client.
     pub(super) fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Mode::Rewinding(rewind) = &mut self.mode else { return };
-        rewind.step = Step::Fail;
-        // A server is idle after a COMMIT, whatever has become of it.
-        let is_over = !rewind.in_block || rewind.next.may_end;
-        let has_closed = rewind.has_closed;
-        rewind.has_closed &= self.status != b'I';
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        rewind.failing_steps += 1;
+        if rewind.failing_steps > STEPS_MAX {
+            return self.end("08P01", "the server does not do what it is asked to end a transaction", out);
+        }
+        let is_over = match &rewind.cause {
+            Cause::Cancelled(in_flight) => !in_flight.in_block,
+            // A server is idle after a COMMIT, whatever has become of it.
+            Cause::Spoke(next) => next.runs.as_ref().is_some_and(|runs| runs.ends.is_some()),
+            Cause::Thinking(_) => false,
+        };
+        let is_refused = matches!(rewind.failure, Some(Failure::Refused(_)));
+        let fail = [&answers::make_fail()[..], &SYNC].concat();
         match self.status {
-            b'I' if has_closed => self.prepare_again(now, out),
-            b'T' | b'E' if has_closed || is_over => self.ask(&answers::query("ROLLBACK"), now, out),
-            b'I' if !is_over => self.ask(&answers::query(&format!("BEGIN; {FAIL}")), now, out),
-            b'T' => self.ask(&answers::query(FAIL), now, out),
-            _ => self.tell_failure(now, out),
+            Status::Idle if rewind.has_closed => self.prepare_again(now, out),
+            Status::Block | Status::Failed if rewind.has_closed || is_over => {
+                self.ask(Step::RollBack, &own(ROLLBACK), now, out);
+            }
+            Status::Idle if is_over => self.tell_failure(now, out),
+            Status::Idle => self.ask(Step::Fail, &[&answers::run("BEGIN", &[])[..], &fail].concat(), now, out),
+            Status::Block if is_refused => self.ask(Step::Fail, &fail, now, out),
+            // Everything is given up, whatever lies between the block's beginning and a savepoint, too.
+            Status::Block | Status::Failed if !is_refused && !(rewind.is_clean && self.status == Status::Failed) => {
+                rewind.is_clean = true;
+                let request = [&answers::run(ROLLBACK_AND_CHAIN, &[])[..], &fail].concat();
+                self.ask(Step::Fail, &request, now, out);
+            }
+            Status::Block | Status::Failed => self.tell_failure(now, out),
         }
     }
 
-    /// Prepares again what was closed for a replay, for the client has it. Each by itself: one may need what the transaction
-    /// has made, and is missing then.
+    /// Prepares again what was closed for a replay, because the client still has it. Each by itself: one may need what the
+    /// transaction has made, and is missing then.
     fn prepare_again(&mut self, now: Instant, out: &mut impl Outbox) {
-        let recording = self.recording.as_ref().expect("what was closed was recorded");
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        rewind.has_closed = false;
         let (mut request, mut count) = (Vec::new(), 0);
-        for (name, parse) in &recording.parses() {
-            for part in [&answers::close_statement(name)[..], parse, &SYNC] {
+        let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
+        for (name, parse) in recording.into_iter().flat_map(|recording| recording.parses()) {
+            for part in [&close_statement(name)[..], parse, &SYNC] {
                 request.extend_from_slice(part);
             }
             count += 1;
@@ -77,42 +105,58 @@ impl Session {
         if count == 0 {
             return self.fail(now, out);
         }
-        self.ask(&request, now, out);
-        (1..count).for_each(|_| self.outstanding.sent(true));
-        if let Mode::Rewinding(rewind) = &mut self.mode {
+        self.ask(Step::PrepareAgain, &request, now, out);
+        if !self.is_taking(Step::PrepareAgain) {
+            return;
+        }
+        (1..count).for_each(|_| self.outstanding.sent(self.unit_number, false));
+        if let Flow::Rewinding(rewind) = &mut self.flow {
             rewind.left = count;
         }
     }
 
     fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Mode::Rewinding(rewind) = std::mem::replace(&mut self.mode, Mode::Relay) else { return };
+        let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
         let statistics = self.statistics(self.inside_index());
-        let error = match rewind.failure {
-            Some(Failure::Cancelled) => cancelled_error(),
-            Some(Failure::Refused(error)) => error,
+        let (error, outcome) = match rewind.failure {
+            Some(Failure::Cancelled) => (cancelled_error(), Outcome::Abandoned),
+            Some(Failure::Refused(error)) => (error, Outcome::Abandoned),
             Some(Failure::NotReplayable(why)) => {
                 count(&statistics.replays_unsafe);
-                preempted_error(why)
+                (preempted_error(&format!("not replayed ({why})")), Outcome::NotReplayed(why))
             }
-            Some(Failure::Differed) | None => {
+            Some(Failure::Differed(unit)) => {
                 count(&statistics.replays_differed);
-                preempted_error("an answer would have been another")
+                let why = format!("in the replay the answer to statement {} differed", unit + 1);
+                (preempted_error(&why), Outcome::Differed(unit + 1))
             }
+            None => unreachable!("it has failed for a reason"),
         };
-        if rewind.in_flight.is_none() {
-            self.mode = Mode::Refusing(Refusal::failed(error, self.status));
+        self.settle(rewind.event, outcome);
+        if let Some(inside) = self.transaction.as_mut().filter(|_| outcome.is_failure()) {
+            inside.failure = Some(error.clone());
+        }
+        self.since = now;
+        if !matches!(rewind.cause, Cause::Cancelled(_)) {
+            self.flow = Flow::Refusing(Refusal::new(error, self.status));
             return;
         }
-        count(&statistics.errors);
+        count(&self.statistics(self.inside_index()).errors);
+        // What its statements have done before is as the client would have got it: prepared statements, for example, are there.
+        self.show(out);
+        self.prepared.unit_answered(self.unit_number);
         out.to_client(&error);
         out.to_client(&ready_for_query(self.status));
-        if self.status == b'I' { self.end_transaction(now) } else { self.client_thinks(now) }
+        self.forget_cancels();
+        if self.status == Status::Idle {
+            self.end_transaction(now);
+        }
     }
 }
 
 /// What a client is told whose transaction was rolled back for another and could not be run again.
-pub(super) fn preempted_error(why: &str) -> Vec<u8> {
-    let detail = format!("It could not be run again unnoticed: {why}.");
+fn preempted_error(why: &str) -> Vec<u8> {
+    let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
     error_response(&Notice {
         severity: "ERROR",
         sqlstate: "40001",

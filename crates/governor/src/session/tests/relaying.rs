@@ -102,7 +102,7 @@ fn the_class_is_chosen_by_setting_and_tag_and_only_where_that_is_allowed() {
     story.play("> Q:set_plimsoll.class='highest' => C[E:22023 Z:I]");
     let mut low = Story::new("low_user");
     low.play("> P::set_plimsoll.class='high' B:: E S => C[E:42501 Z:I]");
-    low.play("> Q:select_1_/*class='high'*/ => S[Q:select_1_/*class='high'*/]");
+    low.play("> Q:select_1_/*class='high'*/ => S[Q:select_1_/*class='high'*/] C[N:01000]");
     assert_eq!(class(&low), "low");
 }
 
@@ -126,8 +126,8 @@ fn a_block_that_is_not_let_in_is_refused_as_a_whole() {
     let mut second = first.beside("low_user");
     second.play(
         "> Q:begin Q:update Q:commit =>
-         ! cancelled => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
-         < C:BEGIN E:3B001 Z:E => S[Q:update Q:commit] C[E:57014 Z:E]
+         ! cancelled => S[!BEGIN !fail S]
+         < C:BEGIN E:42601 Z:E => S[Q:update Q:commit] C[E:57014 Z:E]
          < E:25P02 Z:E C:ROLLBACK Z:I => C[E:25P02 Z:E C:ROLLBACK Z:I]",
     );
     assert!(second.session.is_idle());
@@ -141,44 +141,23 @@ fn who_only_closes_neither_waits_nor_is_refused() {
     let mut first = Story::new("low_user");
     first.play("> Q:select => S[Q:select]");
     first.beside("low_user").play("> C:s C:t S => S[C:s C:t S]\n< 3 3 Z:I => C[3 3 Z:I]");
-    let mut story = Story::new("low_user");
-    story.play(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:listen_x => S[Q:listen_x]
-         < C:LISTEN Z:T => C[C:LISTEN Z:T]
-         ! idle => S[Q:ROLLBACK]
-         < C:ROLLBACK Z:I =>
-         > C:s S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
-         < C:BEGIN E:3B001 Z:E => S[C:s S]
-         < 3 Z:E => C[3 Z:E]
-         > P::select B:: E S => C[E:40001 Z:E]
-         > Q:rollback => S[Q:rollback]",
-    );
     // What follows at once waits for its turn: it may have to be let in, or be answered by us.
     first.beside("low_user").play("> C:s S Q:select => S[C:s S]\n< 3 Z:I => C[3 Z:I]");
-    let mut story = Story::new("low_user");
-    story.play(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:listen_x => S[Q:listen_x]
-         < C:LISTEN Z:T => C[C:LISTEN Z:T]
-         ! idle => S[Q:ROLLBACK]
-         < C:ROLLBACK Z:I =>
-         > C:s S P::select D S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
-         < C:BEGIN E:3B001 Z:E => S[C:s S]
-         < 3 Z:E => C[3 Z:E E:40001 Z:E]",
-    );
-    // After a COMMIT there is no transaction, and a ROLLBACK is always carried out.
+    // A client whose transaction was rolled back while it was thinking hears of that when it asks for something.
     let closed = "> Q:begin => S[Q:begin]
          < C:BEGIN Z:T => C[C:BEGIN Z:T]
          > Q:listen_x => S[Q:listen_x]
          < C:LISTEN Z:T => C[C:LISTEN Z:T]
-         ! idle => S[Q:ROLLBACK]
-         < C:ROLLBACK Z:I =>
-         > C:s S => S[Q:BEGIN;_ROLLBACK_TO_SAVEPOINT_preempted%by%plimsoll]
-         < C:BEGIN E:3B001 Z:E => S[C:s S]
-         < 3 Z:E => C[3 Z:E]";
-    check("low_user", &format!("{closed}\n> Q:commit => S[Q:ROLLBACK]\n< C:ROLLBACK Z:I => C[E:40001 Z:I]"));
+         ! idle => S[!ROLLBACK_AND_CHAIN S]
+         < C:ROLLBACK Z:T =>
+         > C:s S => S[C:s S]
+         < 3 Z:T => C[3 Z:T]";
+    let failed =
+        "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]\n> Q:rollback => S[Q:rollback]";
+    check("low_user", &format!("{closed}\n> P::select B:: E S {failed}"));
+    let flushed = "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001]\n> S => C[Z:E]";
+    check("low_user", &format!("{closed}\n> P::select H {flushed}"));
+    // After a COMMIT there is no transaction, and a ROLLBACK is always carried out.
+    check("low_user", &format!("{closed}\n> Q:commit => S[!ROLLBACK S]\n< C:ROLLBACK Z:I => C[E:40001 Z:I]"));
     check("low_user", &format!("{closed}\n> Q:rollback => S[Q:rollback]\n< C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]"));
 }

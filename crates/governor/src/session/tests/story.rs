@@ -10,6 +10,7 @@
 //! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
+use plimsoll_policy::Abandoned;
 
 pub(super) struct Story {
     pub session: Session,
@@ -36,10 +37,17 @@ impl Outbox for Sent {
     }
 }
 
-/// Whether bytes begin with a message that has come to its end.
-fn begins_whole(bytes: &[u8]) -> bool {
-    let length = bytes.get(1..5).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
-    length.is_some_and(|length| bytes.len() > length as usize)
+/// Whether a message is there after which its client waits for an answer.
+fn is_awaited(mut bytes: &[u8]) -> bool {
+    while let Ok(Some(head)) = Head::read(bytes)
+        && head.bytes <= bytes.len()
+    {
+        if matches!(head.tag, b'Q' | b'F' | b'S' | b'H') {
+            return true;
+        }
+        bytes = &bytes[head.bytes..];
+    }
+    false
 }
 
 /// Plays a story for a session of `user`, whole and byte by byte.
@@ -115,8 +123,10 @@ impl Story {
             self.held.drain(..taken);
             if taken == 0 && self.session.takes_client_bytes() {
                 assert!(
-                    !begins_whole(&self.held),
-                    "a whole message is left, which nobody offers again until more comes"
+                    !is_awaited(&self.held),
+                    "a message is left, and its client waits for an answer: {:?} {:?}",
+                    self.held.escape_ascii().to_string(),
+                    self.session.flow
                 );
                 break;
             }
@@ -148,7 +158,7 @@ impl Story {
             "idle_before" => SessionCommand::RollBackIdle { transaction, unit: unit - 1, event: EventId(1) },
             "admitted" => SessionCommand::Admitted,
             "timeout" => {
-                assert!(self.governor.abandon(card.id));
+                assert_eq!(self.governor.abandon(card.id), Abandoned::Waited);
                 SessionCommand::TimedOut
             }
             "cancelled" => SessionCommand::ClientCancelled,
@@ -172,13 +182,15 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
         (b'C', true) => format!("S{}\0", part(0)).into_bytes(),
         (b'D', true) => b"P\0".to_vec(),
         (b'D', false) => part(0).as_bytes().to_vec(),
-        (b'E' | b'N', false) => format!("SERROR\0C{}\0Mwords\0\0", part(0)).into_bytes(),
+        (b'E' | b'N', false) => format!("SERROR\0VERROR\0C{}\0Mwords{}\0\0", part(0), part(1)).into_bytes(),
+        (b'F', false) => format!("SFATAL\0VFATAL\0C{}\0Mwords\0\0", part(0)).into_bytes(),
         (b'S', false) => part(0).replace('=', "\0").into_bytes().into_iter().chain([0]).collect(),
         (b'C', false) => format!("{}\0", part(0)).into_bytes(),
         (b'Z', false) => part(0).as_bytes().to_vec(),
         _ => part(0).as_bytes().to_vec(),
     };
-    let mut bytes = vec![tag];
+    // `F` from a server is an error that ends the session.
+    let mut bytes = vec![if !from_client && tag == b'F' { b'E' } else { tag }];
     bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
     bytes.extend_from_slice(&body);
     bytes
@@ -202,6 +214,7 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
             (b'C', true) => format!("C:{}", &fields[0][1..]),
             (b'E' | b'N', false) => {
                 let state = answers::sqlstate(body).expect("a state");
+                let tag = if answers::is_fatal(body) && state.starts_with(b"57P") { 'F' } else { tag };
                 format!("{tag}:{}", String::from_utf8_lossy(state))
             }
             (b'S', false) => format!("S:{}={}", fields[0], fields[1]),
@@ -210,5 +223,8 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
         });
         bytes = &bytes[head.bytes..];
     }
-    messages.join(" ")
+    // What the session asks by itself: `!ROLLBACK`, and `!fail` for what no server can read.
+    let own = "\u{1}plimsoll";
+    let text = messages.join(" ").replace(&format!(" B::{own} E C:{own}"), "");
+    text.replace(&format!("P:{own}:preempted%by%plimsoll"), "!fail").replace(&format!("P:{own}:"), "!")
 }

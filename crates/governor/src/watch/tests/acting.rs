@@ -1,18 +1,18 @@
 //! What is done to victims, and what never is.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::stage::{Client, HIGH, LOW, Stage, url};
-use crate::governor::SessionCommand;
+use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::Cancels;
 use crate::watch::act::{LookedAt, Target, cancel};
-use crate::watch::control::Signals;
+use crate::watch::control::{Signals, Up};
 
 /// A low client that waits for somebody's lock and is in the way of a high one; the three, the holder first.
-fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
+pub(super) fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
     let (holder, high) = (stage.stranger(), stage.client(HIGH));
     holder.run(&format!("begin; select pg_advisory_xact_lock({key}, 0)"));
     low.run(&format!("begin; select pg_advisory_xact_lock({key}, 1)"));
@@ -23,20 +23,44 @@ fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
     (holder, low, high)
 }
 
-/// The target that a look at such a scene would find.
-fn target(low: &Client, high: &Client) -> Target {
+/// The target that a look at such a scene would find, with an event that was noted.
+pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target {
     let (transaction, unit) = low.place();
+    let event = governor.note(PreemptionEvent {
+        id: EventId(0),
+        at: SystemTime::now(),
+        victim: (low.card.id, low.process()),
+        victim_class: "low".to_owned(),
+        waiter: (high.card.id, high.process()),
+        waiter_class: "high".to_owned(),
+        lever: "pow".to_owned(),
+        waited: Duration::ZERO,
+        victim_was: "waited for a lock",
+        done: "cancelled",
+        outcome: Outcome::Pending,
+    });
     let chain = vec![(high.process(), low.process())];
-    Target { card: low.card.clone(), process: low.process(), transaction, unit, if_waiting: true, chain }
+    Target { card: low.card.clone(), process: low.process(), transaction, unit, if_waiting: true, event, chain }
+}
+
+/// What became of the last event.
+fn last_outcome(stage: &Stage) -> Outcome {
+    stage.governor.events().last().expect("it was noted").outcome
 }
 
 /// Cancels a target as if the look had been now.
 fn strike(stage: &mut Stage, target: &Target) -> Result<bool, WireError> {
     let settings = stage.governor.settings();
     let up = stage.control.connection().expect("it is up");
-    let server = up.connection.text("select extract(epoch from clock_timestamp())").unwrap().unwrap();
-    let looked_at = LookedAt { server: server.parse().unwrap(), here: Instant::now() };
+    let looked_at = looked_now(up);
     cancel(up, &stage.governor, &settings, std::slice::from_ref(target), looked_at).map(|done| done[0])
+}
+
+/// As if the look had been now.
+pub(super) fn looked_now(up: &mut Up) -> LookedAt {
+    let here = Instant::now();
+    let server = up.connection.text("select extract(epoch from clock_timestamp())").unwrap().unwrap();
+    LookedAt { server: server.parse().unwrap(), here }
 }
 
 /// Ends a scene in which the victim was not hit: whatever it does next goes well.
@@ -72,7 +96,9 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     assert!(low.card.state().cancels.was_waiting);
     let event = &stage.governor.events()[0];
     assert_eq!((event.victim_was, event.done), ("waited for a lock", "cancelled"));
-    assert_eq!((event.victim.1, event.waiter.1), (low.process(), high.process()));
+    assert_eq!((event.victim.1, event.waiter.1, event.lever.as_str()), (low.process(), high.process(), "pow"));
+    // Its session, which knows what came of it, is to settle it.
+    assert_eq!((event.outcome, low.card.state().cancels.event), (Outcome::Pending, Some(event.id)));
     low.run("rollback");
     high.outcome().unwrap();
     high.run("rollback");
@@ -104,7 +130,8 @@ fn without_a_way_to_the_server_nobody_is_hit() {
     });
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 221);
-    assert!(!strike(&mut stage, &target(&scene.1, &scene.2)).unwrap(), "there is no way to the server");
+    let seen = target(&stage.governor, &scene.1, &scene.2);
+    assert!(!strike(&mut stage, &seen).unwrap(), "there is no way to the server");
     assert_eq!((cancels(&scene.1), stage.told().len()), ((0, None), 1));
     let health = stage.governor.health.lock().clone();
     let lever = health.levers.iter().find(|lever| lever.name == "preemption").unwrap();
@@ -117,11 +144,12 @@ fn whoever_has_moved_on_is_not_hit() {
     let mut stage = Stage::new("pow");
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 231);
-    let seen = target(&scene.1, &scene.2);
+    let seen = target(&stage.governor, &scene.1, &scene.2);
     // Its session has begun another unit, as far as it knows.
     scene.1.card.state().unit += 1;
     assert!(!strike(&mut stage, &seen).unwrap());
     assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![]), "it was not even aimed at");
+    assert_eq!((last_outcome(&stage), scene.1.card.state().cancels.event), (Outcome::TooLate, None));
     scene.1.card.state().unit -= 1;
     // It must not be rolled back any more.
     scene.1.card.state().preemptible = false;
@@ -134,12 +162,13 @@ fn whoever_has_moved_on_is_not_hit() {
     scene.1.card.state().unit -= 1;
     assert!(!strike(&mut stage, &seen).unwrap());
     assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![(scene.1.card.id, SessionCommand::CancelArrived)]));
+    assert_eq!((last_outcome(&stage), scene.1.card.state().cancels.event), (Outcome::TooLate, None));
     scene.1.outcome().unwrap();
     scene.1.run("rollback");
     // Nobody is in anybody's way.
     scene.2.outcome().unwrap();
     scene.1.send("select pg_sleep(0.2)");
-    let running = Target { if_waiting: false, ..target(&scene.1, &scene.2) };
+    let running = Target { if_waiting: false, ..target(&stage.governor, &scene.1, &scene.2) };
     assert!(!strike(&mut stage, &running).unwrap());
     scene.1.outcome().unwrap();
     scene.2.run("rollback");
@@ -151,9 +180,10 @@ fn what_was_seen_too_long_ago_is_not_done() {
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 241);
     let settings = stage.governor.settings();
+    let seen = target(&stage.governor, &scene.1, &scene.2);
     let up = stage.control.connection().unwrap();
     let looked_at = LookedAt { server: 1.0, here: Instant::now() };
-    let done = cancel(up, &stage.governor, &settings, &[target(&scene.1, &scene.2)], looked_at).unwrap();
+    let done = cancel(up, &stage.governor, &settings, &[seen], looked_at).unwrap();
     assert_eq!((done, cancels(&scene.1)), (vec![false], (0, None)));
     assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
     end_unharmed(scene);
@@ -164,7 +194,7 @@ fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
     let mut stage = Stage::new("pow");
     let low = stage.client(LOW);
     let scene = scene(&stage, low, 251);
-    let seen = target(&scene.1, &scene.2);
+    let seen = target(&stage.governor, &scene.1, &scene.2);
     let process = stage.control.connection().unwrap().connection.process_id();
     let began = Instant::now();
     let looked_at = LookedAt { server: 4e9, here: began };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_policy::Activity;
+use plimsoll_policy::{Activity, NoReplay, Unsafe};
 
 use super::stage::{Client, HIGH, LOW, Stage};
-use crate::governor::{EventId, SessionCommand};
+use crate::governor::{EventId, Outcome, SessionCommand};
 use crate::watch::graph::Links;
 use crate::watch::late::cards_of;
 use crate::watch::look::{Looked, look};
@@ -13,7 +13,7 @@ use crate::watch::look::{Looked, look};
 /// Looks beginning with one client.
 fn seen_by(stage: &mut Stage, client: &Client) -> Looked {
     let up = stage.control.connection().unwrap();
-    look(&mut up.connection, &up.look, &[client.process()]).unwrap()
+    look(up, &[client.process()]).unwrap()
 }
 
 /// Everybody in a look with what they are doing.
@@ -148,4 +148,134 @@ fn parallel_workers_are_their_leader() {
     high.outcome().unwrap();
     high.run("drop table scanned; commit");
     assert_eq!(stage.counts(), [0, 0]);
+}
+
+/// A low transaction that thinks while a high one waits for its table, and what comes of a round.
+fn idle_in_the_way(stage: &mut Stage, table: &str, before: &str) -> (Client, Client) {
+    let (low, high) = (stage.client(LOW), stage.client(HIGH));
+    low.run(&format!("create table {table} (id int)"));
+    low.run(&format!("begin; {before}lock table {table}"));
+    high.send(&format!("begin; lock table {table}"));
+    stage.until_it_waits(&high);
+    stage.round().unwrap();
+    (low, high)
+}
+
+fn end_idle((low, high): (Client, Client), table: &str) {
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run(&format!("rollback; drop table {table}"));
+}
+
+/// A report held an advisory lock that said "this month is being closed", and its client was copying files meanwhile. It was
+/// rolled back because it thought, another took the lock, and two copied the same files.
+#[test]
+fn a_holder_of_an_advisory_lock_is_left_alone_while_its_client_thinks() {
+    for (table, lock) in [("guarded", "pg_advisory_xact_lock(121)"), ("watched_over", "pg_advisory_lock_shared(122)")] {
+        let mut stage = Stage::new("pow");
+        let parties = idle_in_the_way(&mut stage, table, &format!("select {lock}; "));
+        assert_eq!(stage.told(), [], "{lock}");
+        let events = stage.governor.events();
+        assert_eq!(events[0].outcome, Outcome::Spared(NoReplay::Unsafe(Unsafe::AdvisoryLock)));
+        assert_eq!((events[0].victim_was, events[0].done), ("waited for its client", "left alone"));
+        stage.round().unwrap();
+        assert_eq!((stage.governor.events().len(), stage.told()), (1, vec![]), "it is said once for each unit");
+        // Once it waits itself it can be cancelled: its client is told, and knows that its lock has gone.
+        let stranger = stage.stranger();
+        stranger.run("begin; select pg_advisory_xact_lock(123)");
+        parties.0.send("select pg_advisory_xact_lock(123)");
+        stage.until_it_waits(&parties.0);
+        stage.round().unwrap();
+        assert_eq!(parties.0.failure(), "57014");
+        stranger.run("rollback");
+        end_idle(parties, table);
+    }
+}
+
+/// What spares one holder must not hide the next one behind it.
+#[test]
+fn others_in_the_way_are_rolled_back_although_one_is_spared() {
+    let mut stage = Stage::new("pow");
+    let (guard, low, high) = (stage.client(LOW), stage.client(LOW), stage.client(HIGH));
+    guard.run("create table shared_by_two (id int)");
+    guard.run("begin; select pg_advisory_xact_lock(124); lock table shared_by_two in share mode");
+    low.run("begin; lock table shared_by_two in share mode");
+    high.send("begin; lock table shared_by_two");
+    stage.until_it_waits(&high);
+    stage.round().unwrap();
+    let (transaction, unit) = low.place();
+    let told = stage.told();
+    assert!(
+        matches!(&told[..], [(id, SessionCommand::RollBackIdle { transaction: t, unit: u, .. })]
+            if (*id, *t, *u) == (low.card.id, transaction, unit)),
+        "{told:?}"
+    );
+    let mut outcomes: Vec<_> = stage.governor.events().iter().map(|event| event.outcome.to_string()).collect();
+    outcomes.sort();
+    assert_eq!(outcomes, ["pending", "spared (advisory-lock)"]);
+    guard.run("rollback");
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run("rollback; drop table shared_by_two");
+}
+
+/// A class whose clients do not retry lost every third report to 40001 while its clients did nothing but think.
+#[test]
+fn clients_that_do_not_retry_are_not_rolled_back_while_they_think() {
+    for (retries, table) in [(false, "not_retried"), (true, "retried")] {
+        let mut stage = Stage::with("pow", |settings| settings.classes[1].retries = retries);
+        let parties = idle_in_the_way(&mut stage, table, "");
+        let is_asked = stage.told().iter().any(|(_, command)| matches!(command, SessionCommand::RollBackIdle { .. }));
+        assert_eq!(is_asked, retries);
+        end_idle(parties, table);
+    }
+}
+
+/// CALL outside of a block may commit midway, so it is never cancelled. Whoever stands in its way can be, if it is also in
+/// the way of somebody more important.
+#[test]
+fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
+    let mut stage = Stage::new("pow");
+    let (high, caller, low) = (stage.client(HIGH), stage.client(LOW), stage.client(LOW));
+    caller.run(
+        "create table called (id int); create table behind (id int); create procedure both() language plpgsql as \
+         'begin lock table called; lock table behind; end'",
+    );
+    low.run("begin; lock table behind");
+    caller.send("call both()");
+    // What the session says of a CALL outside of a block.
+    caller.card.state().preemptible = false;
+    stage.until_it_waits(&caller);
+    high.send("begin; lock table called");
+    stage.until_it_waits(&high);
+    stage.round().unwrap();
+    let (transaction, unit) = low.place();
+    let expect = SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) };
+    assert_eq!(stage.told(), [(low.card.id, expect)]);
+    low.run("rollback");
+    caller.outcome().unwrap();
+    high.outcome().unwrap();
+    high.run("rollback; drop procedure both; drop table called, behind");
+}
+
+/// What `track` would have saved is the time from the decision until the wait ended.
+#[test]
+fn track_counts_what_it_would_have_saved() {
+    let mut stage = Stage::new("track");
+    let saved = |stage: &Stage| {
+        stage.governor.statistics.class(HIGH).tracked_saved_nanos.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let began = std::time::Instant::now();
+    let parties = idle_in_the_way(&mut stage, "tracked", "");
+    let events = stage.governor.events();
+    assert_eq!((events[0].outcome, events[0].lever.as_str()), (Outcome::Tracked(Ok(())), "track"));
+    stage.round().unwrap();
+    assert_eq!(saved(&stage), 0, "it still waits");
+    parties.0.run("rollback");
+    parties.1.outcome().unwrap();
+    parties.1.card.state().since = std::time::Instant::now();
+    stage.round.forget();
+    let counted = std::time::Duration::from_nanos(saved(&stage));
+    assert!(!counted.is_zero() && counted <= began.elapsed(), "{counted:?}");
+    parties.1.run("rollback; drop table tracked");
 }

@@ -58,7 +58,8 @@ pub fn output_of(command: &mut Command) -> String {
 /// The python of an environment with the drivers that `requirements.txt` names.
 pub fn python(from: &Path) -> PathBuf {
     tool("python3", "python3-venv");
-    let made = made("python", from, &["requirements.txt"], |folder| {
+    let name = from.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
+    let made = made(name, from, &["requirements.txt"], |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
         run(Command::new(folder.join("bin/python"))
             .args([
@@ -116,6 +117,22 @@ pub fn rust_program(from: &Path) -> PathBuf {
         run(Command::new("cargo").args(["build", "--locked", "--target-dir", "target"]).current_dir(folder));
     });
     made.join("target/debug/tokio-postgres-checks")
+}
+
+/// A class path with the libraries that `pom.xml` names and all that they need.
+pub fn java_libraries(from: &Path) -> String {
+    tool("java", "default-jdk-headless");
+    let name = from.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
+    let made = made(name, from, &["pom.xml"], |folder| {
+        tool("mvn", "maven");
+        let copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
+        run(Command::new("mvn").args(["--batch-mode", "--quiet", "--file"]).arg(from.join("pom.xml")).args([
+            copy.to_owned(),
+            format!("-DoutputDirectory={}", folder.join("libraries").display()),
+            format!("-Dmaven.repo.local={}", folder.join("repository").display()),
+        ]));
+    });
+    format!("{}/*", made.join("libraries").display())
 }
 
 /// The driver's archive, of the version and with the checksum that `jdbc.properties` has.

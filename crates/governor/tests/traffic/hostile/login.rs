@@ -25,7 +25,7 @@ fn check_refused(attacked: &Attacked, user: &str, database: &str, password: &str
 
 #[test]
 fn a_storm_of_wrong_passwords_passes() {
-    let attacked = Attacked::start();
+    let attacked = Attacked::start_with("login_timeout = \"20s\"", "mpl = 4");
     thread::scope(|scope| {
         for number in 0..8 {
             let attacked = &attacked;

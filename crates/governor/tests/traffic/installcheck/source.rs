@@ -1,4 +1,4 @@
-//! The suite of the installed version, from the source package of the distribution.
+//! The test suites of the installed version, from the source package of the distribution.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,12 @@ use std::process::Command;
 use super::super::drivers::environment::{made, output_of, run, tool};
 use plimsoll_postgres::server::Installation;
 
-/// The suite, unpacked, with the library that its tests load.
+/// The suites, unpacked, with the library that the regression tests load.
 pub struct Suite {
-    /// `sql`, `data`, `expected`, `parallel_schedule` and `regress.so`.
+    /// The regression tests: `sql`, `data`, `expected`, `parallel_schedule` and `regress.so`.
     pub folder: PathBuf,
+    /// The isolation tests: `specs`, `expected` and `isolation_schedule`.
+    pub isolation: PathBuf,
     /// The version of the package.
     pub version: String,
 }
@@ -19,7 +21,7 @@ pub struct Suite {
 const ORIGINS: [&str; 3] = ["Debian", "Ubuntu", "apt.postgresql.org"];
 
 impl Suite {
-    /// Fetches it once for each version of the server that is installed.
+    /// Fetches them once for each version of the server that is installed.
     pub fn fetched() -> Suite {
         tool("apt-get", "apt");
         tool("dpkg-deb", "dpkg");
@@ -28,7 +30,7 @@ impl Suite {
         let major = Installation::find(None).unwrap().version.major;
         let package = format!("postgresql-{major}");
         let version = output_of(Command::new("dpkg-query").args(["-W", "-f", "${Version}", &package]));
-        let folder = made(&format!("regress-{version}"), Path::new(""), &[], |folder| {
+        let folder = made(&format!("suites-{version}"), Path::new(""), &[], |folder| {
             let apt = Apt::new(&folder.join("apt"));
             // The installed version may be gone from the repositories; then that of a near one says as much, for both
             // outputs that are compared come from the same server.
@@ -38,7 +40,7 @@ impl Suite {
             unpack(folder, major);
             fs::remove_dir_all(folder.join("apt")).unwrap();
         });
-        Suite { folder: folder.join("regress"), version }
+        Suite { folder: folder.join("regress"), isolation: folder.join("isolation"), version }
     }
 }
 
@@ -106,7 +108,7 @@ impl Apt {
     }
 }
 
-/// Unpacks the suite and builds the library of functions that its tests call.
+/// Unpacks the suites and builds the library of functions that its tests call.
 fn unpack(folder: &Path, major: u32) {
     let file = |ends: &str| {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -114,7 +116,8 @@ fn unpack(folder: &Path, major: u32) {
     };
     let archive = file(".orig.tar.bz2");
     run(Command::new("tar")
-        .args(["--extract", "--bzip2", "--strip-components=3", "--wildcards", "*/src/test/regress"])
+        .args(["--extract", "--bzip2", "--strip-components=3", "--wildcards"])
+        .args(["*/src/test/regress", "*/src/test/isolation"])
         .arg("--file")
         .arg(&archive)
         .current_dir(folder));

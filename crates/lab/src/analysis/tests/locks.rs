@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
-use crate::results::{Lengths, LockStatistics, Part, PolicyEffect};
+use crate::results::{GovernedClass, Interval, Lengths, LockStatistics, Part, PolicyEffect, TimeShare};
 
 const POLICIES: &str = r#"
 name = "policies"
@@ -127,6 +127,144 @@ fn intervals_of_policies_hold_the_truth_and_are_those_of_blocks() {
     let plan = plan(POLICIES);
     let one_class = super::results(&plan, &measure(&plan, |_, _, _| 40.0));
     assert!(one_class.policies.is_empty(), "one class gains at nobody's cost");
+}
+
+const WORKLOADS: &str = r#"
+name = "workloads"
+arms = ["alone:shop", "together"]
+[[workload]]
+name = "shop"
+kind = "tpcc"
+priority = "high"
+[[workload]]
+name = "reports"
+kind = "tpcc"
+[sweep]
+governor = ["none", "on", "off"]
+[run]
+repeats = 3
+[[claim]]
+text = "the shop gains"
+holds = "gain(on, high, together) > 3.9 and gain(on, shop, together) > 3.9 and gain(on, high, together) < 4.1"
+[[claim]]
+text = "reports pay"
+holds = "penalty(on, low) > 1.2 and penalty(on, low) < 1.3"
+"#;
+
+/// Story: an important workload ran beside one that was not, each with a class of its own. The report said nothing of who
+/// gains and who pays, because it looked for classes within one workload only.
+#[test]
+fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
+    let plan = plan(WORKLOADS);
+    let mut records = measure(&plan, |_, _, _| 40.0);
+    for record in &mut records {
+        let governor = record.point.setting["governor"].as_str().expect("text").to_owned();
+        for (result, histograms) in record.point.workloads.iter_mut().zip(&mut record.histograms) {
+            let is_shop = result.name == "shop";
+            let mean = match (is_shop, governor.as_str()) {
+                (true, "on") => 500.0,
+                (true, _) => 2_000.0,
+                (false, "on") => 1_250.0,
+                (false, _) => 1_000.0,
+            };
+            let (part, latencies) = part(mean, 0);
+            let class = if is_shop { "high" } else { "low" };
+            result.latency_us = part.latency_us;
+            (result.classes, histograms.classes) =
+                ([(class.to_owned(), part)].into(), [(class.to_owned(), latencies)].into());
+        }
+    }
+    let results = results(&plan, &records);
+    let told: Vec<_> = results
+        .policies
+        .iter()
+        .map(|effect| (effect.value.as_str().expect("text"), effect.arm.as_str(), effect.who(), effect.gain.value))
+        .collect();
+    let who = |workload: &str, class: &str| format!("{workload}, {class}");
+    assert_eq!(
+        told,
+        [
+            ("on", "together", who("shop", "high"), 4.0),
+            ("on", "together", who("reports", "low"), 0.8),
+            ("off", "together", who("shop", "high"), 1.0),
+            ("off", "together", who("reports", "low"), 1.0),
+        ]
+    );
+    assert!(results.policies.windows(2).all(|pair| pair[0].is_beside(&pair[1])));
+    let judged: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.why_not.as_deref())).collect();
+    assert_eq!(judged, [(Some(true), None), (Some(true), None)]);
+}
+
+/// Story: under a governor the reports lost a third of their throughput, and nobody could say which lever took it: whether they
+/// waited to be let in, were rolled back, or waited for a core.
+#[test]
+fn levers_tell_what_they_took_of_each_class() {
+    let plan = plan(WORKLOADS);
+    let mut records = measure(&plan, |_, _, _| 40.0);
+    let governed = |class: &str, wait: f64, rolled_back: u64| GovernedClass {
+        class: class.to_owned(),
+        transactions: 100,
+        transaction_s: 2.0,
+        admission_wait_s: wait,
+        rolled_back,
+    };
+    let share = TimeShare::with_rest([Some(0.2), Some(0.3), Some(0.0), None, Some(0.1), None]);
+    for record in &mut records {
+        if record.point.setting["governor"] != "none" {
+            let low = record.point.workloads.iter_mut().find_map(|workload| workload.classes.get_mut("low"));
+            if let Some(low) = low {
+                (low.time_share, low.samples) = (Some(share), Some(500));
+            }
+            let idle = GovernedClass { transactions: 0, ..governed("batch", 0.0, 0) };
+            record.point.governor = vec![governed("high", 0.0, 0), governed("low", 0.5, 7), idle];
+        }
+    }
+    let results = results(&plan, &records);
+    let classes: Vec<_> = results.levers.iter().map(|used| (used.arm.as_str(), used.class.as_str())).collect();
+    let each = [("alone:shop", "high"), ("alone:shop", "low"), ("together", "high"), ("together", "low")];
+    let mut expect = [each, each].concat();
+    let mut found = classes.clone();
+    expect.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expect, "without a governor, and of a class without transactions, there is nothing to tell");
+    let low = results.levers.iter().find(|used| used.arm == "together" && used.class == "low").expect("it is there");
+    assert!(is_near(low.admission_wait_us, 5_000.0) && is_near(low.admission_share.expect("known"), 0.25), "{low:?}");
+    assert!(
+        is_near(low.rolled_back_per_transaction, 0.07) && is_near(low.core_wait_share.expect("known"), 0.3),
+        "{low:?}"
+    );
+    assert_eq!(low.work_lost_share, None);
+    assert_eq!(low.why_not, ["a governor counts rollbacks, not the age of what it rolls back"]);
+    assert_eq!(low.transactions, 300, "over all repeats");
+    let high = results.levers.iter().find(|used| used.class == "high").expect("it is there");
+    assert_eq!(high.work_lost_share, Some(0.0));
+
+    let text = crate::table::render(&results, &crate::table::Options::default());
+    assert!(text.contains("Which lever took it") && text.contains("5.00 ms"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let page = crate::report::render(&results);
+    assert!(page.contains("Which lever took it") && page.contains("not the age of what it rolls back"));
+}
+
+/// Story: the report said that a class "gains 0.8", which is a loss, and that one "pays 0.98" where nothing could be seen.
+#[test]
+fn what_is_seen_of_a_policy_depends_on_its_interval() {
+    let (_, _, results) = measured(0.0, |_| {});
+    let interval = |value: f64, low: f64, high: f64| Interval { value, low: Some(low), high: Some(high) };
+    let effect = |gain: Interval, penalty: Interval| PolicyEffect { gain, penalty, ..results.policies[0].clone() };
+    let slower = effect(interval(0.8, 0.7, 0.9), interval(1.25, 1.1, 1.4));
+    let faster = effect(interval(1.25, 1.1, 1.4), interval(0.8, 0.7, 0.9));
+    let same = effect(interval(1.02, 0.95, 1.1), interval(0.98, 0.91, 1.05));
+    let seen = |effect: &PolicyEffect, pays: bool| {
+        let (word, by) = effect.seen(pays);
+        (word, by.value)
+    };
+    assert_eq!([seen(&slower, false), seen(&slower, true)], [("loses", 1.25), ("pays", 1.25)]);
+    assert_eq!([seen(&faster, false), seen(&faster, true)], [("gains", 1.25), ("gains", 1.25)]);
+    assert_eq!([seen(&same, false), seen(&same, true)], [("no difference seen", 1.02), ("no difference seen", 0.98)]);
+    // Of a single run there is no interval, and the factor alone decides.
+    let once = |value: f64| Interval { value, low: None, high: None };
+    assert_eq!(seen(&effect(once(0.8), once(1.25)), false), ("loses", 1.25));
 }
 
 #[test]

@@ -41,5 +41,5 @@ fn policies_are_put_against_the_first() {
     let panels = charts(&page).into_iter().find(|chart| chart["label"].as_str().is_some_and(|l| l.contains("classes")));
     let titles: Vec<Value> =
         panels.expect("it is drawn")["panels"].as_array().expect("panels").iter().map(|p| p["title"].clone()).collect();
-    assert_eq!(titles, ["high gains", "low pays"]);
+    assert_eq!(titles, ["high: times shorter", "low: times longer"]);
 }

@@ -100,6 +100,7 @@ fn setting(count: usize) -> Setting {
         options: BTreeMap::new(),
         limits: BTreeMap::new(),
         workloads: (0..count).map(workload).collect(),
+        folder: Default::default(),
     }
 }
 

@@ -122,6 +122,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::Word("none"),
     },
     ServerOption {
+        name: "governor_config",
+        about: "your own settings file for the governor, as seen from the experiment's folder; `none` for settings that Plimsoll writes",
+        effect: Effect::Session,
+        for_any_server: true,
+        kind: Kind::File,
+        default: |_| Setting::None,
+    },
+    ServerOption {
         name: "governor_look_interval",
         about: "the shortest time between two looks of the governor at who waits for whom; its own default if it is not said",
         effect: Effect::Session,

@@ -20,6 +20,23 @@ fn names_become_numbers() {
 }
 
 #[test]
+fn places_in_a_translation_are_found_in_what_was_typed() {
+    let check = |text: &str, uses: Uses, place: usize, expect: Option<&str>| {
+        assert_eq!(rest_at(text, uses, place), expect, "{text} {place}");
+    };
+    let text = "SELECT :first, :last, :first, é";
+    check(text, Uses::One, 0, Some(text));
+    check(text, Uses::One, 8, Some(":first, :last, :first, é"));
+    // SELECT $1, $2, $1, é
+    check(text, Uses::One, 11, Some(":last, :first, é"));
+    check(text, Uses::One, 19, Some("é"));
+    check(text, Uses::One, 20, None);
+    let many = "f(:a,:a,:a,:a,:a,:a,:a,:a,:a,:a,b)";
+    check(many, Uses::One, 32, Some("b)"));
+    check(many, Uses::Each, 33, Some("b)"));
+}
+
+#[test]
 fn constants_are_put_in() {
     let constants = [("scale", "4".to_owned())];
     assert_eq!(inline("SELECT 10 * :scale, ':scale'", &constants).unwrap(), "SELECT 10 * 4, ':scale'");

@@ -82,7 +82,7 @@ fn mistakes_in_sql_are_told_with_statement_parameters_and_place() {
     let failing = || Server::returning([Ok(Vec::new()), Err(DatabaseError::Failed("no table t".to_owned()))]);
     let (outcome, said) = sent("a.toml", &text, &failing());
     let error = outcome.unwrap_err().to_string();
-    let expect = "a.toml:7: statement `a.2` failed: no table t; it was `INSERT INTO t VALUES ($1)` with $1 :x = 'y'";
+    let expect = "a.toml:7: statement `a.2` failed: no table t; it was `INSERT INTO t VALUES (:x)` with :x = 'y'";
     assert!(error.ends_with(expect), "{error}");
     assert_eq!(said.len(), 3, "the database has rolled back already: {said:?}");
     // What another attempt may mend stays what it is, unless the file says otherwise.

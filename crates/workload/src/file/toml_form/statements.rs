@@ -6,8 +6,9 @@ use toml::Spanned;
 
 use super::generators::{Meaning, Names};
 use super::{Reader, is_name, known_names};
+use crate::driver::PriorityRule;
 use crate::file::problem::{Problem, listed, suggestion};
-use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Step};
+use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Step, Written};
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
 use crate::file::{leaked_statement, plain_execute};
@@ -18,7 +19,10 @@ const TRANSACTION_WORDS: [&str; 6] = ["begin", "start", "commit", "end", "rollba
 /// A statement that was read.
 struct Read {
     name: Option<String>,
+    /// As the server gets it.
     sql: String,
+    /// As the file has it.
+    written: String,
     /// Its parameters' names and where they stand.
     parameters: Vec<(String, Range<usize>)>,
     columns: Option<Vec<Option<String>>>,
@@ -82,7 +86,8 @@ impl Reader<'_> {
             steps.push(Step::Commit);
         }
         let weight = typed.weight.as_ref().map_or(1.0, |weight| *weight.get_ref());
-        Ok(Program { weight, draws, steps, is_retried: typed.retry.unwrap_or(true) })
+        let priority = typed.priority.as_ref().map(priority).transpose()?;
+        Ok(Program { weight, draws, steps, is_retried: typed.retry.unwrap_or(true), priority })
     }
 
     fn statement(&mut self, typed: &Spanned<TypedStatement>) -> Result<Read, Problem> {
@@ -112,7 +117,7 @@ impl Reader<'_> {
         let parameters = translated.parameters.into_iter().map(|(name, at)| (name, place(at)..place(at))).collect();
         let columns = sql::columns(&one.sql);
         let name = name.map(|name| name.get_ref().clone());
-        Ok(Read { name, sql: translated.sql, parameters, columns, place: one.place, span: string })
+        Ok(Read { name, sql: translated.sql, written: one.sql, parameters, columns, place: one.place, span: string })
     }
 
     fn execute(&self, typed: &TypedTransaction, number: usize, statement: &Read, parameters: Vec<usize>) -> Execute {
@@ -122,10 +127,23 @@ impl Reader<'_> {
         };
         Execute {
             statement: leaked_statement(&name, &statement.sql),
+            written: Written { sql: statement.written.clone(), uses: Uses::One },
             parameters,
             place: statement.place.clone(),
             keep: Keep::Nothing,
         }
+    }
+}
+
+/// The priority of a transaction.
+fn priority(typed: &Spanned<String>) -> Result<PriorityRule, Problem> {
+    match typed.get_ref().parse::<PriorityRule>() {
+        Ok(PriorityRule::ByTransaction { .. }) => {
+            let message = "this is the priority of one transaction, so it names no other; write `high` or `high:0.1`";
+            Err(Problem::new(typed.span(), message))
+        }
+        Ok(rule) => Ok(rule),
+        Err(error) => Err(Problem::new(typed.span(), error.to_string())),
     }
 }
 

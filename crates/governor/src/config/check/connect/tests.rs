@@ -1,0 +1,231 @@
+//! A private server, and operators whose settings do not fit it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::Password;
+
+use super::*;
+
+/// A server without TLS whose roles log in by SCRAM; `plimsoll` is its superuser.
+struct Stage {
+    own: PrivateServer,
+}
+
+impl Stage {
+    fn start() -> Self {
+        let mut settings = ServerSettings::for_this_machine();
+        for (name, value) in [("shared_buffers", "16MB"), ("fsync", "off"), ("max_connections", "20")] {
+            settings.set(name, value).expect("a setting");
+        }
+        let own = PrivateServer::start(settings)
+            .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
+        let stage = Stage { own };
+        stage.run(
+            "CREATE ROLE watcher LOGIN PASSWORD 'right'; CREATE ROLE nologin PASSWORD 'right'; \
+             GRANT pg_signal_backend TO watcher",
+        );
+        stage.rules("local all plimsoll trust\nlocal all stranger trust\nlocal all all scram-sha-256\n");
+        stage
+    }
+
+    fn url(&self, user: &str, password: Option<&str>) -> ServerUrl {
+        let mut url = ServerUrl::of_socket(self.own.socket_folder(), self.own.port(), user, "postgres");
+        url.password = password.map(Password::new);
+        url
+    }
+
+    fn run(&self, sql: &str) {
+        let own = &self.own;
+        let url = ServerUrl::of_socket(own.socket_folder(), own.port(), own.user(), own.database());
+        Connection::open(&url).and_then(|mut connection| connection.run(sql)).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Another pg_hba.conf, which has been read when this returns.
+    fn rules(&self, rules: &str) {
+        std::fs::write(self.own.data_folder().join("pg_hba.conf"), rules).expect("the folder is ours");
+        // The postmaster sets the time when it reads its files, and then those of a new process.
+        let loaded = "SELECT extract(epoch FROM pg_conf_load_time())";
+        let before = self.value(loaded);
+        self.run("SELECT pg_reload_conf()");
+        let began = Instant::now();
+        while self.value(loaded) == before {
+            assert!(began.elapsed() < Duration::from_secs(60), "the server never read its pg_hba.conf");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn value(&self, sql: &str) -> Option<String> {
+        let own = &self.own;
+        let url = ServerUrl::of_socket(own.socket_folder(), own.port(), own.user(), own.database());
+        Connection::open(&url).and_then(|mut connection| connection.text(sql)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A port of this machine behind which the server is.
+    fn port(&self) -> u16 {
+        self.port_of(|_| {})
+    }
+
+    /// A port of this machine behind which the server is, and something that changes its messages until a session has begun.
+    fn port_of(&self, change: fn(&mut [u8])) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let socket = self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()));
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let socket = socket.clone();
+                thread::spawn(move || forward(&client, &socket, change));
+            }
+        });
+        port
+    }
+}
+
+/// Passes bytes on both ways until one side ends.
+fn forward(client: &TcpStream, socket: &Path, change: fn(&mut [u8])) {
+    let server = UnixStream::connect(socket).expect("the server listens");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = io::copy(&mut &*client, &mut &server);
+            let _ = server.shutdown(Shutdown::Write);
+        });
+        let mut bytes = [0; 1 << 16];
+        while let Ok(length @ 1..) = (&server).read(&mut bytes) {
+            change(&mut bytes[..length]);
+            if (&*client).write_all(&bytes[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = client.shutdown(Shutdown::Both);
+    });
+}
+
+fn of<'f>(found: &'f Found, what: &str) -> &'f Probe {
+    let is_it = |probe: &&Probe| probe.what == what;
+    found.probes.iter().find(is_it).unwrap_or_else(|| panic!("nothing is said of {what}: {found:?}"))
+}
+
+#[track_caller]
+fn check(probe: &Probe, is_good: bool, parts: &[&str]) {
+    assert_eq!(probe.is_good, is_good, "{probe:?}");
+    for part in parts {
+        assert!(probe.found.contains(part), "no `{part}` in {probe:?}");
+    }
+}
+
+/// An operator had written a role that she had not created yet, another one a wrong password, a third a role that may not
+/// log in. All three read the same message, and looked for the fault in pg_hba.conf.
+#[test]
+fn each_refused_login_names_its_statements() {
+    let stage = Stage::start();
+    let server = stage.url("nobody", None);
+    let tried =
+        |control: &ServerUrl| probe(Tried { server: Some(&server), control: Some(control), ..Tried::default() });
+    let found = tried(&stage.url("stranger", None));
+    check(
+        of(&found, "control"),
+        false,
+        &["The role is missing", "CREATE ROLE stranger LOGIN PASSWORD", "GRANT pg_signal_backend"],
+    );
+    check(of(&found, "server"), true, &["listens and asks"]);
+
+    let found = tried(&stage.url("watcher", Some("wrong")));
+    check(of(&found, "control"), false, &["28P01", "ALTER ROLE watcher PASSWORD", "PGPASSWORD or ~/.pgpass"]);
+    check(of(&found, "server"), true, &["listens and asks"]);
+
+    let found = tried(&stage.url("nologin", Some("right")));
+    check(of(&found, "control"), false, &["ALTER ROLE nologin LOGIN"]);
+
+    let found = tried(&ServerUrl { database: "none".to_owned(), ..stage.url("watcher", Some("right")) });
+    check(of(&found, "control"), false, &["CREATE DATABASE none", "such as postgres"]);
+
+    let found = tried(&stage.url("watcher", Some("right")));
+    check(of(&found, "control"), true, &["watcher logs in"]);
+    check(of(&found, "rights"), true, &["may cancel"]);
+    check(of(&found, "server"), true, &["lets watcher in without TLS", "as it will clients"]);
+    assert!(found.warnings.is_empty(), "{found:?}");
+}
+
+/// The server had no TLS, `server` said `sslmode=require`, and the check was content, for it had only tried to connect. Then
+/// no client could log in.
+#[test]
+fn a_server_without_tls_fails_where_clients_need_it() {
+    let stage = Stage::start();
+    let port = stage.port();
+    let url = |mode| {
+        let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode={mode}");
+        ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let found = probe(Tried { server: Some(&url("require")), control: Some(&url("disable")), ..Tried::default() });
+    check(of(&found, "control"), true, &[]);
+    check(of(&found, "server"), false, &["clients cannot log in with sslmode=require", "does not speak TLS"]);
+    let found = probe(Tried { server: Some(&url("prefer")), ..Tried::default() });
+    check(of(&found, "server"), true, &["without TLS (sslmode=prefer)"]);
+}
+
+/// pg_hba.conf had a line for the applications' machines and none for the governor's, whose address is the only one that the
+/// server sees.
+#[test]
+fn a_missing_line_of_pg_hba_is_told_with_the_line() {
+    let stage = Stage::start();
+    let port = stage.port();
+    stage.rules("local all plimsoll trust\nhost all all 10.1.2.3/32 scram-sha-256\n");
+    let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode=disable");
+    let url = ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    let found = probe(Tried { server: Some(&url), control: Some(&url), ..Tried::default() });
+    for what in ["server", "control"] {
+        check(of(&found, what), false, &["no pg_hba.conf entry", "host all watcher GOVERNOR_ADDRESS/32 scram-sha-256"]);
+    }
+}
+
+/// A pooler stood between the governor and the server. Everything seemed to work, but no lock was ever traced to a client: the
+/// pooler gives its clients process numbers of its own.
+#[test]
+fn a_pooler_in_the_place_of_the_server_is_found_out() {
+    let stage = Stage::start();
+    let port = stage.port_of(|bytes| {
+        // BackendKeyData is the only message of that tag and length that comes before the first answer.
+        let head = [b'K', 0, 0, 0, 12];
+        if let Some(at) = bytes.windows(head.len()).position(|part| part == head) {
+            bytes[at + 5..at + 9].copy_from_slice(&7i32.to_be_bytes());
+        }
+    });
+    let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode=disable");
+    let url = ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    let found = probe(Tried { server: Some(&url), ..Tried::default() });
+    check(of(&found, "pooler"), false, &["is a pooler", "put the pooler in front"]);
+}
+
+/// With `trust` for the governor's machine every client that reached the governor was a superuser of the server if it said
+/// so.
+#[test]
+fn a_server_that_asks_for_no_password_is_a_warning() {
+    let stage = Stage::start();
+    let control = stage.url("plimsoll", None);
+    let found =
+        probe(Tried { server: Some(&control), control: Some(&control), clients_max: Some(2000), ..Tried::default() });
+    assert!(
+        found.warnings.iter().any(|warning| warning.contains("could become plimsoll without a password")),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("takes 2000 clients") && warning.contains("the server 17 ")),
+        "{found:?}"
+    );
+    check(of(&found, "rights"), true, &["superuser"]);
+}
+
+#[test]
+fn names_are_quoted_where_sql_wants_it() {
+    assert_eq!(quoted("plimsoll_1"), "plimsoll_1");
+    assert_eq!(quoted("Plim\"soll"), "\"Plim\"\"soll\"");
+}

@@ -1,0 +1,309 @@
+//! Preemptions for people to look at: what was decided, why, and what became of it.
+//!
+//! An event is noted before anything is done, so that the victim's session can settle it however fast it is. The first
+//! outcome stands.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use plimsoll_policy::NoReplay;
+
+use crate::registry::SessionId;
+
+/// How many preemptions are kept.
+const EVENTS_KEPT: usize = 200;
+
+/// How many lines of each kind are logged in a second; the others are summed up in one.
+const LINES_PER_SECOND: u32 = 10;
+
+/// A preemption that was noted, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub u64);
+
+/// What became of a preemption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The victim's session has not said yet.
+    Pending,
+    /// The policy is `track`: nothing was done. Whether the victim could have been replayed, as far as was known then.
+    Tracked(Result<(), NoReplay>),
+    /// Nothing was done, because the victim must not be rolled back while it waits for its client.
+    Spared(NoReplay),
+    /// The victim had moved on.
+    TooLate,
+    /// It was run again, and its client did not notice.
+    Replayed,
+    /// The answer to that statement, counted from 1, differed in the replay; the client got 40001.
+    Differed(usize),
+    /// It was being run again when it was rolled back once more; what became of that is said there.
+    Superseded,
+    /// It could not be run again, and why; the client got 40001.
+    NotReplayed(NoReplay),
+    /// Its client ended it, so that there was nothing to run again.
+    EndedByClient,
+    /// Its client cancelled or went away meanwhile.
+    Abandoned,
+}
+
+impl Outcome {
+    /// Whether the victim's client got 40001.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Outcome::Differed(_) | Outcome::NotReplayed(_))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Pending => f.write_str("pending"),
+            Outcome::Tracked(Ok(())) => f.write_str("tracked: could be replayed"),
+            Outcome::Tracked(Err(why)) => write!(f, "tracked: 40001 to be expected ({why})"),
+            Outcome::Spared(why) => write!(f, "spared ({why})"),
+            Outcome::TooLate => f.write_str("too late"),
+            Outcome::Replayed => f.write_str("replayed"),
+            Outcome::Differed(statement) => write!(f, "40001: answer {statement} differed"),
+            Outcome::Superseded => f.write_str("rolled back again in its replay"),
+            Outcome::NotReplayed(why) => write!(f, "40001: not replayed ({why})"),
+            Outcome::EndedByClient => f.write_str("ended by its client"),
+            Outcome::Abandoned => f.write_str("its client cancelled or left"),
+        }
+    }
+}
+
+/// One preemption, for people.
+#[derive(Debug, Clone)]
+pub struct PreemptionEvent {
+    /// Set by [`Governor::note`](super::Governor::note).
+    pub id: EventId,
+    /// When.
+    pub at: SystemTime,
+    /// Who was rolled back: session and server process.
+    pub victim: (SessionId, i32),
+    /// Its class.
+    pub victim_class: String,
+    /// For whom.
+    pub waiter: (SessionId, i32),
+    /// Its class.
+    pub waiter_class: String,
+    /// The policy that decided it: `pow`, `after(50ms)`, …
+    pub lever: String,
+    /// How long the waiter had waited.
+    pub waited: Duration,
+    /// What the victim was doing: `waited for a lock`, `waited for its client`, `ran`.
+    pub victim_was: &'static str,
+    /// What was done: `cancelled`, `rolled back`, `tracked`, `left alone`, `too late`.
+    pub done: &'static str,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// The last preemptions, oldest first, and how much was logged of them.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    kept: VecDeque<PreemptionEvent>,
+    rollbacks: LineLimit,
+    outcomes: LineLimit,
+    /// How many of the outcomes that were not logged are 40001.
+    failures_unlogged: u64,
+}
+
+/// A line of the log. It is written when the events are not locked any more: the log may be slow.
+#[derive(Debug, Clone)]
+pub(super) enum Line {
+    /// A transaction is about to be rolled back.
+    Rollback(PreemptionEvent),
+    /// What became of it.
+    Settled(PreemptionEvent),
+    /// Rollbacks and outcomes of an earlier second that were not logged, and how many of the outcomes are 40001.
+    Unlogged { rollbacks: u64, outcomes: u64, failures: u64 },
+}
+
+impl Events {
+    /// Keeps an event under a number of its own. `second` is the present one, by any clock that does not go back.
+    pub(super) fn note(&mut self, event: PreemptionEvent, second: u64) -> (EventId, Vec<Line>) {
+        let id = EventId(self.kept.back().map_or(0, |last| last.id.0) + 1);
+        if self.kept.len() == EVENTS_KEPT {
+            self.kept.pop_front();
+        }
+        let event = PreemptionEvent { id, ..event };
+        let mut lines = self.unlogged(second);
+        if event.outcome == Outcome::Pending && self.rollbacks.takes(second) {
+            lines.push(Line::Rollback(event.clone()));
+        }
+        self.kept.push_back(event);
+        (id, lines)
+    }
+
+    /// Says what became of an event. Nothing if that is known already, or the event is no longer kept.
+    pub(super) fn settle(&mut self, id: EventId, outcome: Outcome, second: u64) -> Vec<Line> {
+        let place = self.kept.binary_search_by_key(&id, |event| event.id).ok();
+        let event = place.map(|place| &mut self.kept[place]).filter(|event| event.outcome == Outcome::Pending);
+        let Some(event) = event else { return Vec::new() };
+        event.outcome = outcome;
+        if outcome == Outcome::TooLate {
+            event.done = "too late";
+        }
+        let event = event.clone();
+        let mut lines = self.unlogged(second);
+        if self.outcomes.takes(second) {
+            lines.push(Line::Settled(event));
+        } else {
+            self.failures_unlogged += u64::from(outcome.is_failure());
+        }
+        lines
+    }
+
+    /// The line that sums up what was not logged in an earlier second, if there is anything.
+    pub(super) fn unlogged(&mut self, second: u64) -> Vec<Line> {
+        if self.rollbacks.second >= second && self.outcomes.second >= second {
+            return Vec::new();
+        }
+        let (rollbacks, outcomes) = (self.rollbacks.begin(second), self.outcomes.begin(second));
+        let failures = std::mem::take(&mut self.failures_unlogged);
+        let has_any = rollbacks + outcomes > 0;
+        has_any.then_some(Line::Unlogged { rollbacks, outcomes, failures }).into_iter().collect()
+    }
+
+    /// The events, oldest first.
+    pub(super) fn list(&self) -> Vec<PreemptionEvent> {
+        self.kept.iter().cloned().collect()
+    }
+}
+
+/// Bounds how many lines are written in a second.
+#[derive(Debug, Default)]
+struct LineLimit {
+    /// The second that is counted in.
+    second: u64,
+    /// How many lines were to be written in it.
+    lines: u32,
+}
+
+impl LineLimit {
+    /// Whether one more line is written in that second.
+    fn takes(&mut self, second: u64) -> bool {
+        if self.second < second {
+            *self = LineLimit { second, lines: 0 };
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= LINES_PER_SECOND
+    }
+
+    /// Begins that second; how many lines were not written in the one before.
+    fn begin(&mut self, second: u64) -> u64 {
+        let unwritten = self.lines.saturating_sub(LINES_PER_SECOND);
+        *self = LineLimit { second, lines: 0 };
+        unwritten.into()
+    }
+}
+
+impl Line {
+    /// Writes it to the log.
+    pub(super) fn write(self) {
+        match self {
+            Line::Rollback(event) => tracing::info!(
+                event = event.id.0,
+                lever = event.lever,
+                victim = event.victim.0.0,
+                victim_process = event.victim.1,
+                victim_class = event.victim_class,
+                waiter = event.waiter.0.0,
+                waiter_process = event.waiter.1,
+                waiter_class = event.waiter_class,
+                waited_ms = event.waited.as_millis() as u64,
+                "rolling back a transaction that {}",
+                event.victim_was
+            ),
+            Line::Settled(event) => tracing::info!(
+                event = event.id.0,
+                lever = event.lever,
+                victim = event.victim.0.0,
+                victim_class = event.victim_class,
+                outcome = %event.outcome,
+                "a rollback was settled"
+            ),
+            Line::Unlogged { rollbacks, outcomes, failures } => tracing::info!(
+                rollbacks,
+                outcomes,
+                failures,
+                "more rollbacks and outcomes in the last second than are logged; `failures` clients got 40001"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> PreemptionEvent {
+        PreemptionEvent {
+            id: EventId(0),
+            at: SystemTime::UNIX_EPOCH,
+            victim: (SessionId(1), 101),
+            victim_class: "low".to_owned(),
+            waiter: (SessionId(2), 102),
+            waiter_class: "high".to_owned(),
+            lever: "pow".to_owned(),
+            waited: Duration::from_millis(5),
+            victim_was: "ran",
+            done: "cancelled",
+            outcome: Outcome::Pending,
+        }
+    }
+
+    #[test]
+    fn the_first_outcome_stands() {
+        let mut events = Events::default();
+        let (id, lines) = events.note(event(), 0);
+        assert!(matches!(lines[..], [Line::Rollback(_)]));
+        assert_eq!(events.settle(id, Outcome::Differed(3), 0).len(), 1);
+        assert!(
+            events.settle(id, Outcome::TooLate, 0).is_empty()
+                && events.settle(EventId(7), Outcome::TooLate, 0).is_empty()
+        );
+        assert_eq!(events.list()[0].outcome, Outcome::Differed(3));
+        // What was tracked was not rolled back: nothing is logged of it, and nothing becomes of it.
+        let (id, lines) = events.note(PreemptionEvent { outcome: Outcome::Tracked(Ok(())), ..event() }, 0);
+        assert!(lines.is_empty() && events.settle(id, Outcome::Replayed, 0).is_empty());
+    }
+
+    #[test]
+    fn a_cancel_that_met_nobody_says_so() {
+        let mut events = Events::default();
+        let (id, _) = events.note(event(), 0);
+        let _ = events.settle(id, Outcome::TooLate, 0);
+        assert_eq!((events.list()[0].done, events.list()[0].outcome), ("too late", Outcome::TooLate));
+    }
+
+    /// Hundreds of rollbacks a second filled the disk with lines that nobody could read.
+    #[test]
+    fn a_flood_is_summed_up_once_a_second() {
+        let mut events = Events::default();
+        let mut lines = Vec::new();
+        for _ in 0..25 {
+            let (id, noted) = events.note(event(), 4);
+            lines.extend(noted);
+            lines.extend(events.settle(id, Outcome::NotReplayed(NoReplay::TooOften), 4));
+        }
+        assert_eq!(lines.len(), 2 * LINES_PER_SECOND as usize);
+        assert!(events.unlogged(4).is_empty(), "the second has not ended");
+        let summary = events.unlogged(5);
+        assert!(matches!(summary[..], [Line::Unlogged { rollbacks: 15, outcomes: 15, failures: 15 }]), "{summary:?}");
+        assert!(events.unlogged(6).is_empty(), "it is said once");
+        assert_eq!(events.note(event(), 6).1.len(), 1);
+    }
+
+    #[test]
+    fn no_more_than_some_are_kept() {
+        let mut events = Events::default();
+        for _ in 0..EVENTS_KEPT + 3 {
+            let _ = events.note(event(), 0);
+        }
+        let list = events.list();
+        assert_eq!((list.len(), list[0].id), (EVENTS_KEPT, EventId(4)));
+        assert!(events.settle(EventId(3), Outcome::Replayed, 0).is_empty(), "it is no longer kept");
+    }
+}

@@ -1,0 +1,65 @@
+//! Clients that are logging in, counted by address: one address cannot take all places with logins that come to no end.
+//!
+//! Clients that are let in do not count, so a pooler has as many connections as it likes.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// How many of each address are logging in.
+#[derive(Debug, Default)]
+pub(super) struct Logins(Mutex<HashMap<IpAddr, u32>>);
+
+/// One of them, until this is dropped.
+#[derive(Debug)]
+pub(super) struct LoginPlace {
+    logins: Arc<Logins>,
+    address: IpAddr,
+}
+
+impl Logins {
+    /// Counts one more; `None` if there are that many already.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, max: u32) -> Option<LoginPlace> {
+        // IPv4 through an IPv6 socket is the same address.
+        let address = address.to_canonical();
+        let mut logins = self.0.lock();
+        let count = logins.entry(address).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(LoginPlace { logins: Arc::clone(self), address })
+    }
+}
+
+impl Drop for LoginPlace {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut count) = self.logins.0.lock().entry(self.address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_own_count() {
+        let logins = Arc::new(Logins::default());
+        let [ann, bob] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let (first, second) = (logins.enter(ann, 2), logins.enter("::ffff:10.0.0.1".parse().unwrap(), 2));
+        assert!(first.is_some() && second.is_some() && logins.enter(ann, 2).is_none());
+        assert!(logins.enter(bob, 2).is_some());
+        drop(first);
+        assert!(logins.enter(ann, 2).is_some());
+        drop(second);
+        assert!(logins.0.lock().is_empty());
+    }
+}

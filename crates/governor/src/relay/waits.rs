@@ -1,0 +1,41 @@
+//! What a governor that is being stopped still waits for, in words.
+
+use std::time::Instant;
+
+use crate::governor::Governor;
+use crate::registry::Phase;
+
+/// `2 sessions: 1 active, 1 idle in transaction; the longest is session 7 (bob, database shop, idle in transaction for 61 s)`;
+/// `nothing` once there is none.
+pub fn waits_for(governor: &Governor, now: Instant) -> String {
+    let cards = governor.registry.all();
+    let mut phases: Vec<(Phase, usize)> = Vec::new();
+    let mut longest = None;
+    for card in &cards {
+        let (phase, since) = {
+            let state = card.state();
+            let is_between = matches!(state.phase, Phase::Starting | Phase::Idle);
+            (state.phase, if is_between { state.since } else { state.transaction_since })
+        };
+        match phases.iter_mut().find(|(known, _)| *known == phase) {
+            Some((_, count)) => *count += 1,
+            None => phases.push((phase, 1)),
+        }
+        if longest.is_none_or(|(_, _, oldest)| since < oldest) {
+            longest = Some((card, phase, since));
+        }
+    }
+    let Some((card, phase, since)) = longest else { return "nothing".to_owned() };
+    let phases: Vec<String> = phases.iter().map(|(phase, count)| format!("{count} {}", phase.name())).collect();
+    format!(
+        "{} session{}: {}; the longest is session {} ({}, database {}, {} for {} s)",
+        cards.len(),
+        if cards.len() == 1 { "" } else { "s" },
+        phases.join(", "),
+        card.id.0,
+        card.login.user,
+        card.login.database,
+        phase.name(),
+        now.saturating_duration_since(since).as_secs(),
+    )
+}

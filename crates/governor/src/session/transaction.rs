@@ -1,0 +1,205 @@
+//! The transaction that is inside: what is known of it, and whether it may be rolled back for another and run again.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, NoReplay, ReplayFacts, Unsafe, may_replay};
+
+use super::Session;
+use super::frames::Status;
+use super::prepared::{Names, Note};
+use super::recording::{Lost, Recording};
+use crate::registry::{ChosenBy, Immunity};
+
+/// How many cursors of its own a transaction's are kept apart from those of others; one more counts as another's.
+const CURSORS_MAX: usize = 100;
+
+/// How a transaction began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Began {
+    /// By a statement that does something.
+    AtWork,
+    /// By a BEGIN, after which nothing has been asked.
+    Bare,
+    /// By what was not recorded: AND CHAIN at the end of the one before, or a BEGIN in a class that is not replayed. An empty
+    /// block like its own can be had by ROLLBACK AND CHAIN only.
+    Unrecorded,
+}
+
+/// The transaction that is inside.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    pub class: ClassIndex,
+    /// Whether admission counts it.
+    pub is_admitted: bool,
+    pub since: Instant,
+    /// How long it waited for admission.
+    pub waited: Option<Duration>,
+    pub began: Began,
+    /// Whether its class may be rolled back for others, so that its statements are read.
+    pub is_watched: bool,
+    /// Its end was asked for, or could have been.
+    pub may_end: bool,
+    /// Units overlapped in it.
+    pub overlapped: bool,
+    /// Why the unit in flight must not be cancelled, if so: its effects are not undone with it, or it may commit by itself.
+    pub unit_immunity: Option<Immunity>,
+    /// Why it may not be run twice.
+    pub unsafe_because: Option<Unsafe>,
+    /// Cursors that it has declared.
+    pub declared: Vec<Box<[u8]>>,
+    /// It has prepared the unnamed statement that it runs.
+    pub has_unnamed: bool,
+    /// Kept if it may be run again.
+    pub recording: Option<Box<Recording>>,
+    /// We have made it fail, and this is what its client was told.
+    pub failure: Option<Vec<u8>>,
+    /// The session's class before this transaction chose another one: if it is rolled back, that holds again.
+    pub class_before: Option<(ClassIndex, ChosenBy)>,
+}
+
+impl Transaction {
+    pub(super) fn new(class: ClassIndex, since: Instant) -> Self {
+        Transaction {
+            class,
+            is_admitted: false,
+            since,
+            waited: None,
+            began: Began::AtWork,
+            is_watched: false,
+            may_end: false,
+            overlapped: false,
+            unit_immunity: None,
+            unsafe_because: None,
+            declared: Vec::new(),
+            has_unnamed: false,
+            recording: None,
+            failure: None,
+            class_before: None,
+        }
+    }
+
+    /// Something was asked that may not be asked twice; the first such thing is kept.
+    pub(super) fn is_unsafe(&mut self, because: Unsafe) {
+        if self.unsafe_because.is_none() {
+            self.unsafe_because = Some(because);
+            if let Some(recording) = &mut self.recording {
+                recording.abandon();
+            }
+        }
+    }
+
+    /// A statement is run. What it executes by name is known to `note_of`.
+    pub(super) fn runs(&mut self, note: &Note, status: Status, note_of: impl Fn(&[u8]) -> Note) {
+        self.runs_itself(note, status);
+        for name in note.names.iter().flat_map(|names| &names.executes) {
+            // It was prepared by a message, or by SQL, which cannot prepare an EXECUTE.
+            self.runs_itself(&note_of(name), status);
+        }
+    }
+
+    fn runs_itself(&mut self, note: &Note, status: Status) {
+        self.may_end |= note.may_end;
+        if let Some(names) = &note.names {
+            self.uses_cursors(names);
+        }
+        if note.changes_code {
+            self.is_unsafe(Unsafe::Function);
+        }
+        let Some(because) = note.unsafe_because else { return };
+        if status == Status::Idle && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
+            // By itself it may commit on its way, or has taken what cannot be sent again.
+            let copies = because == Unsafe::Copy;
+            self.unit_immunity = Some(if copies { Immunity::Copy } else { Immunity::OutsideBlock });
+        }
+        self.is_unsafe(because);
+    }
+
+    fn uses_cursors(&mut self, names: &Names) {
+        if names.moves.iter().any(|cursor| !self.declared.contains(cursor)) {
+            self.is_unsafe(Unsafe::Cursor);
+        }
+        for cursor in &names.declares {
+            if self.declared.len() < CURSORS_MAX && !self.declared.contains(cursor) {
+                self.declared.push(cursor.clone());
+            }
+        }
+    }
+
+    /// A portal is run by its name, which cursors share with portals.
+    pub(super) fn runs_portal(&mut self, name: &[u8]) {
+        if !name.is_empty() && !self.declared.iter().any(|cursor| **cursor == *name) {
+            self.is_unsafe(Unsafe::Cursor);
+        }
+    }
+
+    /// A portal was made: it ends with the transaction, as the cursors that it declares do.
+    pub(super) fn binds(&mut self, portal: &[u8], statement: &[u8]) {
+        if statement.is_empty() && !self.has_unnamed {
+            // The unnamed statement is older, and may be another one by the time of a replay.
+            self.is_unsafe(Unsafe::PreparedStatement);
+        }
+        if !portal.is_empty() && self.declared.len() < CURSORS_MAX {
+            self.declared.push(portal.into());
+        }
+    }
+
+    /// The unnamed statement is prepared.
+    pub(super) fn parses_unnamed(&mut self) {
+        self.has_unnamed = true;
+    }
+
+    /// A statement was prepared or closed that a replay needs.
+    pub(super) fn keeps(&mut self, kept: impl FnOnce(&mut Recording) -> Result<(), Lost>) {
+        if self.recording.as_mut().is_some_and(|recording| kept(recording).is_err()) {
+            self.is_unsafe(Unsafe::PreparedStatement);
+        }
+    }
+}
+
+impl Session {
+    /// Why the transaction must not be rolled back for another now, if so.
+    pub(super) fn immunity(&self, transaction: &Transaction) -> Option<Immunity> {
+        let is_idle = self.outstanding.is_empty() && !self.is_unit_open;
+        if transaction.may_end {
+            return Some(Immunity::MayHaveEnded);
+        }
+        if let Some(immunity) = transaction.unit_immunity {
+            return Some(immunity);
+        }
+        if self.is_unit_open {
+            return Some(Immunity::UnitOpen);
+        }
+        if self.outstanding.count() > 1 {
+            return Some(Immunity::Pipeline);
+        }
+        if transaction.failure.is_some() {
+            return Some(Immunity::Failed);
+        }
+        if is_idle && transaction.unsafe_because == Some(Unsafe::AdvisoryLock) {
+            return Some(Immunity::AdvisoryLock);
+        }
+        let class = self.settings.class(transaction.class);
+        if !class.retries && (is_idle || self.replay_verdict(transaction, self.rollbacks).is_err()) {
+            return Some(Immunity::NoRetry);
+        }
+        None
+    }
+
+    /// Whether the transaction may be run again as far as is known without asking the server.
+    pub(super) fn replay_verdict(&self, transaction: &Transaction, attempts: u32) -> Result<(), NoReplay> {
+        let class = self.settings.class(transaction.class);
+        let bound = self.settings.preemption.bound.rollbacks();
+        let is_under_way = !self.outstanding.is_empty() || self.is_unit_open;
+        may_replay(&ReplayFacts {
+            is_off: !class.replay,
+            commit_sent: transaction.may_end,
+            answered: is_under_way && self.status == Status::Idle && self.unit.is_seen(),
+            units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },
+            bytes: transaction.recording.as_ref().map_or(0, |recording| recording.size()),
+            bytes_max: self.settings.preemption.replay_bytes_max as u64,
+            attempts,
+            attempts_max: bound.unwrap_or(u32::MAX),
+            unsafe_because: transaction.unsafe_because,
+        })
+    }
+}

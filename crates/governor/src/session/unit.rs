@@ -1,0 +1,70 @@
+//! What a whole unit asks for, read before any of it is passed on.
+
+use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
+use super::prepared::Note;
+
+/// What a unit does, as far as that must be known before it may begin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// It closes statements and portals, and does nothing else.
+    pub only_closes: bool,
+    /// The one statement that it runs, if it is exactly one.
+    pub runs: Option<Note>,
+}
+
+/// The shape of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. A unit that is
+/// longer than can be held, or whose client waits for an answer before its end, has the shape of which nothing is known.
+pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
+    let is_long = bytes.len() > INSPECT_MAX / 2;
+    read(bytes, note_of).or(is_long.then(Shape::default))
+}
+
+/// Whether the unit that begins here does nothing but close statements and portals; `None` as of [`shape`].
+pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
+    match Head::read(bytes) {
+        Ok(Some(head)) if matches!(Ask::of(head.tag), Ask::Close | Ask::Sync) => {
+            shape(bytes, &|_, _| Note::default()).map(|shape| shape.only_closes)
+        }
+        _ => Some(false),
+    }
+}
+
+fn read(mut bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
+    let mut only_closes = true;
+    let mut parsed: Vec<(&[u8], Note)> = Vec::new();
+    let mut bound: Option<Note> = None;
+    let mut runs: Vec<Note> = Vec::new();
+    loop {
+        let Ok(head) = Head::read(bytes) else { return Some(Shape::default()) };
+        let head = head?;
+        let ask = Ask::of(head.tag);
+        if matches!(ask, Ask::Flush | Ask::FunctionCall) || !ask.is_of_unit() || head.bytes > INSPECT_MAX {
+            return Some(Shape::default());
+        }
+        let body = bytes.get(HEAD_BYTES..head.bytes)?;
+        bytes = &bytes[head.bytes..];
+        only_closes &= matches!(ask, Ask::Close | Ask::Sync);
+        match ask {
+            Ask::Query => {
+                let is_alone = runs.is_empty() && parsed.is_empty();
+                return Some(Shape { only_closes: false, runs: is_alone.then(|| note_of(ask, body)) });
+            }
+            Ask::Parse => {
+                if let Some((name, _)) = text(body) {
+                    parsed.push((name, note_of(ask, body)));
+                }
+            }
+            Ask::Bind => {
+                let name = text(body).and_then(|(_portal, rest)| text(rest)).map(|(name, _)| name);
+                let of_this_unit = parsed.iter().rev().find(|(known, _)| Some(*known) == name);
+                bound = Some(of_this_unit.map_or_else(|| note_of(ask, body), |(_, note)| note.clone()));
+            }
+            Ask::Execute => runs.push(bound.take().unwrap_or_else(|| Note::UNREAD.clone())),
+            Ask::Sync => {
+                let is_one = runs.len() == 1 && bound.is_none();
+                return Some(Shape { only_closes, runs: runs.pop().filter(|_| is_one) });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Names as the server has them.
+
+use std::borrow::Cow;
+
+use super::lexer::{Kind, Token};
+
+/// A name as the server has it: in lower case unless it is quoted, and without its quotes. `None` if the piece is none, or if
+/// it is written as `U&"…"`, which is not decoded. Letters beyond ASCII are left as they are.
+pub(super) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
+    match token.kind {
+        Kind::Word if token.text.iter().any(u8::is_ascii_uppercase) => Some(token.text.to_ascii_lowercase().into()),
+        Kind::Word => Some(token.text.into()),
+        Kind::Quoted => {
+            let inner = token.text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+            Some(if memchr::memchr(b'"', inner).is_some() { undoubled(inner).into() } else { inner.into() })
+        }
+        _ => None,
+    }
+}
+
+fn undoubled(inner: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = memchr::memchr(b'"', rest) {
+        name.extend_from_slice(&rest[..=at]);
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    name.extend_from_slice(rest);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_folded_as_the_server_does() {
+        let check = |kind, text: &str, name: Option<&str>| {
+            assert_eq!(folded(&Token { kind, text: text.as_bytes() }).as_deref(), name.map(str::as_bytes), "{text}");
+        };
+        check(Kind::Word, "abc", Some("abc"));
+        check(Kind::Word, "AbC", Some("abc"));
+        check(Kind::Quoted, "\"AbC\"", Some("AbC"));
+        check(Kind::Quoted, "\"a\"\"b\"\"\"", Some("a\"b\""));
+        check(Kind::Quoted, "U&\"a\"", None);
+        check(Kind::Quoted, "\"open", None);
+        check(Kind::Literal, "'a'", None);
+    }
+}

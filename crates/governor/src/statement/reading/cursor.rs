@@ -1,0 +1,31 @@
+//! Cursors by name: which a text declares, and which it moves or closes.
+
+use plimsoll_policy::Unsafe;
+
+use super::{Head, Reading};
+use crate::statement::lexer::{Kind, Token};
+use crate::statement::name::folded;
+
+impl<'a> Reading<'a> {
+    /// DECLARE x …, FETCH … x, MOVE … x, CLOSE x, CLOSE ALL. The statement's last piece is the cursor that FETCH and MOVE name.
+    pub(super) fn use_cursor(&mut self, head: &Head<'a>, last: &Token<'a>) {
+        let is_declared = head.is_word(0, "declare");
+        let name = if is_declared || head.is_word(0, "close") {
+            head.piece(1)
+        } else if head.is_any_word(0, &["fetch", "move"]) {
+            Some(*last)
+        } else {
+            return;
+        };
+        let Some(token) = name else { return };
+        if head.is_word(0, "close") && token.is_word("all") {
+            return self.is_unsafe(Some(Unsafe::Cursor));
+        }
+        match folded(&token) {
+            Some(name) if is_declared => self.found.declares.push(name),
+            Some(name) => self.found.moves.push(name),
+            None if token.kind == Kind::Quoted => self.is_unsafe(Some(Unsafe::Cursor)),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Statements that change settings of the session which matter here.
+
+use std::borrow::Cow;
+
+use super::Head;
+use crate::statement::lexer::{Kind, Token};
+use crate::statement::{Scope, SetClass};
+
+/// Settings on which depends how a text is read.
+const OF_RULES: [&str; 2] = ["standard_conforming_strings", "client_encoding"];
+
+/// Whether a statement may change how later texts are read.
+pub(super) fn changes_rules(head: &Head<'_>) -> bool {
+    if head.is_word(0, "discard") || head.is_word(0, "reset") && head.is_word(1, "all") {
+        return true;
+    }
+    if !(head.is_word(0, "set") || head.is_word(0, "reset")) {
+        return false;
+    }
+    let at = if head.is_any_word(1, &["local", "session"]) { 2 } else { 1 };
+    head.is_word(at, "names") || head.piece(at).is_some_and(|name| is_of_rules(&name))
+}
+
+fn is_of_rules(token: &Token<'_>) -> bool {
+    let quote = match token.kind {
+        Kind::Word => return OF_RULES.iter().any(|name| token.is_word(name)),
+        Kind::Quoted => b"\"",
+        Kind::Literal => b"'",
+        _ => return true,
+    };
+    let text = token.text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+    text.is_none_or(|text| OF_RULES.iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes())))
+}
+
+/// Whether that is the function which sets any setting.
+pub(super) fn is_call(name: &Token<'_>) -> bool {
+    name.is_word("set_config") || name.kind == Kind::Quoted && name.text == b"\"set_config\""
+}
+
+/// Whether the setting that is named by a function's argument may be one on which depends how a text is read.
+pub(super) fn may_be_of_rules(argument: &Token<'_>) -> bool {
+    argument.kind != Kind::Literal || is_of_rules(argument)
+}
+
+/// `SET [SESSION | LOCAL] plimsoll.class TO x`, and what undoes it.
+pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
+    let pieces = || head.pieces.iter().flatten();
+    let first = pieces().next()?;
+    let reset = Some(SetClass { scope: Scope::Session, class: None });
+    if first.is_word("discard") && head.is_word(1, "all") || first.is_word("reset") && head.is_word(1, "all") {
+        return reset;
+    }
+    if first.is_word("reset") {
+        return after_name(pieces().skip(1)).filter(|rest| rest.clone().next().is_none()).and(reset);
+    }
+    if !first.is_word("set") {
+        return None;
+    }
+    // SET LOCAL and SET SESSION, unless that is the beginning of a name.
+    let has_scope = head.is_word(1, "local") || head.is_word(1, "session");
+    let scope = if head.is_word(1, "local") { Scope::Transaction } else { Scope::Session };
+    let mut rest = after_name(pieces().skip(1 + usize::from(has_scope)))?;
+    let assigns = rest.next()?;
+    let is_assignment = assigns.is_word("to") || assigns.kind == Kind::Operator && assigns.text == b"=";
+    if !is_assignment {
+        return None;
+    }
+    let value = *rest.next()?;
+    if rest.next().is_some() {
+        return None;
+    }
+    let class = if value.is_word("default") { None } else { Some(value_of(&value)?) };
+    Some(SetClass { scope, class })
+}
+
+/// What comes after `plimsoll.class`, however it is written, if it begins with that.
+fn after_name<'t, 'a: 't, I: Iterator<Item = &'t Token<'a>> + Clone>(mut pieces: I) -> Option<I> {
+    let is_name = |token: &Token<'_>, name: &[u8]| {
+        let text = match token.kind {
+            Kind::Word => token.text,
+            Kind::Quoted => token.text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""))?,
+            _ => return None,
+        };
+        // Names of settings are alike in either case, in quotes, too.
+        text.eq_ignore_ascii_case(name).then_some(())
+    };
+    let first = pieces.next()?;
+    if is_name(first, b"plimsoll.class").is_none() {
+        is_name(first, b"plimsoll")?;
+        pieces.next().filter(|token| token.is_mark(b'.'))?;
+        is_name(pieces.next()?, b"class")?;
+    }
+    Some(pieces)
+}
+
+/// A value as SET takes it: a literal, a name or a number.
+fn value_of<'a>(token: &Token<'a>) -> Option<Cow<'a, str>> {
+    let text = std::str::from_utf8(token.text).ok()?;
+    let unquoted = |quote: char, doubled: &str| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        let one = &doubled[1..];
+        Some(if inner.contains(doubled) { Cow::Owned(inner.replace(doubled, one)) } else { Cow::Borrowed(inner) })
+    };
+    match token.kind {
+        Kind::Literal => unquoted('\'', "''"),
+        Kind::Quoted => unquoted('"', "\"\""),
+        Kind::Word if text.bytes().any(|byte| byte.is_ascii_uppercase()) => Some(text.to_ascii_lowercase().into()),
+        Kind::Word | Kind::Number => Some(text.into()),
+        _ => None,
+    }
+}

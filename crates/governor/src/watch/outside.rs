@@ -1,0 +1,106 @@
+//! Sessions that wait for admission although somebody inside waits for what they hold.
+//!
+//! A session may hold locks between its transactions: advisory ones. If all who are inside wait for such a lock, nobody
+//! leaves, and the transaction that would release it is never admitted. So it is admitted beyond the limits.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::WireError;
+
+use super::control::Up;
+use super::late::cards_of;
+use super::look::{Looked, look};
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::settings::Settings;
+use crate::statistics::count;
+
+/// How long a session waits for admission, and another inside for its unit, before the server is asked; and how long until it
+/// is asked again, at first.
+pub(super) const ASKED_AFTER: Duration = Duration::from_millis(100);
+
+/// The longest pause between two questions. Where limits are hit all the time, somebody always waits.
+const PAUSE_MAX: Duration = Duration::from_millis(1600);
+
+/// When the server is asked next.
+#[derive(Debug)]
+pub(super) struct Outside {
+    pause: Duration,
+    next: Instant,
+}
+
+impl Outside {
+    pub(super) fn new(now: Instant) -> Self {
+        Outside { pause: ASKED_AFTER, next: now }
+    }
+
+    /// How long nothing is to be done; `None` where nobody can have to wait for admission.
+    pub(super) fn due(&self, settings: &Settings, now: Instant) -> Option<Duration> {
+        is_anything_limited(settings).then(|| self.next.saturating_duration_since(now))
+    }
+
+    /// The processes to begin a look with, if one is due.
+    pub(super) fn begin(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Option<Vec<i32>> {
+        if now < self.next || !is_anything_limited(settings) {
+            return None;
+        }
+        let (mut is_any_queued, mut inside) = (false, Vec::new());
+        for card in governor.registry.all() {
+            let (phase, since) = {
+                let state = card.state();
+                (state.phase, state.since)
+            };
+            if now.saturating_duration_since(since) < ASKED_AFTER {
+                continue;
+            }
+            is_any_queued |= phase == Phase::Queued;
+            inside.extend(card.process().filter(|_| matches!(phase, Phase::Active | Phase::Preempted)));
+        }
+        let is_due = is_any_queued && !inside.is_empty();
+        self.pause = if is_due { (self.pause * 2).min(PAUSE_MAX) } else { ASKED_AFTER };
+        self.next = now + self.pause;
+        is_due.then_some(inside)
+    }
+
+    /// Asks the server for whom those inside wait, and admits those of them who wait for admission.
+    pub(super) fn go(&mut self, up: &mut Up, governor: &Governor, inside: &[i32]) -> Result<(), WireError> {
+        let began = Instant::now();
+        let looked = look(up, inside);
+        governor.statistics.count_look(began.elapsed());
+        if admit_holders(governor, &looked?) {
+            (self.pause, self.next) = (ASKED_AFTER, Instant::now() + ASKED_AFTER);
+        }
+        Ok(())
+    }
+}
+
+fn is_anything_limited(settings: &Settings) -> bool {
+    (0..).map(plimsoll_policy::ClassIndex).zip(&settings.classes).any(|(class, _)| settings.is_limited(class))
+}
+
+/// Admits all who are waited for and wait for admission themselves; whether there was anybody.
+pub(super) fn admit_holders(governor: &Governor, looked: &Looked) -> bool {
+    let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
+    blockers.sort_unstable();
+    blockers.dedup();
+    let mut has_admitted = false;
+    for (process, card) in cards_of(governor, &blockers) {
+        let (phase, class) = {
+            let state = card.state();
+            (state.phase, state.class)
+        };
+        if phase == Phase::Queued && governor.let_in(card.id) {
+            has_admitted = true;
+            count(&governor.statistics.class(class).let_in);
+            let settings = governor.settings();
+            let class = &settings.class(class).name;
+            tracing::info!(
+                session = card.id.0,
+                process,
+                class,
+                "admitted beyond the limits: others wait for a lock that this session holds"
+            );
+        }
+    }
+    has_admitted
+}

@@ -1,0 +1,190 @@
+//! Everything that the governor's own sessions say to the server.
+//!
+//! Such a session runs as a role that may signal others, in a database in which others may create functions, operators,
+//! types and tables. So it begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below says
+//! that it means the one in `pg_catalog`: a test reads them.
+//!
+//! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
+
+/// What every session begins with. A look must be quick or not be; nothing that it asks needs a plan made to measure.
+pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
+    set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0";
+
+/// The same since PostgreSQL 14, which has a time-out for idle sessions.
+pub(crate) const OPENING_SINCE_14: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
+    set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0; \
+    set idle_session_timeout = 0";
+
+/// Whether the server still answers.
+pub(crate) const TRY_OUT: &str = "select 1";
+
+/// As whom, whether that role is a superuser, and whether it may signal the processes of others.
+pub(crate) const RIGHTS: &str = "select current_user, \
+    (select r.rolsuper from pg_catalog.pg_roles as r where r.rolname operator(pg_catalog.=) current_user), \
+    pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'usage')";
+
+/// When this session's process began, seconds since 1970.
+pub(crate) const BACKEND_BEGAN: &str = "select pg_catalog.date_part('epoch', a.backend_start)::pg_catalog.int8 \
+    from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) as a";
+
+/// Who waits for whom, beginning with the processes `$1`. A process that waits for nobody has no row; one that waits for a
+/// prepared transaction has 0 among its blockers, and parallel workers show as their leader, several times.
+pub(crate) const LOOK: &str = "with recursive seen(pid) as (\
+    select pg_catalog.unnest($1::pg_catalog.int4[]) \
+    union select pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) from seen) \
+    select pid, blockers, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.text from (\
+    select pid, pg_catalog.pg_blocking_pids(pid) as blockers from seen offset 0) as of_each \
+    where blockers operator(pg_catalog.<>) '{}'";
+
+/// Which of the processes `$1` hold an advisory lock.
+pub(crate) const ADVISORY: &str = "select l.pid from pg_catalog.pg_locks as l \
+    where l.locktype operator(pg_catalog.=) 'advisory' and l.granted \
+    and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
+
+/// Victims `$1` (`$2`: only if they wait), the links that make each of them one (`$3` victim, `$4` who waits, `$5` who is
+/// waited for), and until when (`$6`). Has a row for each victim to which the deed was done.
+macro_rules! of_victims {
+    ($deed:literal) => {
+        concat!(
+            "with victim(pid, if_waiting) as materialized (select v.pid, v.if_waiting from rows from (",
+            "pg_catalog.unnest($1::pg_catalog.int4[]), pg_catalog.unnest($2::pg_catalog.bool[])) as v(pid, if_waiting)), ",
+            "stale(pid) as materialized (select l.pid from rows from (pg_catalog.unnest($3::pg_catalog.int4[]), ",
+            "pg_catalog.unnest($4::pg_catalog.int4[]), pg_catalog.unnest($5::pg_catalog.int4[])) as l(pid, waiter, blocker) ",
+            "where not l.blocker operator(pg_catalog.=) any (pg_catalog.pg_blocking_pids(l.waiter))) ",
+            "select pid, ",
+            $deed,
+            " from victim where pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) ",
+            "operator(pg_catalog.<) $6::pg_catalog.float8 ",
+            "and not exists (select from stale where stale.pid operator(pg_catalog.=) victim.pid) ",
+            "and (not if_waiting or pg_catalog.pg_blocking_pids(pid) operator(pg_catalog.<>) '{}')"
+        )
+    };
+}
+
+/// Cancels victims; see the macro for the parameters.
+pub(crate) const CANCEL: &str = of_victims!("pg_catalog.pg_cancel_backend(pid)");
+
+/// The same without doing anything to them.
+pub(crate) const CHECK: &str = of_victims!("true");
+
+/// All of them.
+#[cfg(test)]
+pub(crate) const ALL: [&str; 9] =
+    [OPENING, OPENING_SINCE_14, TRY_OUT, RIGHTS, BACKEND_BEGAN, LOOK, ADVISORY, CANCEL, CHECK];
+
+/// Every function, type, operator and relation in a text that does not say `pg_catalog`, and every word that stands for one.
+/// Reads what is written above, not SQL at large: no comments, no names in quotes, no dollar quotes.
+#[cfg(test)]
+pub(crate) fn unqualified(sql: &str) -> Vec<String> {
+    /// Words before a parenthesis that are no functions, and what introduces a name with columns.
+    const NO_FUNCTIONS: [&str; 11] =
+        ["and", "any", "as", "exists", "from", "not", "operator", "or", "select", "union", "where"];
+    /// Words that the parser turns into an operator or a function that it looks up.
+    const HIDDEN: [&str; 10] =
+        ["between", "case", "cast", "extract", "ilike", "in", "like", "nullif", "overlaps", "similar"];
+    let mut faults = Vec::new();
+    for statement in sql.split(';').map(str::trim).filter(|statement| !statement.starts_with("set ")) {
+        let words = words(statement);
+        let at = |place: usize| words.get(place).map_or("", String::as_str);
+        let is_catalog = |place: usize| place >= 2 && at(place - 1) == "." && at(place - 2) == "pg_catalog";
+        let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        // Names that the statement itself gives: `seen(pid) as (`, `as v(pid)`.
+        let closing = |open: usize| (open..words.len()).find(|place| at(*place) == ")").unwrap_or(words.len());
+        let is_given = |place: usize| {
+            let is_query = || ["(", "materialized"].contains(&at(closing(place) + 2));
+            place > 0 && at(place - 1) == "as" || at(closing(place) + 1) == "as" && is_query()
+        };
+        let given: Vec<&str> =
+            (0..words.len()).filter(|place| at(place + 1) == "(" && is_given(*place)).map(at).collect();
+        for place in 0..words.len() {
+            let (word, next) = (at(place), at(place + 1));
+            let is_function = is_name(word) && next == "(" && !NO_FUNCTIONS.contains(&word) && !given.contains(&word);
+            let is_operator = word.starts_with(|first| "+-*/<>=~!@#%^&|?`".contains(first));
+            let is_relation = is_name(word)
+                && ["from", "join"].contains(&at(place.saturating_sub(1)))
+                && !given.contains(&word)
+                && word != "pg_catalog"
+                && (word, next) != ("rows", "from");
+            let is_type = word == "::" && (next, at(place + 2)) != ("pg_catalog", ".");
+            let is_hidden = HIDDEN.contains(&word) && at(place.saturating_sub(1)) != ".";
+            if (is_function || is_operator) && !is_catalog(place) || is_relation || is_type || is_hidden {
+                faults.push(format!("{word} {next}").trim().to_owned());
+            }
+        }
+    }
+    faults
+}
+
+/// Names, numbers, texts, operators and other signs.
+#[cfg(test)]
+fn words(sql: &str) -> Vec<String> {
+    let kind = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '$' => 1,
+        '+' | '-' | '*' | '/' | '<' | '>' | '=' | '~' | '!' | '@' | '#' | '%' | '^' | '&' | '|' | '?' | '`' => 2,
+        ':' => 3,
+        _ => 0,
+    };
+    let mut words = Vec::new();
+    let mut rest = sql.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = match kind(first) {
+            0 if first == '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
+            0 => first.len_utf8(),
+            of => rest.find(|c| kind(c) != of).unwrap_or(rest.len()),
+        };
+        words.push(rest[..length].to_lowercase());
+        rest = rest[length..].trim_start();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// `unnest($1::int4[])` was `public.unnest(int4[])` where somebody had made one, which then ran as the control role.
+    #[test]
+    fn every_name_says_that_it_is_of_the_catalog() {
+        for sql in ALL {
+            assert_eq!(unqualified(sql), [""; 0], "{sql}");
+        }
+    }
+
+    /// A reader that finds no fault in anything would be worth nothing.
+    #[test]
+    fn names_that_do_not_are_found() {
+        let check = |sql: &str, expect: &[&str]| assert_eq!(unqualified(sql), expect, "{sql}");
+        check("select unnest($1::pg_catalog.int4[])", &["unnest ("]);
+        check("select pg_catalog.unnest($1::int4[])", &[":: int4"]);
+        check("select 1 from pg_locks where pg_catalog.pg_locks.pid = 1", &["pg_locks where", "= 1"]);
+        check("select public.unnest(pid) operator(public.<) 2", &["unnest (", "< )"]);
+        check("with seen(pid) as (select 1) select pid from seen, other join more on true", &["more on"]);
+        check("select extract(epoch from pg_catalog.now()), 1 in (2)", &["extract (", "in ("]);
+        check("set x = 'now()'; select now()", &["now ("]);
+    }
+
+    /// Whoever opens a session that is not isolated resolves names as the role's and the database's settings say.
+    #[test]
+    fn every_session_of_the_governor_is_isolated() {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let (mut seen, mut faults) = (0, Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                let name = entry.file_name().unwrap().to_string_lossy().into_owned();
+                if entry.is_dir() && name != "tests" {
+                    folders.push(entry);
+                } else if name.ends_with(".rs") && name != "tests.rs" {
+                    let text = std::fs::read_to_string(&entry).unwrap();
+                    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+                    seen += text.matches("Connection::open_isolated(").count();
+                    if text.contains(concat!("Connection::", "open(")) {
+                        faults.push(entry);
+                    }
+                }
+            }
+        }
+        assert!(seen >= 2 && faults.is_empty(), "{seen} isolated; not isolated: {faults:?}");
+    }
+}

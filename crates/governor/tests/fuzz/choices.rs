@@ -1,0 +1,24 @@
+//! Decisions of a test from bytes, so that one target serves a fuzzer, random tests and a corpus.
+
+/// Bytes that are used up decision by decision. When they are used up, every decision is the first alternative.
+#[derive(Debug, Clone)]
+pub struct Choices<'a>(&'a [u8]);
+
+impl<'a> Choices<'a> {
+    /// The decisions that these bytes stand for.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Choices(bytes)
+    }
+
+    /// A number below `count`, which is at most 256.
+    pub fn below(&mut self, count: usize) -> usize {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        usize::from(first) % count
+    }
+
+    /// Whether something happens that does so once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == times - 1
+    }
+}

@@ -1,0 +1,72 @@
+//! The console while the governor waits for sessions to end.
+
+use plimsoll_governor::admin::scram::hash_password;
+use plimsoll_governor::settings::AdminUser;
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::url::ServerUrl;
+
+use crate::world::*;
+
+fn with_console() -> World {
+    World::with(|settings| {
+        let verifier = hash_password("secret");
+        settings.admin.users = vec![AdminUser { name: "op".to_owned(), verifier, may_change: true }];
+        settings.listen.workers = 2;
+    })
+}
+
+fn console(world: &World) -> Connection {
+    let url = format!("postgres://op:secret@{}/console?sslmode=disable", world.address());
+    Connection::open(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The value of a key in `SHOW STATE`.
+fn state(console: &mut Connection, key: &str) -> String {
+    let mut value = String::new();
+    let mut each = |row: &[Option<&str>]| {
+        if row[0] == Some(key) {
+            value = row[1].unwrap_or_default().to_owned();
+        }
+    };
+    console.text_rows("SHOW STATE", &mut each).unwrap_or_else(|error| panic!("{error}"));
+    value
+}
+
+/// A deployment told the governor to end, and it did not. The operator wanted to see in the console what it waited for, and
+/// was refused: no more clients were taken. One who was in already was thrown out.
+#[test]
+fn operators_see_what_a_drain_waits_for() {
+    let world = with_console();
+    let (mut busy, mut server) = world.session("bob", &[2; 4]);
+    let (mut idle, _idle_server) = world.session("ann", &[1; 4]);
+    busy.send(&query("begin"));
+    server.message();
+    server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
+    busy.until(b'Z');
+    let mut early = console(&world);
+    world.running.drain();
+    assert_eq!(idle.error().0, "57P01");
+    drop(idle);
+    wait_until("the idle session to end", || world.governor.registry.len() == 1);
+    // On either worker.
+    let mut late = [console(&world), console(&world)];
+    for operator in late.iter_mut().chain([&mut early]) {
+        assert_eq!(state(operator, "state"), "draining");
+        let waits_for = state(operator, "waits_for");
+        assert!(waits_for.starts_with("1 session") && waits_for.contains("idle in transaction"), "{waits_for}");
+        assert!(waits_for.contains("bob"), "{waits_for}");
+    }
+    // Clients are still refused.
+    let mut client = world.client();
+    client.send(&startup(&[("user", "carl")]));
+    assert_eq!(client.error().0, "57P03");
+    // The last session ends, and the governor with it, whoever looks on.
+    busy.send(&query("commit"));
+    server.message();
+    server.send(&done("COMMIT"));
+    busy.until(b'Z');
+    drop(busy);
+    world.running.join();
+    let error = early.run("SHOW STATE").unwrap_err().to_string();
+    assert!(error.contains("the governor has ended"), "{error}");
+}
