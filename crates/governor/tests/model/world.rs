@@ -116,7 +116,10 @@ pub struct Side {
 impl Side {
     /// Opens a session.
     fn connect(&self, patience: Duration) -> io::Result<Client> {
-        Client::connect(&self.place, USER, &self.database, patience)
+        // The governor names the session's class to the server, so that SHOW has an answer.
+        let is_plain = matches!(self.place, Place::Unix(_));
+        let class: &[&str] = if is_plain { &["plimsoll.class", "low"] } else { &[] };
+        Client::connect_with(&self.place, USER, &self.database, class, patience)
     }
 
     /// What is in it, in no particular order.
