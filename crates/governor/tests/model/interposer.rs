@@ -28,6 +28,8 @@ pub enum Canary {
     IdleReplay,
     /// A cancel arrives one unit too late.
     LateCancel,
+    /// Whatever a replay is answered, the governor sees the answers of the first run, as if it compared nothing.
+    SameAnswers,
 }
 
 /// The listener that the governor takes for its server.
@@ -53,6 +55,8 @@ struct Shared {
     change: Mutex<Option<(String, bool)>>,
     /// How many units have been answered.
     answered: AtomicUsize,
+    /// What the transaction has asked and been answered, for [`Canary::SameAnswers`].
+    first_run: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
     /// What was really done.
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
@@ -104,6 +108,11 @@ impl Interposer {
     /// Who cancels: where the governor is, and what its client was given for cancelling.
     pub fn set_client(&self, governor: SocketAddr, key: Vec<u8>) {
         *self.shared.client.lock().unwrap() = Some((governor, key));
+    }
+
+    /// A transaction has ended: what comes now is no replay of it.
+    pub fn forget(&self) {
+        self.shared.first_run.lock().unwrap().clear();
     }
 
     /// Remembers what a text consists of.
@@ -161,6 +170,8 @@ struct Link {
     status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
+    /// Units that have not been answered: which place of the first run each is compared with, and what it asks.
+    replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
     /// The unit after whose answer a session is to learn that its cancel has arrived.
     arrives_after: Mutex<Option<(usize, Arc<SessionCard>)>>,
 }
@@ -186,6 +197,7 @@ fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io
         status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
         arrives_after: Mutex::default(),
+        replayed: Mutex::default(),
     });
     let (from, to, own) = (server.try_clone()?, governor.try_clone()?, Arc::clone(&link));
     let answers = thread::spawn(move || answers(from, to, &own));
@@ -199,7 +211,7 @@ fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io
 fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut pending, mut unit) = (Vec::new(), Vec::new(), 0);
     let mut chunk = [0; 16 << 10];
-    let mut is_late = false;
+    let (mut is_late, mut place) = (false, None);
     loop {
         while let Some(message) = take_message(&mut bytes) {
             let tag = message.tag;
@@ -210,6 +222,9 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
                     link.interfere(&mut pending, unit, &mut is_late);
                 }
                 let out: Vec<u8> = pending.drain(..).flat_map(|one: Message| tagged(one.tag, &one.body)).collect();
+                if matches!(tag, b'Q' | b'S' | b'F') {
+                    link.note_request(&out, &mut place);
+                }
                 server.write_all(&out)?;
                 unit += usize::from(matches!(tag, b'Q' | b'S' | b'F'));
             }
@@ -223,7 +238,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 
 /// Passes on what the server answers, until it leaves.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
-    let (mut bytes, mut unit) = (Vec::new(), 0);
+    let (mut bytes, mut answer, mut is_held, mut unit) = (Vec::new(), Vec::new(), false, 0);
     let mut chunk = [0; 16 << 10];
     let mut pass = || -> io::Result<()> {
         loop {
@@ -253,7 +268,16 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                     }
                     _ => {}
                 }
-                out.extend_from_slice(&tagged(message.tag, &message.body));
+                let message_bytes = tagged(message.tag, &message.body);
+                answer.extend_from_slice(&message_bytes);
+                is_held |= answer.len() == message_bytes.len() && link.is_replayed();
+                if message.tag == b'Z' {
+                    let first = link.end_answer(std::mem::take(&mut answer));
+                    out.extend_from_slice(first.filter(|_| is_held).as_deref().unwrap_or(&message_bytes));
+                    is_held = false;
+                } else if !is_held {
+                    out.extend_from_slice(&message_bytes);
+                }
             }
             governor.write_all(&out)?;
             link.shared.answered.fetch_add(units_answered, Ordering::SeqCst);
@@ -323,6 +347,45 @@ impl Link {
             }
             Injection::ClientCancelMissed => drop(self.client_cancels()),
         }
+    }
+
+    fn is(&self, canary: Canary) -> bool {
+        *self.shared.canary.lock().unwrap() == Some(canary)
+    }
+
+    /// Notes what a unit asks; after a ROLLBACK what was asked before is a replay. `place` is where that has come to.
+    fn note_request(&self, request: &[u8], place: &mut Option<usize>) {
+        if !self.is(Canary::SameAnswers) {
+            return;
+        }
+        let first_run = self.shared.first_run.lock().unwrap();
+        // As the governor asks for it, by a statement of its own.
+        let has = |word: &[u8]| request.windows(word.len()).any(|part| part == word);
+        if has(b"\x01plimsoll\0ROLLBACK") {
+            *place = Some(0);
+        }
+        // The BEGIN itself is not run again.
+        let known = place.and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
+        if let Some(at) = known {
+            *place = Some(at + 1);
+        }
+        self.replayed.lock().unwrap().push_back((known, request.to_vec()));
+    }
+
+    /// Whether what the server answers now is a replay's.
+    fn is_replayed(&self) -> bool {
+        self.replayed.lock().unwrap().front().is_some_and(|(known, _)| known.is_some())
+    }
+
+    /// Keeps an answer, or returns the first one in the place of a replay's.
+    fn end_answer(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
+        let (known, request) = self.replayed.lock().unwrap().pop_front()?;
+        let mut first_run = self.shared.first_run.lock().unwrap();
+        let first = known.and_then(|at| first_run.get(at)).map(|(_, first)| first.clone());
+        if first.is_none() {
+            first_run.push((request, answer));
+        }
+        first
     }
 
     /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.

@@ -258,11 +258,12 @@ impl Play<'_> {
                 _ => (*unit).clone(),
             })
             .collect();
-        let mut plain = converse(&mut self.plain, &followed.iter().collect::<Vec<_>>())
-            .or_else(|error| different("plain", error.to_string()))?;
+        let end = told.as_ref().map_or(units.len(), |told| told.unit + 1);
+        let mut plain = self.on_plain(&followed[..end])?;
         if let Some(told) = told.as_ref().filter(|told| told.retry) {
-            self.forgive_failed_commit(units[told.unit], told.unit, &governed, &mut plain)?;
+            self.forgive_failed_commit(units[told.unit], &governed[told.unit], &mut plain[told.unit])?;
         }
+        plain.extend(self.on_plain(&followed[end..])?);
         for (place, unit) in units.iter().enumerate() {
             let is_told = told.as_ref().is_some_and(|told| told.unit == place);
             self.compare(unit, &governed[place], &plain[place], is_told).map_err(|difference| Difference {
@@ -271,7 +272,8 @@ impl Play<'_> {
             })?;
         }
         self.status = status(&governed);
-        if self.status == b'I' {
+        if self.status == b'I' || told.is_some() {
+            self.world.interposer.forget();
             self.history.clear();
         } else {
             self.history.extend(units.iter().map(|unit| (*unit).clone()).zip(governed));
@@ -345,20 +347,22 @@ impl Play<'_> {
         Ok(None)
     }
 
+    fn on_plain(&mut self, units: &[Unit]) -> Result<Vec<Vec<Message>>, Difference> {
+        converse(&mut self.plain, &units.iter().collect::<Vec<_>>())
+            .or_else(|error| different("plain", error.to_string()))
+    }
+
     /// A COMMIT that fails leaves a server idle; the statement that fails on the plain side in its place does not.
     fn forgive_failed_commit(
         &mut self,
         unit: &Unit,
-        place: usize,
-        governed: &[Vec<Message>],
-        plain: &mut [Vec<Message>],
+        governed: &[Message],
+        plain: &mut [Message],
     ) -> Result<(), Difference> {
-        let ends = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
-        if place + 1 == governed.len() && may_end(unit) && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E')
-        {
-            let rollback = Unit::Query(vec!["ROLLBACK".to_owned()]);
-            converse(&mut self.plain, &[&rollback]).or_else(|error| different("plain", error.to_string()))?;
-            plain[place].last_mut().expect("it has an end").body[0] = b'I';
+        let status = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
+        if may_end(unit) && (status(governed), status(plain)) == (b'I', b'E') {
+            self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])?;
+            plain.last_mut().expect("it has an end").body[0] = b'I';
         }
         Ok(())
     }
@@ -575,11 +579,24 @@ fn rolls_back(unit: &Unit) -> bool {
 /// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
 fn can_be_redone(unit: &Unit) -> bool {
     const CANNOT: [&str; 14] = [
-        "PREPARE", "DEALLOCATE", "EXECUTE", "FETCH", "MOVE", "CLOSE", "DISCARD", "advisory", "CHAIN", "COMMIT", "END",
-        "ROLLBACK", "numbers", "close-",
+        "PREPARE",
+        "DEALLOCATE",
+        "EXECUTE",
+        "FETCH",
+        "MOVE",
+        "CLOSE",
+        "DISCARD",
+        "advisory",
+        "CHAIN",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "numbers",
+        "close-",
     ];
     let text = unit.to_string();
-    let is_older = |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
+    let is_older =
+        |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
     let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
     !binds_older && !matches!(unit, Unit::Copy { .. }) && CANNOT.iter().all(|word| !text.contains(word))
 }

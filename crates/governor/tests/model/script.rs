@@ -180,7 +180,8 @@ impl Script {
 
 fn injection(text: &str) -> Result<Injection, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).ok_or(format!("a number in {text:?}"));
+    let number =
+        |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).ok_or(format!("a number in {text:?}"));
     let settles = if text.ends_with("late") { Settles::After } else { Settles::Before };
     match words[..] {
         ["idle"] => Ok(Injection::Idle),
