@@ -364,3 +364,6 @@ pub fn refusal_message(reason: &RefusalReason, class: &str) -> String {
         _ => format!("class \"{class}\" takes no more transactions"),
     }
 }
+
+#[cfg(test)]
+mod tests;

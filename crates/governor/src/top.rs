@@ -28,8 +28,10 @@ pub fn table(state: &State) -> String {
 struct Table(String);
 
 impl Table {
+    /// Names are chosen by clients, and a terminal obeys control characters.
     fn line(&mut self, line: &str) {
-        let cut: String = line.chars().take(WIDTH).collect();
+        let shown = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+        let cut: String = line.chars().map(shown).take(WIDTH).collect();
         writeln!(self.0, "{}", cut.trim_end()).expect("writing to memory does not fail");
     }
 
@@ -316,6 +318,23 @@ UTC       victim         was      for            waited    outcome
             "track: low: of the last 20 transactions to be rolled back, 3 would have ended in\n            40001\n";
         assert!(table.contains(expect), "{table}");
         assert!(!table.contains("track: high"), "{table}");
+    }
+
+    /// A client logged in as a user with a terminal's control characters in its name, and the operator's screen was cleared.
+    #[test]
+    fn names_of_clients_do_not_steer_the_terminal() {
+        let mut state = busy(Duration::from_secs(10));
+        state.queue = vec![Queued {
+            session: 12,
+            user: Some("\u{1b}[2J\nroot".to_owned()),
+            database: None,
+            class: "low".to_owned(),
+            waited_s: 1.25,
+            why: "class mpl 4 is full".to_owned(),
+        }];
+        let table = table(&state);
+        assert!(table.chars().all(|letter| letter == '\n' || !letter.is_control()), "{table:?}");
+        assert!(table.contains("\u{fffd}[2J"), "{table}");
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! Texts are cut into statements where PostgreSQL cuts them: psql's lexer is the server's, and it sends one at a time.
+//!
+//! Where psql takes a semicolon for the end of a statement, so must we: a COMMIT after it is one. The other way round there may
+//! be a difference: psql counts parentheses and the words BEGIN, CASE and END wherever they stand, while we take a semicolon for
+//! part of a statement only where a rule or a function's body needs it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,7 +22,8 @@ const PARTS: &[&str] = &[
 ];
 
 /// Within a function's body, semicolons end nothing.
-const BEGINNINGS: &[&str] = &["", "", "", "create function f() begin ", "create or replace procedure p() "];
+const BEGINNINGS: &[&str] =
+    &["", "", "", "create function f() begin atomic ", "create or replace procedure p() ", "create rule r do also ("];
 
 /// How many statements psql sends: in a transaction that has failed each of them is an error.
 fn sent_by_psql(server: &PrivateServer, sql: &str) -> usize {
@@ -41,7 +46,7 @@ fn texts_have_several_statements_where_psql_sends_several() {
     settings.set("shared_buffers", "16MB").unwrap();
     let server = PrivateServer::start(settings).unwrap_or_else(|error| panic!("this test needs PostgreSQL: {error}"));
     let mut random = Pcg64Mcg::seed_from_u64(1);
-    let mut several = 0;
+    let (mut several, mut alike) = (0, 0);
     for _ in 0..120 {
         let length = random.random_range(1..16);
         let begin = BEGINNINGS[random.random_range(0..BEGINNINGS.len())];
@@ -58,8 +63,11 @@ fn texts_have_several_statements_where_psql_sends_several() {
             continue;
         }
         let sent = sent_by_psql(&server, &sql);
-        assert_eq!(read(sql.as_bytes()).several, sent > 1, "{sql:?}: psql sent {sent}");
+        let found = read(sql.as_bytes()).several;
+        assert!(found || sent <= 1, "{sql:?}: psql sent {sent}");
         several += usize::from(sent > 1);
+        alike += usize::from(found == (sent > 1));
     }
+    assert!(alike > 60, "{alike} texts of 120 were cut alike");
     assert!((20..100).contains(&several), "{several} texts of 120 had several statements");
 }

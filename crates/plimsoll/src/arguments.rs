@@ -119,7 +119,8 @@ pub struct BenchOptions {
     /// Seconds to run before measuring [default: a fifth of --seconds, at most 5]
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<f64>,
-    /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, or `level2:0.05, high:0.1`
+    /// Priority of requests: `high`, `low`, `high:0.1` for a tenth of them high, `level2:0.05, high:0.1`, or `payment=high` by
+    /// kind of transaction
     #[arg(long, default_value = "low", value_name = "RULE")]
     pub priority: PriorityRule,
     /// Check the data and the clients' input afterwards; exit 1 if something is wrong

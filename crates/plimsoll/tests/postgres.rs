@@ -94,3 +94,64 @@ fn what_cannot_be_had_says_so() {
     refused(&["load", "tpcc:1", "--target", "postgres:"], 2, "goes with this process; name a server of yours");
     refused(&["bench", "tpch:100000", "--target", "postgres:"], 2, "take a smaller scale");
 }
+
+/// The example of the guide with a governor's own settings, in `folder` beside the sample file that operators begin with.
+fn own_settings(folder: &Path, change: impl Fn(&str) -> String) {
+    let docs = Path::new("../../docs");
+    let guide = std::fs::read_to_string(docs.join("experiments.md")).unwrap();
+    let mut blocks = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let example = blocks.find(|block| block.contains("\"my-governor\"")).unwrap();
+    std::fs::write(folder.join("experiment.toml"), format!("{example}\n[run]\nrepeats = 1\nmeasure = \"1s\"\n"))
+        .unwrap();
+    let sample = std::fs::read_to_string(docs.join("examples/plimsoll.toml")).unwrap();
+    std::fs::write(folder.join("plimsoll.toml"), change(&sample)).unwrap();
+}
+
+/// Story: an operator who had written `plimsoll.toml` wanted to see what it does to the application before it runs in front of
+/// it, and could only run experiments with settings that Plimsoll writes. The users of the experiment fall under the rules of the file.
+#[test]
+fn an_experiment_runs_with_the_operators_own_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    own_settings(folder.path(), str::to_owned);
+    let results = json(&run(&["run", "experiment.toml", "--quick", "--out", "out", "--json"], folder.path()));
+    let points = items(&results["points"]);
+    assert!(points.iter().all(|point| point["valid"] == true), "{points:?}");
+    let governed: Vec<&Value> =
+        points.iter().filter(|point| point["setting"]["governor_config"] == "plimsoll.toml").collect();
+    assert!(!governed.is_empty() && governed.len() < points.len(), "{points:?}");
+    for point in governed {
+        let of = |class: &str| {
+            let class = items(&point["governor"]).iter().find(|one| one["class"] == class);
+            class.unwrap_or_else(|| panic!("{}", point["governor"]))["transactions"].as_u64().unwrap()
+        };
+        let did = |workload: &str| {
+            let workload = items(&point["workloads"]).iter().find(|one| one["name"] == workload);
+            workload.unwrap()["completed"].as_u64().unwrap()
+        };
+        // The governor's window is a moment longer than that of the clients.
+        assert!(did("shop") > 0 && of("high") >= did("shop"), "`shop` is of class high: {}", point["governor"]);
+        assert!(did("reports") > 0 && of("low") >= did("reports"), "all others are low: {}", point["governor"]);
+    }
+    assert!(items(&results["levers"]).iter().any(|used| used["class"] == "low"), "{}", results["levers"]);
+    let effects: Vec<_> = items(&results["policies"])
+        .iter()
+        .map(|effect| (effect["workload"].as_str().unwrap(), effect["class"].as_str().unwrap()))
+        .collect();
+    assert_eq!(effects, [("shop", "high"), ("reports", "low")]);
+    assert!(folder.path().join("out/plimsoll.toml").is_file(), "the file is kept with the results");
+}
+
+/// Story: a slip of the pen in the settings file came out when the governor did not start, in the middle of the experiment, with a
+/// place in a copy of the file that nobody had ever seen.
+#[test]
+fn faults_of_the_operators_own_settings_have_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    own_settings(folder.path(), |sample| sample.replacen("[listen]", "defualt_class = \"low\"\n[listen]", 1));
+    let output = run(&["run", "experiment.toml", "--quick", "--out", "out"], folder.path());
+    let told = said(&output);
+    let line = std::fs::read_to_string(folder.path().join("plimsoll.toml")).unwrap();
+    let line = line.lines().position(|line| line.starts_with("defualt_class")).unwrap() + 1;
+    assert!(!output.status.success() && told.contains("experiment.toml:"), "{told}");
+    assert!(told.contains(&format!("plimsoll.toml:{line}:1: ")), "{told}");
+    assert!(!folder.path().join("out").exists(), "nothing ran");
+}

@@ -202,6 +202,30 @@ fn errors_show_the_statement_as_the_file_has_it() {
     assert!(error.ends_with(expect), "{error}");
 }
 
+/// Story: the rules of an operator's settings tell classes by user, and all clients of an experiment came as one. A server of our own
+/// makes the user that a workload asks for, who may use its tables.
+#[test]
+fn clients_log_in_as_the_user_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = server();
+    let file = folder.path().join("users.toml");
+    let text = "setup = \"CREATE TABLE t (a int); INSERT INTO t VALUES (1)\"\n[[transaction]]\nname = \"a\"\n\
+                statements = [\"UPDATE t SET a = 1 / (session_user = 'shop')::int\"]";
+    fs::write(&file, text).unwrap();
+    let made = workload(&format!("file:{}", file.display()), 1.0);
+    load(&*made, &database);
+    made.prepare(&database).unwrap();
+    let mut client = made.client(0);
+    client.draw();
+    // Twice, for the second client finds the user.
+    for _ in 0..2 {
+        let mut session = database.session_as(made.schema(), "shop").unwrap();
+        client.run(&mut *session).unwrap();
+    }
+    let mut other = database.session(made.schema()).unwrap();
+    assert!(client.run(&mut *other).unwrap_err().to_string().contains("division by zero"));
+}
+
 /// Tables that are there are used and left alone; nothing is made.
 #[test]
 fn tables_of_the_user_are_used_as_they_are() {

@@ -293,6 +293,7 @@ fn what_is_probably_not_meant_is_a_warning() {
         "[[class]]\nname = \"a\"\npriority = \"low\"\ncontrol_groups = [\"/none\"]",
         "class `a`: `control_groups` need `control`",
     );
+    check(&format!("break_glass = [\"{}\"]", "a".repeat(64)), "servers cut names after 63 bytes");
     let own = "server = \"postgres:///?host=/run/pg\"";
     let socket = good(own).warnings.join("\n");
     assert!(socket.contains("needs scram-sha-256, not `peer` or `trust`"), "{socket}");

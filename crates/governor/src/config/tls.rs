@@ -1,11 +1,13 @@
 //! The certificate that clients are shown.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use plimsoll_postgres::connection::is_version_1;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{CertificateError, ServerConfig};
+use rustls::{Error, ServerConfig};
 
 use super::resolve::Reader;
 use super::typed::TypedTls;
@@ -35,58 +37,70 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring has the protocols' algorithms");
     let built = builder.with_no_client_auth().with_single_cert(certificates?, key);
-    let built = built.map_err(|error| unusable(&error));
-    let mut config = read.problems.note(typed.key.span(), built)?;
+    let is_of_key = matches!(built, Err(Error::InconsistentKeys(_)));
+    let built = built.map_err(|error| unusable(&error, &read.path(&typed.certificate), &file));
+    let place = if is_of_key { &typed.key } else { &typed.certificate };
+    let mut config = read.problems.note(place.span(), built)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Some((Arc::new(config), own?))
 }
 
-/// What is wrong with a certificate and its key, and what to do.
-fn unusable(error: &rustls::Error) -> String {
+/// Why a certificate and a key cannot be shown to clients, and what to do.
+fn unusable(error: &Error, certificate: &Path, key: &Path) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
     match error {
-        rustls::Error::InconsistentKeys(_) => "the key does not belong to the certificate".to_owned(),
-        rustls::Error::InvalidCertificate(CertificateError::Other(other))
-            if other.to_string().contains("UnsupportedCertVersion") =>
-        {
-            "the certificate has X.509 version 1, which TLS libraries no longer accept; make one of version 3, for example \
-             with `openssl req -x509 -addext subjectAltName=DNS:NAME`"
-                .to_owned()
+        Error::InconsistentKeys(_) => format!(
+            "certificate and key do not go together: {key} is not the key that {certificate} was made for; name the two \
+             that were made together"
+        ),
+        Error::InvalidCertificate(cause) if is_version_1(cause) => format!(
+            "the certificate in {certificate} is of X.509 version 1, and clients need version 3; make one with the host's \
+             name in it: openssl req -x509 -key {key} -subj /CN=HOST -addext subjectAltName=DNS:HOST -out {certificate}"
+        ),
+        Error::InvalidCertificate(cause) => {
+            format!("the certificate in {certificate} cannot be used: {cause}; make or order a new one")
         }
-        other => format!("the certificate and its key cannot be used: {other}"),
+        error => format!("the certificate in {certificate} cannot be used with {key}: {error}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::process::Command;
 
     use super::*;
 
+    /// Runs OpenSSL in a folder.
     fn openssl(folder: &Path, arguments: &str) {
         let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn problem(folder: &Path, certificate: &str, key: &str) -> String {
-        let certificate = CertificateDer::from_pem_file(folder.join(certificate)).unwrap();
-        let key = PrivateKeyDer::from_pem_file(folder.join(key)).unwrap();
+    /// What is wrong with a certificate and a key.
+    fn told(folder: &Path, certificate: &str, key: &str) -> String {
+        let (certificate, key) = (folder.join(certificate), folder.join(key));
+        let chain = CertificateDer::pem_file_iter(&certificate).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+        let private = PrivateKeyDer::from_pem_file(&key).unwrap();
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        unusable(&builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap_err())
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        unusable(&builder.with_single_cert(chain, private).unwrap_err(), &certificate, &key)
     }
 
-    /// An operator made a certificate by `openssl x509 -req`, of version 1, and was told to look for another key.
+    /// `openssl x509 -req` makes certificates of version 1. That one cannot be used was told as "certificate and key do not go
+    /// together", and the operator made new keys all day.
     #[test]
-    fn an_old_certificate_is_told_from_a_foreign_key() {
+    fn each_fault_of_a_certificate_is_told_as_what_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let new_key = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /CN=localhost";
-        openssl(folder.path(), &format!("req {new_key} -new -keyout old.key -out old.csr"));
-        openssl(folder.path(), "x509 -req -in old.csr -signkey old.key -out old.crt");
-        openssl(folder.path(), &format!("req {new_key} -x509 -keyout new.key -out new.crt"));
-        let old = problem(folder.path(), "old.crt", "old.key");
-        assert!(old.contains("X.509 version 1"), "{old}");
-        let foreign = problem(folder.path(), "new.crt", "old.key");
-        assert!(foreign.contains("does not belong"), "{foreign}");
+        let folder = folder.path();
+        openssl(folder, "req -new -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=localhost");
+        openssl(folder, "x509 -req -in old.csr -signkey old.key -out old.crt -days 2");
+        openssl(folder, "req -x509 -newkey rsa:2048 -nodes -keyout new.key -out new.crt -days 2 -subj /CN=localhost");
+        let old = told(folder, "old.crt", "old.key");
+        assert!(
+            old.contains("X.509 version 1") && old.contains("subjectAltName") && !old.contains("together"),
+            "{old}"
+        );
+        let mixed = told(folder, "new.crt", "old.key");
+        assert!(mixed.contains("do not go together") && mixed.contains("old.key"), "{mixed}");
     }
 }

@@ -15,6 +15,9 @@ pub(super) const BINDING: &str = "there is TLS on both sides: clients that bind 
      default (channel_binding=prefer), cannot log in by SCRAM unless [listen.tls] has the server's own certificate; give it \
      that, or have clients write channel_binding=disable";
 
+/// Bytes of a name that a server keeps; it cuts what is longer.
+const NAME_BYTES_MAX: usize = 63;
+
 /// What an operator should know before clients come, a sentence each.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -164,6 +167,11 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
                 user.name
             ));
         }
+    }
+    for user in settings.break_glass.iter().filter(|user| user.len() > NAME_BYTES_MAX) {
+        warnings.push(format!(
+            "`break_glass`: no user is called `{user}`, because servers cut names after {NAME_BYTES_MAX} bytes: cut it, too"
+        ));
     }
     if settings.admin.users.is_empty() {
         let message = "the console has no users: a [[admin.user]] with what `plimsoll govern --hash-password` prints";

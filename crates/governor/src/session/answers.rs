@@ -40,10 +40,12 @@ const OWN_STATEMENT: &[u8] = b"\x01plimsoll";
 /// so it says what it is.
 const NONSENSE: &str = "preempted_by_plimsoll";
 
-/// Runs a statement with parameters in text form. Unlike a `Query` it leaves the client's unnamed statement alone, and leaves no
-/// statement behind. A unit of its own with the [`SYNC`] that must follow.
+/// Runs a statement with parameters in text form. Unlike a `Query` it leaves the client's unnamed statement alone. Part of a unit
+/// that ends with [`end`].
 pub fn run(sql: &str, parameters: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = message(b'P', &[OWN_STATEMENT, b"\0", sql.as_bytes(), b"\0\0\0"]);
+    // What was left behind by one that was cancelled would be in its way.
+    let mut bytes = close_statement(OWN_STATEMENT);
+    bytes.extend(message(b'P', &[OWN_STATEMENT, b"\0", sql.as_bytes(), b"\0\0\0"]));
     let count = (parameters.len() as u16).to_be_bytes();
     let mut bind = [&b"\0"[..], OWN_STATEMENT, b"\0\0\0", &count].concat();
     for parameter in parameters {
@@ -53,14 +55,24 @@ pub fn run(sql: &str, parameters: &[Vec<u8>]) -> Vec<u8> {
     bind.extend_from_slice(b"\0\0");
     bytes.extend(message(b'B', &[&bind]));
     bytes.extend(message(b'E', &[b"\0\0\0\0\0"]));
-    bytes.extend(close_statement(OWN_STATEMENT));
     bytes
 }
 
-/// Makes the transaction fail.
+/// Makes the transaction fail. Part of a unit that ends with [`end`].
 pub fn make_fail() -> Vec<u8> {
-    message(b'P', &[OWN_STATEMENT, b"\0", NONSENSE.as_bytes(), b"\0\0\0"])
+    let mut bytes = close_statement(OWN_STATEMENT);
+    bytes.extend(message(b'P', &[OWN_STATEMENT, b"\0", NONSENSE.as_bytes(), b"\0\0\0"]));
+    bytes
 }
+
+/// Ends a unit of our own, and closes its statement in another one, which is carried out whatever has become of the first. The server
+/// is ready [`END_ANSWERS`] times.
+pub fn end() -> Vec<u8> {
+    [&SYNC[..], &close_statement(OWN_STATEMENT), &SYNC].concat()
+}
+
+/// How often the server is ready after [`end`].
+pub const END_ANSWERS: usize = 2;
 
 /// A `Close` of a prepared statement.
 pub fn close_statement(name: &[u8]) -> Vec<u8> {

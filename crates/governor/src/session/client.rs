@@ -210,6 +210,9 @@ impl Session {
         if let Some(inside) = &mut self.transaction {
             inside.unit_immunity = None;
             inside.overlapped |= !is_alone;
+            if inside.began == Began::Bare && !(is_alone && self.status == Status::Idle) {
+                inside.began = Began::AtWork;
+            }
             inside.may_end |= !is_alone && self.rules_may_change;
             if is_alone && inside.recording.is_some() && self.status == Status::Idle {
                 self.unit.shown = Shown::Nothing(Vec::new());

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use plimsoll_policy::NoReplay;
 
-use super::answers::{self, SYNC, close_statement, columns};
+use super::answers::{self, END_ANSWERS as OWN, SYNC, close_statement, columns};
 use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
 use super::transaction::Began;
@@ -59,6 +59,8 @@ pub(super) struct Rewind {
     has_closed: bool,
     /// Answers of the step that are still to come.
     left: usize,
+    /// The server has carried out a statement of the step.
+    has_completed: bool,
     /// How many steps have been taken since the client has to be told: there is an end to that, whatever the server says.
     failing_steps: u32,
 }
@@ -133,6 +135,7 @@ impl Rewind {
             failure: None,
             has_closed: false,
             left: 1,
+            has_completed: false,
             failing_steps: 0,
         }
     }
@@ -159,6 +162,7 @@ impl Rewind {
 
     /// Hears what the server answers to a question.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+        self.has_completed |= answer == Answer::CommandComplete;
         let (Step::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
         match answer {
             Answer::DataRow => match columns(body) {
@@ -327,7 +331,8 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            (Step::RollBack, _) => rewind.is_clean = true,
+            // Somebody may have cancelled it, such as the client itself.
+            (Step::RollBack | Step::Fail, _) => rewind.is_clean = rewind.has_completed,
             (Step::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
                     question.inquiry.on_answered(question.is_answered);
@@ -353,7 +358,13 @@ impl Session {
             return self.fail(now, out);
         }
         match (rewind.step, &rewind.cause) {
-            (Step::Drain, Cause::Thinking(_)) => self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out),
+            (_, Cause::Thinking(_)) if !rewind.is_clean => {
+                rewind.failing_steps += 1;
+                match rewind.failing_steps > failure::STEPS_MAX {
+                    true => self.end_confused(out),
+                    false => self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out),
+                }
+            }
             (_, Cause::Thinking(status)) => {
                 let status = *status;
                 let event = rewind.event.expect("who thinks is asked for a reason");
@@ -378,9 +389,9 @@ impl Session {
             return match self.status {
                 Status::Block if is_chained && rewind.is_clean => self.close_prepared(now, out),
                 Status::Block | Status::Failed if is_chained => {
-                    self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out);
+                    self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
                 }
-                Status::Block | Status::Failed => self.ask(Step::RollBack, &own(ROLLBACK), now, out),
+                Status::Block | Status::Failed => self.ask(Step::RollBack, &own(ROLLBACK), OWN, now, out),
                 Status::Idle => self.close_prepared(now, out),
             };
         }
@@ -411,16 +422,16 @@ impl Session {
                 }
                 return self.go_on_rewinding(now, out);
             }
-            Next::Ask(asked) => [&answers::run(asked.sql, &asked.parameters)[..], &SYNC].concat(),
+            Next::Ask(asked) => [answers::run(asked.sql, &asked.parameters), answers::end()].concat(),
         };
         question.is_answered = true;
         rewind.safety = Safety::Asked(question);
         if self.status == Status::Failed {
-            return self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), now, out);
+            return self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
         }
         // It reads by a snapshot of its own, which a chained transaction must not keep.
         rewind.is_clean = self.status == Status::Idle;
-        self.ask(Step::Inquire, &request, now, out);
+        self.ask(Step::Inquire, &request, OWN, now, out);
     }
 
     fn close_prepared(&mut self, now: Instant, out: &mut impl Outbox) {
@@ -433,7 +444,7 @@ impl Session {
         if let Flow::Rewinding(rewind) = &mut self.flow {
             rewind.has_closed = true;
         }
-        self.ask(Step::Close, &request, now, out);
+        self.ask(Step::Close, &request, 1, now, out);
     }
 
     /// Runs a unit again; after the last, the one in flight, or the client goes on.
@@ -455,7 +466,7 @@ impl Session {
         let request = recording.bytes(recording.unit_range(unit)).to_vec();
         let step = if is_last { Step::Beginning } else { Step::Unit(unit) };
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
-        self.ask(step, &request, now, out);
+        self.ask(step, &request, 1, now, out);
         if is_last && self.is_taking(Step::Beginning) {
             self.prepared.ask_again();
             if self.status == Status::Idle {
@@ -474,20 +485,25 @@ impl Session {
         matches!(&self.flow, Flow::Rewinding(rewind) if rewind.step == step && !rewind.is_due)
     }
 
-    /// Sends a unit of our own. If a cancel is on its way after all, the step before stays the last one.
-    fn ask(&mut self, step: Step, request: &[u8], now: Instant, out: &mut impl Outbox) {
+    /// Sends what the server answers by being ready that often. If a cancel is on its way after all, the step before stays the last one.
+    fn ask(&mut self, step: Step, request: &[u8], answers: usize, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Some(number) = self.card.begin_unit() else { return };
-        (rewind.step, rewind.is_due, rewind.left) = (step, false, 1);
+        (rewind.step, rewind.is_due, rewind.left, rewind.has_completed) = (step, false, answers, false);
         self.unit_number = number;
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
         self.unit = Unit { shown, ..Unit::new(now) };
-        self.outstanding.sent(number, false);
+        (0..answers).for_each(|_| self.outstanding.sent(number, false));
         out.to_server(request);
+    }
+
+    /// Ends the session, for nobody can say any more how the server's transaction stands.
+    fn end_confused(&mut self, out: &mut impl Outbox) {
+        self.end("08P01", "the server does not do what it is asked to end a transaction", out);
     }
 }
 
 /// A unit of our own that runs a statement without parameters.
 fn own(sql: &str) -> Vec<u8> {
-    [&answers::run(sql, &[])[..], &SYNC].concat()
+    [answers::run(sql, &[]), answers::end()].concat()
 }

@@ -6,7 +6,7 @@ use super::lexer::{Kind, Token};
 
 /// A name as the server has it: in lower case unless it is quoted, and without its quotes. `None` if the piece is none, or if
 /// it is written as `U&"…"`, which is not decoded. Letters beyond ASCII are left as they are.
-pub(super) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
+pub(crate) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
     match token.kind {
         Kind::Word if token.text.iter().any(u8::is_ascii_uppercase) => Some(token.text.to_ascii_lowercase().into()),
         Kind::Word => Some(token.text.into()),

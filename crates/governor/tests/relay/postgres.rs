@@ -1,5 +1,10 @@
 //! With a real server behind.
 
+use std::sync::Arc;
+
+use plimsoll_governor::settings::Settings;
+use plimsoll_governor::watch;
+use plimsoll_policy::ClassIndex;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
@@ -13,10 +18,16 @@ struct Behind {
 
 impl Behind {
     fn new() -> Self {
+        Behind::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let server = PrivateServer::start(ServerSettings::for_this_machine())
             .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
         let mut settings = settings("postgres://nobody@localhost/none");
         settings.server = direct(&server);
+        settings.control = Some(direct(&server));
+        change(&mut settings);
         Behind { world: govern(settings), server }
     }
 
@@ -89,4 +100,28 @@ fn a_real_server_is_as_it_was() {
     .unwrap_err()
     .to_string();
     assert!(error.contains("cannot be reached"), "{error}");
+}
+
+/// A class lets one in. One job held an advisory lock between its transactions, and another, inside, waited for that lock: the
+/// unlock of the first waited to be admitted for ever, as did every job after it.
+#[test]
+fn an_unlock_is_admitted_although_the_class_is_full() {
+    let low = ClassIndex(1);
+    let behind = Behind::with(|settings| settings.classes[1].limits.mpl = Some(1));
+    let governor = &behind.world.0;
+    let watcher = watch::start(Arc::clone(governor));
+    let (mut holder, mut waiter) = (behind.open(), behind.open());
+    holder.run("select pg_advisory_lock(1)").unwrap();
+    let waits = std::thread::spawn(move || waiter.run("select pg_advisory_lock(1)").map(|()| waiter));
+    let mut own = Connection::open(&direct(&behind.server)).unwrap();
+    let is_waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)";
+    wait_until("the other to wait", || own.text(is_waiting).unwrap().as_deref() == Some("t"));
+    holder.set_timeout(Some(PATIENCE)).unwrap();
+    holder.run("select pg_advisory_unlock(1)").unwrap();
+    let mut waiter = waits.join().unwrap().unwrap();
+    // The limits hold as before.
+    assert_eq!(waiter.text("select 1").unwrap().as_deref(), Some("1"));
+    wait_until("all to have left", || governor.inside(low) == 0);
+    watcher.stop();
+    assert_eq!(governor.statistics.class(low).let_in.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

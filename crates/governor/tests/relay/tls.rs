@@ -134,6 +134,7 @@ fn a_server_without_tls_is_taken_only_if_that_was_said() {
         } else {
             let (code, text) = client.error();
             assert!(code == "08001" && text.contains("sslmode=require"), "{text}");
+            assert!(!text.contains("Is PostgreSQL running"), "it is: {text}");
         }
     }
 }

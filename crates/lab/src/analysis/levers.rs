@@ -1,7 +1,7 @@
 //! Which lever of a governor took what of a class: waiting to be let in, rollbacks, waiting for a core.
 
 use super::cells::key;
-use crate::results::{GovernedClass, LeverUse, Part, Point, TimeShare};
+use crate::results::{GovernedClass, LeverUse, Part, Point, TimeShare, WorkloadResult};
 
 /// What the levers took of each class of each governor, by setting and arm.
 pub(super) fn of(points: &[Point]) -> Vec<LeverUse> {
@@ -45,7 +45,7 @@ fn of_class(runs: &[&Point], class: &str) -> Option<LeverUse> {
         admission_share: (time > 0.0).then(|| wait / time),
         rolled_back_per_transaction: rolled_back as f64 / transactions as f64,
         work_lost_share: note(work_lost(&parts, rolled_back)),
-        core_wait_share: note(core_wait(&parts)),
+        core_wait_share: note(core_wait(runs, class)),
         why_not,
     })
 }
@@ -66,13 +66,21 @@ fn work_lost(parts: &[&Part], rolled_back: u64) -> Result<f64, &'static str> {
     if response > 0.0 { Ok(lost.sum::<f64>() / response) } else { Err("no request of the class completed") }
 }
 
-/// The share of response time spent on waiting for a core.
-fn core_wait(parts: &[&Part]) -> Result<f64, &'static str> {
-    if parts.is_empty() {
+/// The share of response time spent on waiting for a core, by the scheduler's books of the workloads whose only class it is.
+fn core_wait(runs: &[&Point], class: &str) -> Result<f64, &'static str> {
+    let workloads =
+        || runs.iter().flat_map(|run| &run.workloads).filter(|workload| workload.classes.contains_key(class));
+    if workloads().next().is_none() {
         return Err("the class of the governor has no priority of that name in the experiment");
     }
-    let shares = parts.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64)));
-    let shares: Vec<(TimeShare, f64)> = shares.collect();
-    let mean = TimeShare::mean(&shares).and_then(|share| share.cpu_wait);
-    mean.ok_or("too few looks at the server found a request of the class under way")
+    if workloads().any(|workload| workload.classes.len() > 1) {
+        return Err(
+            "the scheduler's books do not tell the classes of one workload apart; give each a workload of its own",
+        );
+    }
+    let share =
+        |workload: &WorkloadResult| Some((workload.time_share?, workload.latency_us?.mean * workload.completed as f64));
+    let shares: Option<Vec<(TimeShare, f64)>> = workloads().map(share).collect();
+    let mean = TimeShare::mean(&shares.unwrap_or_default()).and_then(|share| share.cpu_wait);
+    mean.ok_or("where the time of the workload went is not known")
 }

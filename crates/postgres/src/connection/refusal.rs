@@ -3,11 +3,15 @@
 use std::io::{self, ErrorKind};
 
 use super::error::WireError;
+use super::tls::tls_remedy;
 use crate::url::{ServerHost, ServerUrl};
 
 /// The server could not be reached at all.
 pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
     let address = url.address();
+    if let Some(remedy) = tls_remedy(error) {
+        return WireError::Lost(format!("cannot encrypt the connection to {address}: {error}; {remedy}"));
+    }
     let remedy = match (error.kind(), &url.host) {
         (ErrorKind::NotFound, ServerHost::Socket(_)) => "; is a server running here, with that folder and port?",
         (ErrorKind::ConnectionRefused, _) => "; is a server running there, with that port?",

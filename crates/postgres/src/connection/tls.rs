@@ -66,6 +66,38 @@ pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     Ok(builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
+/// What to do about an error that agreeing on TLS has ended with; `None` if the error is of something else.
+pub fn tls_remedy(error: &io::Error) -> Option<&'static str> {
+    let error = error.get_ref()?.downcast_ref::<TlsError>()?;
+    let TlsError::InvalidCertificate(error) = error else {
+        return Some("the two sides do not agree on how to encrypt; see the server's log and its ssl_* settings");
+    };
+    Some(match error {
+        CertificateError::UnknownIssuer => {
+            "none of the authorities in sslrootcert has signed the server's certificate; give the file of the one that has"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another host; use a host name that it has, or sslmode=verify-ca"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired; renew it on the server"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet; compare the clocks of both machines"
+        }
+        other if is_version_1(other) => {
+            "the server's certificate is of X.509 version 1; make one of version 3, with the host name as subjectAltName"
+        }
+        _ => "the server's certificate did not pass the check that sslmode asks for; see sslmode and sslrootcert",
+    })
+}
+
+/// Whether a certificate is refused because its form is of X.509 version 1, which has no names of hosts.
+pub fn is_version_1(error: &CertificateError) -> bool {
+    // The cause is a type of a crate below rustls.
+    matches!(error, CertificateError::Other(cause) if cause.to_string() == "UnsupportedCertVersion")
+}
+
 /// Verifies what the mode asks for.
 #[derive(Debug)]
 struct Verifier {
@@ -163,5 +195,33 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::refusal::unreachable;
+
+    /// A certificate that did not pass was told as "is a server running there?" to clients, and without a remedy to others.
+    #[test]
+    fn each_certificate_that_does_not_pass_says_what_to_do() {
+        let error = |error| io::Error::new(ErrorKind::InvalidData, error);
+        let check = |cause, expect: &str| {
+            let remedy = tls_remedy(&error(TlsError::InvalidCertificate(cause))).expect("it is of TLS");
+            assert!(remedy.contains(expect), "{remedy}, expected {expect}");
+        };
+        check(CertificateError::UnknownIssuer, "the authorities in sslrootcert");
+        check(CertificateError::NotValidForName, "sslmode=verify-ca");
+        check(CertificateError::Expired, "renew");
+        check(CertificateError::NotValidYet, "clocks");
+        check(CertificateError::BadEncoding, "sslmode");
+        let url = ServerUrl::parse_in("postgres://ann@db.example/shop?sslmode=verify-full", &|_| None).unwrap();
+        let told = unreachable(&error(TlsError::InvalidCertificate(CertificateError::UnknownIssuer)), &url).to_string();
+        assert!(
+            told.contains("cannot encrypt the connection to db.example:5432") && !told.contains("running"),
+            "{told}"
+        );
+        assert_eq!(tls_remedy(&ErrorKind::ConnectionRefused.into()), None);
     }
 }

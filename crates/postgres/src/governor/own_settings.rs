@@ -6,15 +6,17 @@ use toml::{Table, Value};
 
 use super::CLASSES;
 use super::configuration::{CONSOLE, READER};
-use crate::url::ServerUrl;
+use crate::url::{Password, ServerUrl};
 
-/// The operator's settings for a server of ours or of somebody else.
+/// The settings that a governor is started with.
 #[derive(Debug)]
 pub(super) struct OwnSettings {
     /// The text of the file that the governor reads.
     pub(super) text: String,
     /// Whether it has the classes that our transactions name.
     pub(super) has_our_classes: bool,
+    /// The password of the control login, if one is known.
+    pub(super) control_password: Option<Password>,
 }
 
 /// Reads a settings file, and replaces the server, the control login's server, and where clients, metrics and the console come in.
@@ -29,12 +31,14 @@ pub(super) fn read(
     let wrong = |why: String| format!("{}: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot read it: {error}")))?;
     let mut settings: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    let mut control_password = None;
     if let Some(control) = settings.get_mut("control") {
         let login = match control.as_str().map(ServerUrl::parse) {
             Some(Ok(own)) if !is_ours => server.with_user(&own.user),
             _ => server.clone(),
         };
         *control = login.to_string().into();
+        control_password = login.password;
     }
     settings.insert("server".to_owned(), server.to_string().into());
     let listen = table(&mut settings, "listen");
@@ -53,7 +57,7 @@ pub(super) fn read(
     let has_our_classes = classes.is_none_or(Vec::is_empty) || CLASSES.iter().all(|name| has(name));
     let head = format!("# Made by plimsoll of {}.\n", file.display());
     let lines = settings.iter().map(|(key, value)| format!("{} = {}\n", quoted(key), inline(value)));
-    Ok(OwnSettings { text: head + &lines.collect::<String>(), has_our_classes })
+    Ok(OwnSettings { text: head + &lines.collect::<String>(), has_our_classes, control_password })
 }
 
 /// The table of that name, made if it is not there.

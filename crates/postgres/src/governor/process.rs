@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::GovernorSettings;
 use super::configuration::{self, CONSOLE, PORT, READER};
-use super::own_settings;
+use super::own_settings::{self, OwnSettings};
 use crate::connection::{Connection, WireError};
 use crate::url::{Password, ServerHost, ServerUrl};
 
@@ -102,19 +102,23 @@ impl GovernorProcess {
         let folder = tempfile::Builder::new().prefix("plimsoll-governor-").tempdir()?;
         let file = folder.path().join("plimsoll.toml");
         let password = password()?;
-        let (text, takes_classes) = match &settings.config {
-            None => (configuration::text(server, folder.path(), &password, &settings), true),
+        let asked = match &settings.config {
+            None => OwnSettings {
+                text: configuration::text(server, folder.path(), &password, &settings),
+                has_our_classes: true,
+                control_password: server.password.clone(),
+            },
             Some(own) => {
-                let own = own_settings::read(own, server, is_ours, folder.path(), &password);
-                let own = own.map_err(GovernorError::Settings)?;
-                (own.text, own.has_our_classes)
+                let read = own_settings::read(own, server, is_ours, folder.path(), &password);
+                read.map_err(GovernorError::Settings)?
             }
         };
-        std::fs::write(&file, text)?;
+        let takes_classes = asked.has_our_classes;
+        std::fs::write(&file, asked.text)?;
         let mut watch = Command::new("/bin/sh");
         watch.args(["-c", WATCH, "plimsoll-watch"]).arg(folder.path()).arg(&program);
         watch.args(["govern", "--config"]).arg(&file);
-        if let Some(password) = &server.password {
+        if let Some(password) = &asked.control_password {
             watch.env("PGPASSWORD", String::from_utf8_lossy(password.bytes()).as_ref());
         }
         if let Some(certificate) = &server.ssl_root_certificate {

@@ -304,7 +304,7 @@ mod tests {
         let rules = rule.of_transactions(&["new_order", "payment", "stock_level"], &own);
         let high = PriorityRule::Always(Priority::HIGH);
         assert_eq!(rules, [PriorityRule::Shares(vec![(Priority::HIGH, 0.05)]), high.clone(), low.clone()]);
-        assert_eq!(high.of_transactions(&["a"], &[]), [high.clone()]);
+        assert_eq!(high.of_transactions(&["a"], &[]), std::slice::from_ref(&high));
 
         assert_eq!(rule.fault(&["payment", "delivery"]), None);
         assert_eq!(high.fault(&[]), None);

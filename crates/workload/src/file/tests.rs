@@ -163,7 +163,7 @@ fn a_transaction_has_the_priority_that_its_table_says() {
     let folder = Folder::new();
     let text = "[[transaction]]\nname = \"pay\"\npriority = \"high:0.5\"\nstatements = [\"SELECT 1\"]\n\
                 [[transaction]]\nname = \"report\"\nstatements = [\"SELECT 2\"]\n";
-    let (made, _) = registry::benchmark(&folder.file("shop.toml", text.to_owned()), 7).unwrap();
+    let (made, _) = registry::benchmark(&folder.file("shop.toml", text), 7).unwrap();
     assert_eq!(made.priorities(), [Some("high:0.5".parse().unwrap()), None]);
     for (name, wrong, expect) in [
         ("a.toml", "urgent", "a.toml:3:12: `urgent` is no priority"),

@@ -53,8 +53,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
 }
 
 /// Why the transaction must not be rolled back now although its class may be; null if it may.
-fn immune(_state: &CardState) -> Cell {
-    Cell::Null
+fn immune(state: &CardState) -> Cell {
+    state.immune.map(|immunity| immunity.name()).into()
 }
 
 /// Why a session or its transaction has its class, in words.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixStream};
+use plimsoll_postgres::connection::tls_remedy;
 use plimsoll_postgres::url::{ServerHost, SslMode};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
@@ -29,6 +30,18 @@ const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 /// A Unix socket whose server has no room for more clients says so at once; it is asked again after that time.
 const ROOM_RETRY: Duration = Duration::from_millis(20);
 
+/// What to do where nothing answers.
+const NOT_RUNNING: &str = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
+
+/// What to do where something answers otherwise than expected.
+const NOT_AGREED: &str = "`server` in the governor's configuration says how it is reached (sslmode, sslrootcert); the \
+                          server's own log may say more.";
+
+/// What to do about an error of a server that has been connected to.
+pub(super) fn hint_of_answer(error: Option<&io::Error>) -> &'static str {
+    error.and_then(tls_remedy).unwrap_or(NOT_AGREED)
+}
+
 /// A server that is being reached.
 #[derive(Debug)]
 pub(super) struct Dial {
@@ -43,8 +56,8 @@ pub(super) struct Dial {
     /// A Unix socket is tried again until then.
     give_up: Instant,
     failure: String,
-    /// Somebody answered there, but TLS failed.
-    is_tls_wrong: bool,
+    /// What to do about it.
+    hint: &'static str,
 }
 
 /// What the server is wanted for.
@@ -94,7 +107,7 @@ impl Dial {
             each: timeout,
             give_up: now + timeout,
             failure: "its name has no address".to_owned(),
-            is_tls_wrong: false,
+            hint: NOT_RUNNING,
         }
     }
 
@@ -111,7 +124,8 @@ impl Dial {
     /// An attempt has failed. Errors of TLS are those of data, and ours.
     fn fail(&mut self, error: &io::Error) {
         self.failure = error.to_string();
-        self.is_tls_wrong = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Other);
+        // While it was asked for encryption it was there.
+        self.hint = if self.step == Step::Asking { hint_of_answer(Some(error)) } else { NOT_RUNNING };
     }
 
     /// When something else is tried.
@@ -334,7 +348,7 @@ impl Pair {
     /// No address is left.
     fn fail_dial(&mut self, dial: Dial, context: &mut Context, now: Instant) {
         match dial.purpose {
-            Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.is_tls_wrong, context, now),
+            Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.hint, context, now),
             Purpose::Cancel(_) => {
                 tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);
                 self.phase = Phase::Over;
@@ -342,18 +356,13 @@ impl Pair {
         }
     }
 
-    /// Tells the client that there is no server, or none that the governor's TLS settings accept.
-    pub(super) fn refuse_unreachable(&mut self, why: &str, is_tls_wrong: bool, context: &mut Context, now: Instant) {
+    /// Tells the client that there is no server, and what to do.
+    pub(super) fn refuse_unreachable(&mut self, why: &str, hint: &str, context: &mut Context, now: Instant) {
         let address = context.governor.settings().server.address();
         context.governor.reach.failed(why);
         tracing::warn!("server {address} cannot be reached: {why}");
         let refusal =
             Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
-        let hint = if is_tls_wrong {
-            "The server answers, but not as sslmode and sslrootcert in the governor's `server` URL demand."
-        } else {
-            "Is PostgreSQL running there? `server` in the governor's configuration says where it is."
-        };
         self.refuse(&refusal.hint(hint), context, now);
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use super::dial::hint_of_answer;
 use super::{Conduct, End, Pair, Phase};
 use crate::registry;
 use crate::relay::context::Context;
@@ -188,8 +189,9 @@ impl Pair {
                 self.on_dial_error(&error, context, now);
             }
             Phase::Login(login, _) if !login.has_heard_server => {
+                let hint = hint_of_answer(error.as_ref());
                 let why = error.map_or_else(|| "it closed the connection without a word".to_owned(), |e| e.to_string());
-                self.refuse_unreachable(&why, false, context, now);
+                self.refuse_unreachable(&why, hint, context, now);
             }
             Phase::Closing { .. } => self.server = None,
             // The server has done what was asked.

@@ -9,12 +9,12 @@ use super::super::frames::Status;
 use super::super::refuse::Refusal;
 use super::super::unit::Shape;
 use super::super::{Flow, Outbox, Session};
-use super::{Cause, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, Step, own};
+use super::{Cause, OWN, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, Step, own};
 use crate::governor::Outcome;
 use crate::statistics::count;
 
 /// More steps than any failure takes.
-const STEPS_MAX: u32 = 10;
+pub(super) const STEPS_MAX: u32 = 10;
 
 /// Why a transaction cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Session {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         rewind.failing_steps += 1;
         if rewind.failing_steps > STEPS_MAX {
-            return self.end("08P01", "the server does not do what it is asked to end a transaction", out);
+            return self.end_confused(out);
         }
         let is_over = match &rewind.cause {
             Cause::Cancelled(in_flight) => !in_flight.in_block,
@@ -70,20 +70,19 @@ impl Session {
             Cause::Thinking(_) => false,
         };
         let is_refused = matches!(rewind.failure, Some(Failure::Refused(_)));
-        let fail = [&answers::make_fail()[..], &SYNC].concat();
+        let fail = [answers::make_fail(), answers::end()].concat();
         match self.status {
             Status::Idle if rewind.has_closed => self.prepare_again(now, out),
             Status::Block | Status::Failed if rewind.has_closed || is_over => {
-                self.ask(Step::RollBack, &own(ROLLBACK), now, out);
+                self.ask(Step::RollBack, &own(ROLLBACK), OWN, now, out);
             }
             Status::Idle if is_over => self.tell_failure(now, out),
-            Status::Idle => self.ask(Step::Fail, &[&answers::run("BEGIN", &[])[..], &fail].concat(), now, out),
-            Status::Block if is_refused => self.ask(Step::Fail, &fail, now, out),
+            Status::Idle => self.ask(Step::Fail, &[answers::run("BEGIN", &[]), fail].concat(), OWN, now, out),
+            Status::Block if is_refused => self.ask(Step::Fail, &fail, OWN, now, out),
             // Everything is given up, whatever lies between the block's beginning and a savepoint, too.
             Status::Block | Status::Failed if !is_refused && !(rewind.is_clean && self.status == Status::Failed) => {
-                rewind.is_clean = true;
-                let request = [&answers::run(ROLLBACK_AND_CHAIN, &[])[..], &fail].concat();
-                self.ask(Step::Fail, &request, now, out);
+                let request = [answers::run(ROLLBACK_AND_CHAIN, &[]), fail].concat();
+                self.ask(Step::Fail, &request, OWN, now, out);
             }
             Status::Block | Status::Failed => self.tell_failure(now, out),
         }
@@ -105,14 +104,7 @@ impl Session {
         if count == 0 {
             return self.fail(now, out);
         }
-        self.ask(Step::PrepareAgain, &request, now, out);
-        if !self.is_taking(Step::PrepareAgain) {
-            return;
-        }
-        (1..count).for_each(|_| self.outstanding.sent(self.unit_number, false));
-        if let Flow::Rewinding(rewind) = &mut self.flow {
-            rewind.left = count;
-        }
+        self.ask(Step::PrepareAgain, &request, count, now, out);
     }
 
     fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {

@@ -18,6 +18,8 @@ pub(super) struct Story {
     pub now: Instant,
     /// What was not taken.
     held: Vec<u8>,
+    /// The session has asked something by itself.
+    has_own: bool,
     /// How many bytes are offered at once.
     pub step: usize,
 }
@@ -72,7 +74,7 @@ impl Story {
     /// A session of that governor's.
     pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
-        Story { session, governor, now, held: Vec::new(), step: usize::MAX }
+        Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX }
     }
 
     pub fn play(&mut self, lines: &str) {
@@ -102,6 +104,12 @@ impl Story {
             }
             "<" => {
                 let bytes: Vec<u8> = what.split_whitespace().flat_map(|message| write(message, false)).collect();
+                let mut bytes = bytes;
+                if std::mem::take(&mut self.has_own) {
+                    // The statement is closed in a unit of its own.
+                    bytes.extend_from_slice(&write("3", false));
+                    bytes.extend_from_within(bytes.len() - 11..bytes.len() - 5);
+                }
                 let mut held = Vec::new();
                 for part in bytes.chunks(self.step.min(bytes.len())) {
                     held.extend_from_slice(part);
@@ -114,6 +122,7 @@ impl Story {
             _ => panic!("no such act: {act}"),
         }
         self.offer(&mut out);
+        self.has_own |= memchr::memmem::find(&out.server, b"\x01plimsoll").is_some();
         out
     }
 
@@ -176,8 +185,9 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
     let part = |at: usize| rest.get(at).map_or("", String::as_str);
     let body: Vec<u8> = match (tag, from_client) {
         (b'Q', true) => format!("{}\0", part(0)).into_bytes(),
-        (b'P', true) => format!("{}\0{}\0\0\0", part(0), part(1)).into_bytes(),
-        (b'B', true) => format!("{}\0{}\0\0\0\0\0\0\0", part(0), part(1)).into_bytes(),
+        // What comes behind is long, and not shown.
+        (b'P', true) => format!("{}\0{}\0\0\0{}", part(0), part(1), part(2)).into_bytes(),
+        (b'B', true) => format!("{}\0{}\0\0\0\0\0\0\0{}", part(0), part(1), part(2)).into_bytes(),
         (b'E', true) => b"\0\0\0\0\0".to_vec(),
         (b'C', true) => format!("S{}\0", part(0)).into_bytes(),
         (b'D', true) => b"P\0".to_vec(),
@@ -225,6 +235,7 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
     }
     // What the session asks by itself: `!ROLLBACK`, and `!fail` for what no server can read.
     let own = "\u{1}plimsoll";
-    let text = messages.join(" ").replace(&format!(" B::{own} E C:{own}"), "");
-    text.replace(&format!("P:{own}:preempted%by%plimsoll"), "!fail").replace(&format!("P:{own}:"), "!")
+    let text = messages.join(" ").replace(&format!("C:{own} P:{own}:preempted%by%plimsoll"), "!fail");
+    let text = text.replace(&format!("C:{own} P:{own}:"), "!").replace(&format!(" B::{own} E"), "");
+    text.replace(&format!(" S C:{own} S"), " S")
 }

@@ -13,7 +13,12 @@ use crate::watch::control::{Signals, Up};
 
 /// A low client that waits for somebody's lock and is in the way of a high one; the three, the holder first.
 pub(super) fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
-    let (holder, high) = (stage.stranger(), stage.client(HIGH));
+    scene_of(stage, (stage.stranger(), low, stage.client(HIGH)), key)
+}
+
+/// The same of clients that are there; all of one database.
+pub(super) fn scene_of(stage: &Stage, clients: (Client, Client, Client), key: u32) -> (Client, Client, Client) {
+    let (holder, low, high) = clients;
     holder.run(&format!("begin; select pg_advisory_xact_lock({key}, 0)"));
     low.run(&format!("begin; select pg_advisory_xact_lock({key}, 1)"));
     low.send(&format!("select pg_advisory_xact_lock({key}, 0)"));

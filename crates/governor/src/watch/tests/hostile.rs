@@ -3,8 +3,8 @@
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
 
-use super::acting::scene;
-use super::stage::{Client, LOW, Stage, server, url};
+use super::acting::scene_of;
+use super::stage::{Client, HIGH, LOW, Stage, server, url};
 use crate::watch::control::{self, Up};
 use crate::watch::look::{advisory_holders, look};
 use crate::watch::statements;
@@ -65,7 +65,10 @@ fn plant(connection: &mut Connection) {
     }
     for (name, columns) in RELATIONS {
         connection
-            .run(&format!("create view public.{name} as select {columns} where public.note('view {name}')"))
+            .run(&format!(
+                "create view public.{name} as select {columns} where public.note('view {name}'); \
+                 grant select on public.{name} to public"
+            ))
             .unwrap();
     }
     for name in TYPES {
@@ -101,15 +104,17 @@ fn nothing_that_users_have_made_runs_as_the_control_role() {
     let mut connection = Connection::open(&here).unwrap();
     plant(&mut connection);
     let mut open = Connection::open(&control).unwrap();
-    open.text("select unnest('{1}'::int4[]) = 1 from pg_locks").unwrap();
+    open.run("select unnest('{1}'::pg_catalog.int4[]) = 1 from pg_locks; select 1::int4").unwrap();
     let ran = what_ran(&mut connection);
     assert_eq!(ran, ["function same", "function unnest", "type int4", "view pg_locks"], "they are hit otherwise");
 
     let mut stage = Stage::with("pow", |settings| {
         (settings.server, settings.control) = (here.clone(), Some(control.clone()));
     });
-    let low = Client::new(&stage.governor, &ServerUrl { user: "customer".to_owned(), ..here }, LOW);
-    let (holder, low, high) = scene(&stage, low, 411);
+    let customer = ServerUrl { user: "customer".to_owned(), ..here };
+    let [holder, low, high] = [LOW, LOW, HIGH].map(|class| Client::new(&stage.governor, &customer, class));
+    stage.governor.registry.remove(holder.card.id);
+    let (holder, low, high) = scene_of(&stage, (holder, low, high), 411);
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014");
     low.run("rollback");

@@ -106,9 +106,10 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     high.run("rollback; drop table shared_by_all");
 
     // A stranger is never touched, but whoever of ours is in its way is.
-    low.run("begin; select pg_advisory_xact_lock(111)");
+    low.run("create table held_by_low (id int)");
+    low.run("begin; lock table held_by_low");
     stranger.run("begin; select pg_advisory_xact_lock(112)");
-    stranger.send("select pg_advisory_xact_lock(111)");
+    stranger.send("lock table held_by_low");
     stage.until_it_waits(&stranger);
     high.send("select pg_advisory_lock(112)");
     stage.until_it_waits(&high);
@@ -120,7 +121,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     assert_eq!(stage.told(), [(low.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) })]);
     low.run("rollback");
     stranger.outcome().unwrap();
-    stranger.run("rollback");
+    stranger.run("rollback; drop table held_by_low");
     high.outcome().unwrap();
     assert_eq!(stage.counts(), [0, 0]);
 }
@@ -238,11 +239,11 @@ fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     let mut stage = Stage::new("pow");
     let (high, caller, low) = (stage.client(HIGH), stage.client(LOW), stage.client(LOW));
     caller.run(
-        "create table called (id int); create table behind (id int); create procedure both() language plpgsql as \
+        "create table called (id int); create table behind (id int); create procedure lock_two() language plpgsql as \
          'begin lock table called; lock table behind; end'",
     );
     low.run("begin; lock table behind");
-    caller.send("call both()");
+    caller.send("call lock_two()");
     // What the session says of a CALL outside of a block.
     caller.card.state().preemptible = false;
     stage.until_it_waits(&caller);
@@ -255,7 +256,7 @@ fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     low.run("rollback");
     caller.outcome().unwrap();
     high.outcome().unwrap();
-    high.run("rollback; drop procedure both; drop table called, behind");
+    high.run("rollback; drop procedure lock_two; drop table called, behind");
 }
 
 /// What `track` would have saved is the time from the decision until the wait ended.

@@ -211,10 +211,7 @@ fn levers_tell_what_they_took_of_each_class() {
     let share = TimeShare::with_rest([Some(0.2), Some(0.3), Some(0.0), None, Some(0.1), None]);
     for record in &mut records {
         if record.point.setting["governor"] != "none" {
-            let low = record.point.workloads.iter_mut().find_map(|workload| workload.classes.get_mut("low"));
-            if let Some(low) = low {
-                (low.time_share, low.samples) = (Some(share), Some(500));
-            }
+            record.point.workloads.iter_mut().for_each(|workload| workload.time_share = Some(share));
             let idle = GovernedClass { transactions: 0, ..governed("batch", 0.0, 0) };
             record.point.governor = vec![governed("high", 0.0, 0), governed("low", 0.5, 7), idle];
         }
@@ -238,6 +235,16 @@ fn levers_tell_what_they_took_of_each_class() {
     assert_eq!(low.transactions, 300, "over all repeats");
     let high = results.levers.iter().find(|used| used.class == "high").expect("it is there");
     assert_eq!(high.work_lost_share, Some(0.0));
+
+    // Within one workload the scheduler tells sessions apart, and not classes.
+    for record in &mut records {
+        for workload in &mut record.point.workloads {
+            workload.classes.insert("high".to_owned(), Part::default());
+        }
+    }
+    let mixed = super::results(&plan, &records).levers;
+    let low = mixed.iter().find(|used| used.class == "low" && used.arm == "together").expect("it is there");
+    assert!(low.core_wait_share.is_none() && low.why_not[1].contains("a workload of its own"), "{low:?}");
 
     let text = crate::table::render(&results, &crate::table::Options::default());
     assert!(text.contains("Which lever took it") && text.contains("5.00 ms"), "{text}");

@@ -1,0 +1,452 @@
+//! Against a real server: adversaries hide what must not be run twice, and ordinary transactions are found safe.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+use super::*;
+
+/// One server for all tests, each of which has a database of its own. It ends with the last of them.
+fn server() -> Arc<PrivateServer> {
+    static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let mut settings = ServerSettings::for_this_machine();
+        for (name, value) in [("shared_buffers", "32MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+            settings.set(name, value).unwrap();
+        }
+        let server = Arc::new(PrivateServer::start(settings).expect("these tests need a PostgreSQL server"));
+        *shared = Arc::downgrade(&server);
+        server
+    })
+}
+
+/// A database, and a client in it.
+struct Client {
+    connection: Connection,
+    rules: TextRules,
+    executed: Vec<&'static str>,
+    allowed: Vec<String>,
+    /// How many questions the last verdict took.
+    questions: u32,
+    _server: Arc<PrivateServer>,
+}
+
+impl Client {
+    /// A client in a new database of that name, after some statements.
+    fn new(database: &str, setup: &[&str]) -> Client {
+        let server = server();
+        let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        Connection::open(&url).unwrap().run(&format!("create database {database}")).unwrap();
+        let url = ServerUrl { database: database.to_owned(), ..url };
+        let connection = Connection::open(&url).unwrap();
+        let (rules, executed, allowed) = (TextRules::default(), Vec::new(), Vec::new());
+        let mut client = Client { connection, rules, executed, allowed, questions: 0, _server: server };
+        setup.iter().for_each(|sql| client.run(sql));
+        client
+    }
+
+    fn run(&mut self, sql: &str) {
+        self.connection.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// The verdict on some texts.
+    fn verdict(&mut self, texts: &[&str]) -> Result<(), Unsafe> {
+        let version = self.connection.server_version_num();
+        let texts = texts.iter().map(|text| text.as_bytes());
+        let executed = self.executed.iter().map(|name| name.as_bytes());
+        let mut inquiry = Inquiry::new(texts, self.rules, executed, &self.allowed, version);
+        loop {
+            let (sql, parameters) = match inquiry.next() {
+                Next::Known(verdict) => {
+                    self.questions = inquiry.questions;
+                    return verdict;
+                }
+                Next::Ask(question) => (question.sql.to_owned(), question.parameters),
+            };
+            let is_answered = self.ask(&sql, &parameters, &mut inquiry);
+            inquiry.on_answered(is_answered);
+        }
+    }
+
+    /// Asks as the session does, without the protocol's messages: types of parameters follow from the text alone.
+    fn ask(&mut self, sql: &str, parameters: &[Vec<u8>], inquiry: &mut Inquiry) -> bool {
+        let quoted = |value: &Vec<u8>| format!("$plimsoll${}$plimsoll$", String::from_utf8(value.clone()).unwrap());
+        let values: Vec<String> = parameters.iter().map(quoted).collect();
+        let values = if values.is_empty() { String::new() } else { format!("({})", values.join(",")) };
+        self.run(&format!("prepare plimsoll_question as {sql}"));
+        let mut row = |columns: &[Option<&str>]| {
+            let columns: Vec<Option<&[u8]>> = columns.iter().map(|column| column.map(str::as_bytes)).collect();
+            inquiry.on_row(&columns);
+        };
+        let asked = self.connection.text_rows(&format!("execute plimsoll_question{values}"), &mut row);
+        self.run("deallocate plimsoll_question");
+        asked.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        true
+    }
+
+    fn is_safe(&mut self, text: &str) {
+        assert_eq!(self.verdict(&[text]), Ok(()), "{text}");
+    }
+
+    fn is_unsafe(&mut self, text: &str, because: Unsafe) {
+        assert_eq!(self.verdict(&[text]), Err(because), "{text}");
+    }
+}
+
+/// A function that takes a lock of the session when it is called for a row.
+const LOCKER: &str = "create function locker(int) returns bool language plpgsql volatile as \
+    $$ begin perform pg_advisory_lock($1); return true; end $$";
+
+#[test]
+fn what_pgbench_and_tpcc_do_is_safe() {
+    let mut client = Client::new(
+        "ordinary",
+        &[
+            "create table pgbench_branches (bid int primary key, bbalance int, filler text)",
+            "create table pgbench_accounts (aid int primary key, bid int references pgbench_branches, abalance int)",
+            "create table pgbench_history (tid int, aid int, delta int, mtime timestamp default current_timestamp)",
+            "create table orders (id bigint generated always as identity primary key, made timestamptz default now(), \
+             total numeric check (total >= 0), tax numeric generated always as (total * 0.2) stored, \
+             token uuid default gen_random_uuid(), parent bigint references orders on delete cascade)",
+            "create index on orders (lower(token::text)) where total > 0",
+            "create function touch() returns trigger language plpgsql as \
+             $$ begin new.made := now(); if new.total > 5 then new.total = round(new.total, 2); end if; return new; end $$",
+            "create trigger touch before update on orders for each row when (old.total is distinct from new.total) \
+             execute function touch()",
+            "create view recent as select id, total, upper(token::text) from orders where made > now() - interval '1 day'",
+            "create domain amount as numeric check (value >= 0)",
+            "create function total_of(a amount) returns numeric language sql stable as 'select sum(total) + a from orders'",
+            "create extension pgcrypto; create extension \"uuid-ossp\"; create extension hstore; create extension citext",
+            "create table made (id uuid default uuid_generate_v4(), salt text default gen_salt('bf'), name citext)",
+        ],
+    );
+    for text in [
+        "UPDATE pgbench_accounts SET abalance = abalance + 5 WHERE aid = 7; SELECT abalance FROM pgbench_accounts",
+        "INSERT INTO pgbench_history (tid, aid, delta, mtime) VALUES (1, 2, 3, CURRENT_TIMESTAMP)",
+        "select count(*), sum(bbalance) from pgbench_branches where bid = any ($1) for update",
+        "insert into orders (total) values (5) returning id",
+        "update orders set total = total_of(3) where id = 1",
+        "delete from orders where id = 4",
+        "select * from recent where id < 100 order by total desc limit 10",
+        "insert into made (name) values ('a')",
+        "select nextval('orders_id_seq'), currval('orders_id_seq'), random()",
+        "create table staging as select * from orders; drop table staging",
+        "with moved as (delete from orders where total = 0 returning *) insert into pgbench_history select 1, 2, 3",
+        "lock table orders in share mode; savepoint a; rollback to a",
+        "",
+    ] {
+        client.is_safe(text);
+        assert!(client.questions <= 12, "{text}: {} questions", client.questions);
+    }
+}
+
+/// A transaction calls a function that takes an advisory lock, or that runs what a text says. The governor saw the name of the
+/// function only and ran the transaction again, and the lock was held twice.
+#[test]
+fn functions_are_followed() {
+    let mut client = Client::new(
+        "functions",
+        &[
+            LOCKER,
+            "create schema hidden",
+            "create function hidden.helper() returns bool language sql stable as 'select public.locker(1)'",
+            "create function \"Odd \"\"name\"() returns bool language sql as 'select hidden.helper()'",
+            "create function dynamic(text) returns void language plpgsql as $$ begin execute $1; end $$",
+            "create function looped() returns int language plpgsql as \
+             $$ declare r record; begin for r in execute 'select 1' loop end loop; return 1; end $$",
+            "create function parsed() returns bool begin atomic select pg_try_advisory_lock(1); end",
+            "create function returned() returns bool return public.locker(2)",
+            "create function by_default(a bool default public.locker(3)) returns int language sql as 'select 1'",
+            "create function mutual(int) returns int language plpgsql as $$ begin return mutual($1 - 1); end $$",
+            "create type pair as (a int, b int)",
+            "create function taken(pair) returns bool language plpgsql as $$ begin return locker(1); end $$",
+            "create function locked_step(int, int) returns int language plpgsql as \
+             $$ begin perform locker(1); return 1; end $$",
+            "create aggregate locked(int) (sfunc = locked_step, stype = int)",
+            "create function untrusted() returns int language c as '$libdir/plpgsql', 'plpgsql_validator'",
+            "create function steady() returns int language c stable as '$libdir/plpgsql', 'plpgsql_validator'",
+        ],
+    );
+    for text in [
+        "select locker(1)",
+        "select LOCKER(1)",
+        "select hidden.helper()",
+        "select \"Odd \"\"name\"()",
+        "select parsed()",
+        "select returned()",
+        "select by_default()",
+        "select (row(1, 2)::pair).taken",
+        "select locked(a) from t",
+        "select 1 where exists (select from hidden.helper())",
+        "update t set a = case when helper() then 1 end",
+    ] {
+        client.is_unsafe(text, Unsafe::SessionLock);
+    }
+    client.is_unsafe("select dynamic('select 1')", Unsafe::Function);
+    client.is_unsafe("select looped()", Unsafe::Function);
+    client.is_unsafe("select untrusted()", Unsafe::Function);
+    client.is_unsafe("create function f() returns int language sql as 'select 1'", Unsafe::Function);
+    client.is_unsafe("select pg_advisory_xact_lock(1)", Unsafe::AdvisoryLock);
+    client.is_unsafe("select U&\"locker\"(1)", Unsafe::OutsideEffect);
+    client.is_safe("select mutual(1), steady(), 'locker(1)', $$dynamic()$$ -- locker(1)");
+    client.allowed = ["dynamic", "untrusted", "helper"].map(str::to_owned).to_vec();
+    client.is_safe("select dynamic('select 1'), untrusted(), hidden.helper()");
+    client.is_unsafe("select dynamic('select 1'), looped()", Unsafe::Function);
+}
+
+/// A table's trigger, rule, policy, default or condition takes a lock, and nothing in the transaction's texts says so.
+#[test]
+fn tables_are_followed() {
+    let mut client = Client::new(
+        "relations",
+        &[
+            LOCKER,
+            "create function on_row() returns trigger language plpgsql as $$ begin perform locker(1); return new; end $$",
+            "create table parted (a int) partition by list (a)",
+            "create table part_1 partition of parted for values in (1)",
+            "create table part_2 partition of parted for values in (2)",
+            "create trigger t after insert on part_2 for each row execute function on_row()",
+            "create table parent (a int); create table child () inherits (parent)",
+            "create trigger t before update on child for each row execute function on_row()",
+            "create view looking as select locker(1) as a",
+            "create view over_it as select * from looking",
+            "create materialized view kept as select 1 as a where not locker(5)",
+            "create table defaulted (a int, b bool default locker(1))",
+            "create table checked (a int check (locker(a)))",
+            "create table ruled (a int)",
+            "create rule r as on insert to ruled do also select locker(1)",
+            "create table guarded (a int); alter table guarded enable row level security",
+            "create policy p on guarded using (locker(a))",
+            "create function steady(int) returns int language plpgsql immutable as $$ begin return locker($1)::int; end $$",
+            "create table indexed (a int); create index on indexed (steady(a))",
+            "create table partly (a int); create index on partly (a) where steady(a) > 0",
+            "create table split (a int) partition by range (steady(a))",
+            "create table split_1 partition of split for values from (1) to (2)",
+            "create table computed (a int, b int generated always as (steady(a)) stored)",
+            "create domain guarded_int as int check (locker(value))",
+            "create type holder as (a guarded_int)",
+            "create table with_domain (a holder[])",
+            "create domain by_default as bool default locker(1)",
+            "create table with_when (a int)",
+            "create function nothing() returns trigger language plpgsql as $$ begin return new; end $$",
+            "create trigger t before insert on with_when for each row when (locker(new.a)) execute function nothing()",
+            "create table referred (a int primary key)",
+            "create table referring (a int references referred on delete cascade)",
+            "create trigger t after delete on referring for each row execute function on_row()",
+            "create table plainly_referring (a int references referred)",
+            "create trigger t after delete on plainly_referring for each row execute function on_row()",
+            "create table \"Quoted\"\"Name\" (a int); create rule r as on delete to \"Quoted\"\"Name\" do also select locker(1)",
+            "create extension file_fdw; create server files foreign data wrapper file_fdw",
+            "create foreign table program (a text) server files options (program 'date')",
+            "create foreign table file (a text) server files options (filename '/etc/passwd')",
+            "create foreign data wrapper wrapper; create server wrapped foreign data wrapper wrapper",
+            "create foreign table elsewhere (a text) server wrapped",
+            "create table plain (a int)",
+        ],
+    );
+    for text in [
+        "insert into parted values (2)",
+        "insert into public.part_2 values (2)",
+        "update parent set a = 1",
+        "select * from over_it",
+        "refresh materialized view kept",
+        "insert into defaulted (a) values (1)",
+        "insert into checked values (1)",
+        "insert into ruled values (1)",
+        "select * from guarded",
+        "insert into indexed values (1)",
+        "delete from partly",
+        "insert into split values (1)",
+        "insert into split_1 values (1)",
+        "insert into computed (a) values (1)",
+        "select 1::guarded_int",
+        "select null::holder",
+        "insert into with_domain values (null)",
+        "create table new (a by_default)",
+        "insert into with_when values (1)",
+        "delete from referred",
+        "delete from \"Quoted\"\"Name\"",
+    ] {
+        client.is_unsafe(text, Unsafe::SessionLock);
+    }
+    client.is_unsafe("truncate plain cascade", Unsafe::Function);
+    client.is_unsafe("select * from program", Unsafe::Function);
+    client.is_unsafe("insert into elsewhere values ('a')", Unsafe::Function);
+    client.is_safe("select * from file");
+    client.is_safe("insert into part_1 values (1)");
+    client.is_safe("insert into plain values (1); select * from kept_by_nobody");
+}
+
+/// Operators, casts and support functions of indexes run without being named.
+#[test]
+fn what_runs_without_a_name_is_followed() {
+    let ways = [
+        "create operator ~~~> (leftarg = int, rightarg = int, function = locker_2)",
+        "create cast (mood as int) with function locker_of_mood as implicit",
+        "create operator class backwards for type int using btree as operator 1 <, operator 2 <=, operator 3 =, \
+         operator 4 >=, operator 5 >, function 1 locker_2 (int, int)",
+        // The server's own function, by another name.
+        "create operator ~~~> (leftarg = int, rightarg = int, function = pg_try_advisory_lock)",
+    ];
+    for (number, way) in ways.iter().enumerate() {
+        let mut client = Client::new(
+            &format!("unnamed_{number}"),
+            &[
+                LOCKER,
+                "create type mood as enum ('good')",
+                "create function locker_2(int, int) returns int language plpgsql immutable as \
+                 $$ begin perform locker($1); return 0; end $$",
+                "create function locker_of_mood(mood) returns int language sql immutable as 'select locker(1)::int'",
+                "create table t (a int)",
+            ],
+        );
+        client.is_safe("select 1 + 2 from t");
+        client.run(way);
+        client.is_unsafe("select 1 + 2 from t", Unsafe::SessionLock);
+    }
+    let mut client = Client::new(
+        "events",
+        &[
+            LOCKER,
+            "create function on_event() returns event_trigger language plpgsql as $$ begin perform locker(1); end $$",
+            "create event trigger e on ddl_command_end execute function on_event()",
+        ],
+    );
+    client.is_unsafe("create table t (a int)", Unsafe::SessionLock);
+    client.is_unsafe("grant select on t to public", Unsafe::SessionLock);
+    client.is_safe("insert into t values (1)");
+}
+
+/// A client runs by EXECUTE, or by a Bind, what it has prepared before its transaction.
+#[test]
+fn prepared_statements_are_read() {
+    let mut client = Client::new(
+        "prepared",
+        &[
+            LOCKER,
+            "create table t (a int)",
+            "prepare safe as select * from t",
+            "prepare \"Unsafe\" (int) as select locker($1)",
+            "prepare locking as select pg_advisory_lock(1)",
+        ],
+    );
+    client.is_safe("execute safe");
+    client.is_safe("explain analyze execute safe");
+    client.is_unsafe("execute \"Unsafe\"(1)", Unsafe::SessionLock);
+    client.is_unsafe("create table u as execute \"Unsafe\"(1)", Unsafe::SessionLock);
+    client.is_unsafe("execute locking", Unsafe::SessionLock);
+    client.is_unsafe("execute missing", Unsafe::PreparedStatement);
+    client.run("set standard_conforming_strings = off");
+    client.run("prepare hiding as select '\\'' || locker(1) || '\\''");
+    client.run("set standard_conforming_strings = on");
+    client.is_unsafe("execute hiding", Unsafe::SessionLock);
+    client.executed = vec!["safe", "Unsafe"];
+    client.is_unsafe("select 1", Unsafe::SessionLock);
+    client.executed = vec!["safe"];
+    client.is_safe("select 1");
+    client.executed = vec!["safe", "a\"b\\c"];
+    client.is_unsafe("select 1", Unsafe::PreparedStatement);
+}
+
+/// A cursor WITH HOLD of an earlier transaction is moved by a function, under a name that is made up.
+#[test]
+fn older_cursors_are_seen() {
+    let mut client = Client::new(
+        "cursors",
+        &[
+            "create function moved() returns int language plpgsql as \
+             $$ declare c refcursor := 'older'; r int; begin fetch c into r; return r; end $$",
+            "create table t (a int)",
+        ],
+    );
+    let declared = "declare c cursor for select 1; fetch c";
+    client.is_safe("select moved()");
+    client.is_safe(declared);
+    client.run("declare older cursor with hold for select generate_series(1, 5)");
+    client.is_unsafe("select moved()", Unsafe::Cursor);
+    client.is_unsafe(declared, Unsafe::Cursor);
+    client.is_safe("select * from t");
+}
+
+/// Somebody has put tables, functions, operators and casts of their own where the client looks first, and it has settings that
+/// change what SQL means or shows. The answers are the same, and nothing of theirs runs.
+#[test]
+fn hostile_settings_and_schemas_change_nothing() {
+    let mut client = Client::new(
+        "hostile",
+        &[
+            LOCKER,
+            "create table ran (a int); create table plain (a int); create domain d as int check (locker(value))",
+            "prepare \"p\"\"\\\" as select locker(1)",
+            "prepare fine as select 1",
+            "create schema evil",
+            "create function evil.boom() returns bool language plpgsql as \
+             $$ begin raise exception 'something of theirs has run'; end $$",
+            "create function evil.same(oid, oid) returns bool language sql as 'select evil.boom()'",
+            "create operator evil.= (leftarg = oid, rightarg = oid, function = evil.same)",
+            "create operator evil.>= (leftarg = oid, rightarg = oid, function = evil.same)",
+            "create function evil.same(name, name) returns bool language sql as 'select evil.boom()'",
+            "create operator evil.= (leftarg = name, rightarg = name, function = evil.same)",
+            "create operator evil.<> (leftarg = name, rightarg = name, function = evil.same)",
+            "create function evil.same(text, text) returns bool language sql as 'select evil.boom()'",
+            "create operator evil.= (leftarg = text, rightarg = text, function = evil.same)",
+            "create function evil.same(\"char\", \"char\") returns bool language sql as 'select evil.boom()'",
+            "create operator evil.= (leftarg = \"char\", rightarg = \"char\", function = evil.same)",
+            "create function evil.unnest(oid[]) returns setof oid language sql as 'select 1::oid where evil.boom()'",
+            "create function evil.concat(text, text, text) returns text language sql as 'select evil.boom()::text'",
+            "create view evil.pg_prepared_statements as select 'a' as name, 'b' as statement where evil.boom()",
+            "create table evil.pg_class (oid oid, relname name); create table evil.pg_proc (oid oid)",
+            "create table evil.pg_type (oid oid); create table evil.pg_cursors (a int)",
+            "create domain evil.oid as int; create domain evil.name as text; create domain evil.text as int; \
+             create domain evil.bool as int",
+            "set search_path = evil, public, pg_catalog",
+            "set standard_conforming_strings = off",
+            "set quote_all_identifiers = on",
+            "set default_transaction_read_only = on",
+        ],
+    );
+    client.allowed = ["same", "boom"].map(str::to_owned).to_vec();
+    client.rules.strings = statement::Strings::Escaped;
+    client.is_safe("select * from plain");
+    client.is_safe("execute fine");
+    client.is_unsafe("select locker(1)", Unsafe::SessionLock);
+    client.is_unsafe("select 1::d", Unsafe::SessionLock);
+    client.is_unsafe("execute \"p\"\"\\\"", Unsafe::SessionLock);
+    client.is_safe("fetch c");
+}
+
+/// What takes too long to read is not read: a verdict costs the client's time.
+#[test]
+fn large_transactions_are_not_inquired_about() {
+    let words: Vec<String> = (0..NAMES_MAX + 10).map(|number| format!("w{number}")).collect();
+    let text = format!("select {}", words.join(", "));
+    let mut inquiry = Inquiry::new([text.as_bytes()], TextRules::default(), [], &[], 150_000);
+    assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
+    let mut inquiry = Inquiry::new([&b"select f()"[..]], TextRules::default(), [], &[], 150_000);
+    let mut oid = 20_000;
+    while matches!(inquiry.next(), Next::Ask(_)) {
+        oid += 1;
+        inquiry.on_row(&[Some(b"R"), Some(oid.to_string().as_bytes())]);
+        inquiry.on_answered(true);
+        assert!(inquiry.questions <= QUESTIONS_MAX);
+    }
+    assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
+}
+
+/// The server has no answer: a right was taken away, a time ran out. Nothing is known then, so nothing is proved.
+#[test]
+fn without_an_answer_nothing_is_proved() {
+    for sql in ["select 1", "fetch c"] {
+        let mut inquiry = Inquiry::new([sql.as_bytes()], TextRules::default(), [], &[], 150_000);
+        assert!(matches!(inquiry.next(), Next::Ask(_)));
+        inquiry.on_answered(false);
+        assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
+    }
+    let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [], &[], 150_000);
+    assert!(matches!(inquiry.next(), Next::Ask(_)));
+    inquiry.on_row(&[Some(b"X"), None]);
+    assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
+}
