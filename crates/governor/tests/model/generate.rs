@@ -140,6 +140,9 @@ impl Writer {
             27..=28 => injections.push(Injection::ClientCancelMissed),
             _ => {}
         }
+        if !injections.is_empty() && self.sometimes(15) {
+            injections.push(Injection::Change { account: self.account() });
+        }
         let may_be_ahead = matches!(unit, Unit::Query(_) | Unit::Extended(_));
         let ahead = may_be_ahead && self.in_block && self.sometimes(6);
         Step { injections, unit, ahead }

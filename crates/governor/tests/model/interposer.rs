@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Phase, SessionCard};
 
 use super::script::{Injection, Settles};
-use super::wire::{self, Message, PATIENCE, tagged, take_message};
+use super::wire::{self, Client, Message, PATIENCE, tagged, take_message};
 
 /// A way of misbehaving that the test must notice: see `main`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Canary {
     IdleReplay,
     /// A cancel arrives one unit too late.
     LateCancel,
+    /// Whatever a replay is answered, the governor sees the answers of the first run, as if it compared nothing.
+    SameAnswers,
 }
 
 /// The listener that the governor takes for its server.
@@ -47,8 +49,14 @@ struct Shared {
     client: Mutex<Option<(SocketAddr, Vec<u8>)>>,
     /// How many requests to cancel have come through the governor.
     cancels: AtomicUsize,
+    /// Somebody who changes what transactions have seen.
+    somebody: Mutex<Option<Client>>,
+    /// What it is to run before a replay, and whether the transaction has been rolled back.
+    change: Mutex<Option<(String, bool)>>,
     /// How many units have been answered.
     answered: AtomicUsize,
+    /// What the transaction has asked and been answered, for [`Canary::SameAnswers`].
+    first_run: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
     /// What was really done.
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
@@ -63,6 +71,8 @@ pub struct Done {
     pub preempted: usize,
     /// Units that their client cancelled.
     pub cancelled: usize,
+    /// Whether the change was made.
+    pub changed: bool,
 }
 
 impl Interposer {
@@ -100,6 +110,11 @@ impl Interposer {
         *self.shared.client.lock().unwrap() = Some((governor, key));
     }
 
+    /// A transaction has ended: what comes now is no replay of it.
+    pub fn forget(&self) {
+        self.shared.first_run.lock().unwrap().clear();
+    }
+
     /// Remembers what a text consists of.
     pub fn learn(&self, statements: &[String]) {
         self.shared.statements.lock().unwrap().insert(statements.join("; "), statements.to_vec());
@@ -113,6 +128,17 @@ impl Interposer {
     /// How many units have been answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Ordering::SeqCst)
+    }
+
+    /// Who changes what transactions have seen.
+    pub fn set_somebody(&self, somebody: Client) {
+        *self.shared.somebody.lock().unwrap() = Some(somebody);
+    }
+
+    /// Has that statement run by somebody else when the transaction has been rolled back and is about to be run again.
+    /// `is_rolled_back` says that it has been already.
+    pub fn arm_change(&self, change: Option<String>, is_rolled_back: bool) {
+        *self.shared.change.lock().unwrap() = change.map(|sql| (sql, is_rolled_back));
     }
 
     /// What was done since the last time.
@@ -140,8 +166,12 @@ struct Link {
     shared: Arc<Shared>,
     process: AtomicI32,
     has_logged_in: AtomicBool,
+    /// What the server has said last of its transaction.
+    status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
+    /// Units that have not been answered: which place of the first run each is compared with, and what it asks.
+    replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
     /// The unit after whose answer a session is to learn that its cancel has arrived.
     arrives_after: Mutex<Option<(usize, Arc<SessionCard>)>>,
 }
@@ -164,8 +194,10 @@ fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io
         shared,
         process: AtomicI32::new(0),
         has_logged_in: AtomicBool::new(false),
+        status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
         arrives_after: Mutex::default(),
+        replayed: Mutex::default(),
     });
     let (from, to, own) = (server.try_clone()?, governor.try_clone()?, Arc::clone(&link));
     let answers = thread::spawn(move || answers(from, to, &own));
@@ -179,7 +211,7 @@ fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io
 fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io::Result<()> {
     let (mut bytes, mut pending, mut unit) = (Vec::new(), Vec::new(), 0);
     let mut chunk = [0; 16 << 10];
-    let mut is_late = false;
+    let (mut is_late, mut place) = (false, None);
     loop {
         while let Some(message) = take_message(&mut bytes) {
             let tag = message.tag;
@@ -190,6 +222,9 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
                     link.interfere(&mut pending, unit, &mut is_late);
                 }
                 let out: Vec<u8> = pending.drain(..).flat_map(|one: Message| tagged(one.tag, &one.body)).collect();
+                if matches!(tag, b'Q' | b'S' | b'F') {
+                    link.note_request(&out, &mut place);
+                }
                 server.write_all(&out)?;
                 unit += usize::from(matches!(tag, b'Q' | b'S' | b'F'));
             }
@@ -203,7 +238,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 
 /// Passes on what the server answers, until it leaves.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
-    let (mut bytes, mut unit) = (Vec::new(), 0);
+    let (mut bytes, mut answer, mut is_held, mut unit) = (Vec::new(), Vec::new(), false, 0);
     let mut chunk = [0; 16 << 10];
     let mut pass = || -> io::Result<()> {
         loop {
@@ -225,6 +260,7 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                     }
                     // Logging in ends with one that is no unit's.
                     b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
+                        link.status.store(message.body[0], Ordering::SeqCst);
                         let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
                         arrivals.extend(due);
                         unit += 1;
@@ -232,7 +268,16 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                     }
                     _ => {}
                 }
-                out.extend_from_slice(&tagged(message.tag, &message.body));
+                let message_bytes = tagged(message.tag, &message.body);
+                answer.extend_from_slice(&message_bytes);
+                is_held |= answer.len() == message_bytes.len() && link.is_replayed();
+                if message.tag == b'Z' {
+                    let first = link.end_answer(std::mem::take(&mut answer));
+                    out.extend_from_slice(first.filter(|_| is_held).as_deref().unwrap_or(&message_bytes));
+                    is_held = false;
+                } else if !is_held {
+                    out.extend_from_slice(&message_bytes);
+                }
             }
             governor.write_all(&out)?;
             link.shared.answered.fetch_add(units_answered, Ordering::SeqCst);
@@ -266,6 +311,7 @@ impl Link {
 
     /// Does to a unit, or to the part of one before a `Flush`, what is due.
     fn interfere(&self, messages: &mut Vec<Message>, unit: usize, is_late: &mut bool) {
+        self.change();
         let canary = *self.shared.canary.lock().unwrap();
         if std::mem::take(is_late) {
             return self.fail(messages, 0, unit);
@@ -277,7 +323,7 @@ impl Link {
             return;
         };
         match injection {
-            Injection::Idle => {}
+            Injection::Idle | Injection::Change { .. } => {}
             Injection::Cancel { at, settles, .. } => {
                 let Some(card) = self.aim() else { return };
                 self.shared.done.lock().unwrap().preempted += 1;
@@ -301,6 +347,57 @@ impl Link {
             }
             Injection::ClientCancelMissed => drop(self.client_cancels()),
         }
+    }
+
+    fn is(&self, canary: Canary) -> bool {
+        *self.shared.canary.lock().unwrap() == Some(canary)
+    }
+
+    /// Notes what a unit asks; after a ROLLBACK what was asked before is a replay. `place` is where that has come to.
+    fn note_request(&self, request: &[u8], place: &mut Option<usize>) {
+        if !self.is(Canary::SameAnswers) {
+            return;
+        }
+        let first_run = self.shared.first_run.lock().unwrap();
+        // As the governor asks for it, by a statement of its own.
+        let has = |word: &[u8]| request.windows(word.len()).any(|part| part == word);
+        if has(b"\x01plimsoll\0ROLLBACK") {
+            *place = Some(0);
+        }
+        // The BEGIN itself is not run again.
+        let known = place.and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
+        if let Some(at) = known {
+            *place = Some(at + 1);
+        }
+        self.replayed.lock().unwrap().push_back((known, request.to_vec()));
+    }
+
+    /// Whether what the server answers now is a replay's.
+    fn is_replayed(&self) -> bool {
+        self.replayed.lock().unwrap().front().is_some_and(|(known, _)| known.is_some())
+    }
+
+    /// Keeps an answer, or returns the first one in the place of a replay's.
+    fn end_answer(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
+        let (known, request) = self.replayed.lock().unwrap().pop_front()?;
+        let mut first_run = self.shared.first_run.lock().unwrap();
+        let first = known.and_then(|at| first_run.get(at)).map(|(_, first)| first.clone());
+        if first.is_none() {
+            first_run.push((request, answer));
+        }
+        first
+    }
+
+    /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.
+    fn change(&self) {
+        if self.status.load(Ordering::SeqCst) != b'I' {
+            return;
+        }
+        let mut done = self.shared.done.lock().unwrap();
+        let is_due = |(_, is_rolled_back): &mut (String, bool)| *is_rolled_back || done.preempted > 0;
+        let Some((sql, _)) = self.shared.change.lock().unwrap().take_if(is_due) else { return };
+        let mut somebody = self.shared.somebody.lock().unwrap();
+        done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
     }
 
     /// What is to be done to this unit; counts down what is for a later one.

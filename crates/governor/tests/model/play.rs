@@ -76,6 +76,9 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
         report: Report::default(),
         was_preempted: false,
         status: b'I',
+        history: Vec::new(),
+        change: None,
+        pending: None,
     };
     for (number, transaction) in script.transactions.iter().enumerate() {
         play.transaction(transaction).map_err(|difference| {
@@ -112,6 +115,12 @@ struct Play<'a> {
     was_preempted: bool,
     /// What clients know of their transaction.
     status: u8,
+    /// What has been done in the transaction, and what was answered.
+    history: Vec<(Unit, Vec<Message>)>,
+    /// What somebody else is to change before a replay.
+    change: Option<String>,
+    /// What somebody else has changed, and is to be changed on the plain side after the transaction.
+    pending: Option<String>,
 }
 
 /// An error that a plain server would not have given.
@@ -166,8 +175,10 @@ impl Play<'_> {
 
     /// Does to the governed session what comes before a unit, and prepares what comes with it.
     fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
-        let armed = injections.iter().copied().filter(|injection| *injection != Injection::Idle);
+        let is_armed = |injection: &Injection| !matches!(injection, Injection::Idle | Injection::Change { .. });
+        let armed = injections.iter().copied().filter(is_armed);
         self.world.interposer.arm(armed);
+        let was_preempted = self.was_preempted;
         if injections.contains(&Injection::Idle) {
             let process = self.governed.process();
             let before = self.world.governed.advisory_locks(process);
@@ -178,6 +189,12 @@ impl Play<'_> {
                 return different("lost locks", text);
             }
         }
+        let change = injections.iter().find_map(|injection| match injection {
+            Injection::Change { account } => Some(format!("UPDATE accounts SET v = v * 2 WHERE id = {account}")),
+            _ => None,
+        });
+        self.change = change.filter(|_| self.history.iter().all(|(unit, _)| can_be_redone(unit)));
+        self.world.interposer.arm_change(self.change.clone(), self.was_preempted && !was_preempted);
         Ok(())
     }
 
@@ -227,8 +244,12 @@ impl Play<'_> {
             let card = self.world.governor.registry.all();
             different(silence(&error), format!("{error}; the governor has {card:?}"))
         })?;
-        self.count(self.world.interposer.take_done());
+        let done = self.world.interposer.take_done();
+        self.count(done);
         let told = self.told(units, &governed, has_cancelled)?;
+        if done.changed {
+            self.follow_change(told.is_some() || units.iter().any(|unit| rolls_back(unit)))?;
+        }
         let followed: Vec<Unit> = units
             .iter()
             .enumerate()
@@ -237,11 +258,12 @@ impl Play<'_> {
                 _ => (*unit).clone(),
             })
             .collect();
-        let mut plain = converse(&mut self.plain, &followed.iter().collect::<Vec<_>>())
-            .or_else(|error| different("plain", error.to_string()))?;
+        let end = told.as_ref().map_or(units.len(), |told| told.unit + 1);
+        let mut plain = self.on_plain(&followed[..end])?;
         if let Some(told) = told.as_ref().filter(|told| told.retry) {
-            self.forgive_failed_commit(units[told.unit], told.unit, &governed, &mut plain)?;
+            self.forgive_failed_commit(units[told.unit], &governed[told.unit], &mut plain[told.unit])?;
         }
+        plain.extend(self.on_plain(&followed[end..])?);
         for (place, unit) in units.iter().enumerate() {
             let is_told = told.as_ref().is_some_and(|told| told.unit == place);
             self.compare(unit, &governed[place], &plain[place], is_told).map_err(|difference| Difference {
@@ -250,12 +272,49 @@ impl Play<'_> {
             })?;
         }
         self.status = status(&governed);
+        if self.status == b'I' || told.is_some() {
+            self.world.interposer.forget();
+            self.history.clear();
+        } else {
+            self.history.extend(units.iter().map(|unit| (*unit).clone()).zip(governed));
+        }
         if let Some(told) = &told
             && self.status != b'I'
         {
             self.exchange(&[&rollback_like(units[told.unit])], false)?;
         }
         Ok(told.is_some_and(|told| told.retry))
+    }
+
+    /// Somebody has changed what the transaction had seen, before the governor ran it again. If the client heard nothing, the
+    /// change might as well have come before the whole transaction: then its answers are the same, and so it is done here.
+    /// If it heard of it, or rolls back itself, the change has come after.
+    fn follow_change(&mut self, is_after: bool) -> Result<(), Difference> {
+        let change = self.change.take().expect("it was armed");
+        if is_after {
+            self.pending = Some(change);
+            return Ok(());
+        }
+        let history = std::mem::take(&mut self.history);
+        let failed = |error: io::Error| different("plain", error.to_string());
+        if !history.is_empty() {
+            let names = history.iter().flat_map(|(unit, answer)| parsed_names(unit, answer));
+            let undo = Unit::Query(vec!["ROLLBACK".to_owned()]);
+            let close = Unit::Extended(names.map(Request::CloseStatement).collect());
+            converse(&mut self.plain, &[&undo, &close]).or_else(failed)?;
+        }
+        self.world.plain.change(&change);
+        for (unit, governed) in &history {
+            let plain = converse(&mut self.plain, &[unit]).or_else(failed)?.remove(0);
+            let kept = self.notifications.clone();
+            self.compare(unit, governed, &plain, false).map_err(|difference| {
+                let text = format!("after {change}, {}\nin {unit}", difference.text);
+                Difference { kind: "changed answers", text }
+            })?;
+            self.notifications = kept;
+        }
+        self.history = history;
+        Ok(())
     }
 
     fn count(&mut self, done: Done) {
@@ -288,20 +347,22 @@ impl Play<'_> {
         Ok(None)
     }
 
+    fn on_plain(&mut self, units: &[Unit]) -> Result<Vec<Vec<Message>>, Difference> {
+        converse(&mut self.plain, &units.iter().collect::<Vec<_>>())
+            .or_else(|error| different("plain", error.to_string()))
+    }
+
     /// A COMMIT that fails leaves a server idle; the statement that fails on the plain side in its place does not.
     fn forgive_failed_commit(
         &mut self,
         unit: &Unit,
-        place: usize,
-        governed: &[Vec<Message>],
-        plain: &mut [Vec<Message>],
+        governed: &[Message],
+        plain: &mut [Message],
     ) -> Result<(), Difference> {
-        let ends = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
-        if place + 1 == governed.len() && may_end(unit) && (ends(&governed[place]), ends(&plain[place])) == (b'I', b'E')
-        {
-            let rollback = Unit::Query(vec!["ROLLBACK".to_owned()]);
-            converse(&mut self.plain, &[&rollback]).or_else(|error| different("plain", error.to_string()))?;
-            plain[place].last_mut().expect("it has an end").body[0] = b'I';
+        let status = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
+        if may_end(unit) && (status(governed), status(plain)) == (b'I', b'E') {
+            self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])?;
+            plain.last_mut().expect("it has an end").body[0] = b'I';
         }
         Ok(())
     }
@@ -373,6 +434,11 @@ impl Play<'_> {
         if self.status != b'I' {
             self.exchange(&[&Unit::Query(vec!["ROLLBACK".to_owned()])], false)?;
         }
+        self.world.interposer.arm_change(None, false);
+        self.history.clear();
+        if let Some(change) = self.pending.take() {
+            self.world.plain.change(&change);
+        }
         let [governed, plain] = &mut self.notifications;
         governed.sort();
         plain.sort();
@@ -422,7 +488,11 @@ impl Play<'_> {
         let [governed, mut plain] = old;
         drop(governed);
         self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
-        self.count(self.world.interposer.take_done());
+        let done = self.world.interposer.take_done();
+        self.count(done);
+        if done.changed {
+            self.pending = self.change.take();
+        }
         self.status = b'I';
         let (mut one, mut other) = self.data();
         // The plain session is still there, and its locks.
@@ -499,6 +569,48 @@ fn may_end(unit: &Unit) -> bool {
         }
         Unit::Copy { .. } | Unit::Leave(_) => false,
     }
+}
+
+fn rolls_back(unit: &Unit) -> bool {
+    let text = unit.to_string();
+    text.contains("ABORT") || text.contains("ROLLBACK") && !text.contains("ROLLBACK TO")
+}
+
+/// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
+fn can_be_redone(unit: &Unit) -> bool {
+    const CANNOT: [&str; 14] = [
+        "PREPARE",
+        "DEALLOCATE",
+        "EXECUTE",
+        "FETCH",
+        "MOVE",
+        "CLOSE",
+        "DISCARD",
+        "advisory",
+        "CHAIN",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "numbers",
+        "close-",
+    ];
+    let text = unit.to_string();
+    let is_older =
+        |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
+    let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
+    !binds_older && !matches!(unit, Unit::Copy { .. }) && CANNOT.iter().all(|word| !text.contains(word))
+}
+
+/// The names of the statements that a unit has prepared.
+fn parsed_names(unit: &Unit, answer: &[Message]) -> Vec<String> {
+    let Unit::Extended(requests) = unit else { return Vec::new() };
+    let done = answer.iter().filter(|message| completes(unit, message.tag)).count();
+    let requests = requests.iter().filter(|request| **request != Request::Flush).take(done);
+    let names = requests.filter_map(|request| match request {
+        Request::Parse { name, .. } if !name.is_empty() => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// The unit, but failing there.

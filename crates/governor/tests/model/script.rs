@@ -97,6 +97,9 @@ pub enum Injection {
     Cancel { at: usize, after: usize, settles: Settles },
     /// It is aimed at in the same way, but ends before the signal comes.
     Missed { after: usize, settles: Settles },
+    /// After the transaction was rolled back for another, and before it is run again, somebody changes that account. What is
+    /// run again without a word is then as if the change had come before it.
+    Change { account: u32 },
     /// Its client cancels it there.
     ClientCancel { at: usize },
     /// Its client cancels it and is too late.
@@ -177,12 +180,14 @@ impl Script {
 
 fn injection(text: &str) -> Result<Injection, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).ok_or(format!("a number in {text:?}"));
+    let number =
+        |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).ok_or(format!("a number in {text:?}"));
     let settles = if text.ends_with("late") { Settles::After } else { Settles::Before };
     match words[..] {
         ["idle"] => Ok(Injection::Idle),
         ["cancel", ..] => Ok(Injection::Cancel { at: number(1)?, after: number(3)?, settles }),
         ["missed", ..] => Ok(Injection::Missed { after: number(2)?, settles }),
+        ["change", ..] => Ok(Injection::Change { account: number(1)? as u32 }),
         ["client-cancel", "missed"] => Ok(Injection::ClientCancelMissed),
         ["client-cancel", ..] => Ok(Injection::ClientCancel { at: number(1)? }),
         _ => Err(format!("{text:?} cannot be done to a unit")),
@@ -317,6 +322,7 @@ impl fmt::Display for Injection {
             Injection::Idle => write!(f, "idle"),
             Injection::Cancel { at, after, settles } => write!(f, "cancel {at} after {after}{settles}"),
             Injection::Missed { after, settles } => write!(f, "missed after {after}{settles}"),
+            Injection::Change { account } => write!(f, "change {account}"),
             Injection::ClientCancel { at } => write!(f, "client-cancel {at}"),
             Injection::ClientCancelMissed => write!(f, "client-cancel missed"),
         }

@@ -103,10 +103,21 @@ pub struct Client {
 impl Client {
     /// Logs in without a password.
     pub fn connect(place: &Place, user: &str, database: &str, patience: Duration) -> io::Result<Client> {
+        Client::connect_with(place, user, database, &[], patience)
+    }
+
+    /// Logs in with more parameters.
+    pub fn connect_with(
+        place: &Place,
+        user: &str,
+        database: &str,
+        more: &[&str],
+        patience: Duration,
+    ) -> io::Result<Client> {
         let mut client = Client { stream: place.open(patience)?, read: Vec::new(), key: Vec::new() };
         let words = ["user", user, "database", database, "client_encoding", "UTF8", "DateStyle", "ISO"];
         let mut body = 196_608_i32.to_be_bytes().to_vec();
-        words.iter().for_each(|word| body.extend_from_slice(&text(word)));
+        words.iter().chain(more).for_each(|word| body.extend_from_slice(&text(word)));
         body.push(0);
         client.send(&[&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat())?;
         loop {

@@ -116,12 +116,20 @@ pub struct Side {
 impl Side {
     /// Opens a session.
     fn connect(&self, patience: Duration) -> io::Result<Client> {
-        Client::connect(&self.place, USER, &self.database, patience)
+        // The governor names the session's class to the server, so that SHOW has an answer.
+        let is_plain = matches!(self.place, Place::Unix(_));
+        let class: &[&str] = if is_plain { &["plimsoll.class", "low"] } else { &[] };
+        Client::connect_with(&self.place, USER, &self.database, class, patience)
     }
 
     /// What is in it, in no particular order.
     pub fn data(&mut self) -> Vec<Vec<Option<String>>> {
         self.observer.query(DATA).unwrap()
+    }
+
+    /// Changes it.
+    pub fn change(&mut self, sql: &str) {
+        self.observer.query(sql).unwrap();
     }
 
     /// How many advisory locks that process has.
@@ -177,6 +185,8 @@ impl World {
         };
         let (plain, mut governed) = (side("plain"), side("governed"));
         let interposer = Interposer::start(socket(&server));
+        let somebody = Client::connect(&place, server.user(), &governed.database, PATIENCE).unwrap();
+        interposer.set_somebody(somebody);
         let mut settings = settings(&interposer);
         settings.control =
             Some(ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), &governed.database));
@@ -200,6 +210,7 @@ impl World {
     /// Makes both databases what they are at the beginning, whatever sessions have left.
     pub fn reset(&mut self) {
         self.interposer.arm([]);
+        self.interposer.arm_change(None, false);
         self.interposer.take_done();
         for side in [&mut self.governed, &mut self.plain] {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
