@@ -343,6 +343,16 @@ fn prepared_statements_are_read() {
     client.run("prepare hiding as select '\\'' || locker(1) || '\\''");
     client.run("set standard_conforming_strings = on");
     client.is_unsafe("execute hiding", Unsafe::SessionLock);
+    // A statement that was prepared by Parse may be any; PREPARE takes queries only.
+    for (name, sql) in
+        [("ending", "commit"), ("dropping", "deallocate safe"), ("setting", "set client_encoding = sjis")]
+    {
+        let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [name.as_bytes()], &[], 150_000);
+        assert!(matches!(inquiry.next(), Next::Ask(_)));
+        inquiry.on_row(&[Some(name.as_bytes()), Some(sql.as_bytes())]);
+        inquiry.on_answered(true);
+        assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::PreparedStatement)), "{sql}");
+    }
     client.executed = vec!["safe", "Unsafe"];
     client.is_unsafe("select 1", Unsafe::SessionLock);
     client.executed = vec!["safe"];
