@@ -13,8 +13,10 @@
 pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
     where p.name operator(pg_catalog.=) any ($1::pg_catalog.text[])";
 
-/// Whether the session has cursors. Those that remain after ROLLBACK are older than the transaction.
-pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c limit 1";
+/// Whether the session has cursors. Those that remain after ROLLBACK are older than the transaction. The cursor without a name
+/// is the portal that runs this question.
+pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c \
+    where c.name operator(pg_catalog.<>) ''::pg_catalog.text limit 1";
 
 /// The numbers of relations (`R`), functions (`F`) and types (`T`) with given names.
 ///
