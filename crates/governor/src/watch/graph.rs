@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Activity, Edge, NoReplay, Priority, Standing, WaitGraph};
+use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
 
 use super::late::{class_priority, in_flight};
 use super::look::Looked;
