@@ -554,7 +554,7 @@ fn completes(unit: &Unit, tag: u8) -> bool {
 
 /// Whether a unit may run what ends a transaction.
 fn may_end(unit: &Unit) -> bool {
-    let ends = |sql: &str| ["COMMIT", "END", "CALL"].iter().any(|word| sql.starts_with(word));
+    let ends = |sql: &str| ["COMMIT", "END", "CALL", "/* @long@ */ COMMIT"].iter().any(|word| sql.starts_with(word));
     match unit {
         Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
         Unit::Extended(requests) => {
