@@ -21,4 +21,21 @@ impl<'a> Choices<'a> {
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
+
+    /// Whether all bytes are used up.
+    pub fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One of them.
+    pub fn of_these<T: Copy>(&mut self, these: &[T]) -> T {
+        these[self.below(these.len())]
+    }
+
+    /// Up to so many of the bytes as they are.
+    pub fn bytes(&mut self, count_max: usize) -> &'a [u8] {
+        let (bytes, rest) = self.0.split_at(count_max.min(self.0.len()));
+        self.0 = rest;
+        bytes
+    }
 }

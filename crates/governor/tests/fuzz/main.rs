@@ -1,41 +1,121 @@
 //! What a fuzzer would find, as far as a few seconds find it.
 //!
-//! The targets are shared with `crates/governor/fuzz`, where `cargo fuzz` runs them for as long as one likes. Here each runs
-//! over the corpus that is kept there, and over random bytes from a fixed seed.
+//! The targets are shared with `crates/governor/fuzz`, where `cargo fuzz` runs them for as long as one likes: any messages
+//! from both sides ([`messages`]), any text ([`sql`]), and a society of sessions whose transactions are recorded and replayed
+//! ([`society`]). Here each runs over the corpus that is kept there, and over bytes that come of it by chance, from a fixed
+//! seed. `PLIMSOLL_LONG` makes it twenty times as many.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod choices;
+mod messages;
 mod society;
+mod sql;
+mod world;
 
-use society::STEP_BYTES;
+use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
-/// Runs a target for random bytes of up to `length_max`, as often as `cases` says, twenty times as often if `PLIMSOLL_LONG` is
-/// set. The shortest bytes that were found to fail are given to it once more, to tell what happens.
-fn check(cases: u32, length_max: usize, target: impl Fn(&[u8], bool)) {
-    let cases = if std::env::var_os("PLIMSOLL_LONG").is_some() { cases * 20 } else { cases };
-    // Nothing is written beside the sources when one fails: it is printed, and the seed is fixed.
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 3_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(Default::default()));
-    let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), STEP_BYTES), 0..length_max);
-    let outcome = runner.run(&steps, |steps| {
-        target(&steps.concat(), false);
-        Ok(())
-    });
-    if let Err(TestError::Fail(why, steps)) = &outcome {
-        println!("{why}, by {steps:?}");
-        target(&steps.concat(), true);
+use society::STEP_BYTES;
+
+fn times(count: u32) -> u32 {
+    if std::env::var_os("PLIMSOLL_LONG").is_some() { count * 20 } else { count }
+}
+
+/// What is kept for a target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    files.into_iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// Changes bytes as fuzzers do: a few are flipped, added, left out, or taken from elsewhere.
+fn mutated(bytes: &[u8], other: &[u8], random: &mut Pcg64Mcg) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..random.random_range(1..6) {
+        let place = random.random_range(0..=bytes.len());
+        let rest = bytes.len() - place;
+        match random.random_range(0..5) {
+            0 if rest > 0 => bytes[place] ^= 1 << random.random_range(0..8),
+            1 => bytes.insert(place, random.random()),
+            2 => drop(bytes.drain(place..place + random.random_range(0..=rest.min(16)))),
+            3 => {
+                let begin = random.random_range(0..=other.len());
+                let end = random.random_range(begin..=other.len());
+                bytes.splice(place..place, other[begin..end].iter().copied());
+            }
+            _ if rest > 0 => bytes[place] = random.random(),
+            _ => {}
+        }
     }
-    outcome.unwrap();
+    bytes
+}
+
+/// Runs a target over its corpus, and `count` times over what comes of it by chance.
+fn check_corpus(target: &str, count: u32, run: impl Fn(&[u8])) {
+    let corpus = corpus(target);
+    corpus.iter().for_each(|bytes| run(bytes));
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    for _ in 0..times(count) {
+        let mut one = || &corpus[random.random_range(0..corpus.len())];
+        let (bytes, other) = (one(), one());
+        let bytes = mutated(bytes, other, &mut random);
+        let told = Told(&bytes);
+        run(&bytes);
+        std::mem::forget(told);
+    }
+}
+
+/// Prints the bytes that a target has failed with.
+struct Told<'a>(&'a [u8]);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        println!("it has failed with \"{}\"", self.0.escape_ascii());
+    }
+}
+
+#[test]
+fn any_text_is_read() {
+    check_corpus("sql", 20_000, sql::read);
+}
+
+#[test]
+fn any_messages_are_taken() {
+    check_corpus("messages", 5_000, messages::feed);
+}
+
+#[test]
+fn what_was_found_once_is_kept() {
+    corpus("society").iter().for_each(|bytes| {
+        society::live(bytes, false);
+    });
 }
 
 #[test]
 fn a_society_keeps_the_invariants_of_sessions() {
     let tally = std::cell::RefCell::new(society::Tally::default());
-    check(700, 600, |bytes, is_told| tally.borrow_mut().add(&society::live(bytes, is_told)));
+    // Nothing is written beside the sources when one fails: it is printed, and the seed is fixed.
+    let config = Config { cases: times(700), failure_persistence: None, max_shrink_iters: 3_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(Default::default()));
+    let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), STEP_BYTES), 0..600);
+    let outcome = runner.run(&steps, |steps| {
+        tally.borrow_mut().add(&society::live(&steps.concat(), false));
+        Ok(())
+    });
+    if let Err(TestError::Fail(why, steps)) = &outcome {
+        // The shortest steps that were found to fail tell what happens.
+        println!("{why}, by \"{}\"", steps.concat().escape_ascii());
+        society::live(&steps.concat(), true);
+    }
+    outcome.unwrap();
     let tally = tally.into_inner();
     println!("{tally:?}");
     assert!(tally.acknowledged > 0 && tally.refused > 0, "{tally:?}");

@@ -14,46 +14,20 @@ mod client;
 mod server;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use mio::{Poll, Token, Waker};
-use plimsoll_governor::config::{self, Surroundings};
-use plimsoll_governor::governor::{EventId, Governor, SessionCommand, WorkerCommand, WorkerHandle};
-use plimsoll_governor::registry::{BackendKey, Phase, SessionCard, SessionId};
+use plimsoll_governor::governor::{EventId, SessionCommand, WorkerCommand};
+use plimsoll_governor::registry::{Phase, SessionCard, SessionId};
 use plimsoll_governor::session::{Outbox, Reported, Session};
-use plimsoll_policy::{ClassIndex, Login};
 
 use super::choices::Choices;
+use super::world::{LOW, World};
 use client::{Client, Fate, Known};
 use server::{Backend, Database};
 
 /// One of class high and three of class low, of which two may be inside and one may wait.
 const USERS: [&str; 4] = ["high", "low", "low", "low"];
-
-const SETTINGS: &str = r#"
-    server = "postgres://nobody@localhost:1/none"
-    default_class = "low"
-    [listen]
-    addresses = ["127.0.0.1:0"]
-    [[class]]
-    name = "high"
-    priority = "high"
-    [[class]]
-    name = "low"
-    priority = "low"
-    mpl = 2
-    queue_max = 1
-    queue_timeout = "3s"
-    retries = true
-    [[rule]]
-    class = "high"
-    user = "high"
-    [preemption]
-    policy = "pow"
-"#;
 
 /// So many bytes decide what happens next; one who finds the shortest bytes that fail can leave a step out.
 pub const STEP_BYTES: usize = 7;
@@ -131,8 +105,7 @@ impl Outbox for Out<'_> {
 }
 
 struct Society {
-    governor: Arc<Governor>,
-    commands: Receiver<WorkerCommand>,
+    world: World,
     database: Database,
     seats: Vec<Seat>,
     cancels: Vec<Cancel>,
@@ -142,7 +115,6 @@ struct Society {
     now: Instant,
     /// Whether all that happens is printed.
     is_told: bool,
-    _poll: Poll,
 }
 
 /// Lets a society live by the decisions that `bytes` stand for, and fails where it breaks an invariant.
@@ -158,17 +130,9 @@ pub fn live(bytes: &[u8], is_told: bool) -> Tally {
 
 impl Society {
     fn new(is_told: bool) -> Society {
-        let surroundings = Surroundings { folder: Path::new(""), environment: &|_| None, classes: &[] };
-        let settings = config::parse(SETTINGS, "settings", &surroundings).expect("settings without fault").settings;
         let now = Instant::now();
-        let governor = Arc::new(Governor::new(settings, now));
-        let poll = Poll::new().expect("a poll");
-        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
-        let (sender, commands) = mpsc::channel();
-        governor.set_workers(vec![WorkerHandle { sender, waker }]);
         let mut society = Society {
-            governor,
-            commands,
+            world: World::new(now),
             database: Database::default(),
             seats: Vec::new(),
             cancels: Vec::new(),
@@ -176,7 +140,6 @@ impl Society {
             known: Vec::new(),
             now,
             is_told,
-            _poll: poll,
         };
         society.seats = USERS.iter().map(|user| society.seat(user)).collect();
         society
@@ -184,13 +147,7 @@ impl Society {
 
     fn seat(&mut self, user: &'static str) -> Seat {
         self.sessions_begun += 1;
-        let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: String::new() };
-        let class = self.governor.settings().rules.of_login(&login).class;
-        let id = self.governor.registry.next_id();
-        let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, self.now));
-        card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
-        self.governor.registry.insert(Arc::clone(&card));
-        let session = Session::new(Arc::clone(&self.governor), Arc::clone(&card), Reported::default(), self.now);
+        let (session, card) = self.world.session(user, self.now);
         let client = Client::new(user != "high", self.sessions_begun * LINES_OF_A_SESSION);
         Seat { user, client, session, card, backend: Backend::default(), to_session: Vec::new() }
     }
@@ -278,10 +235,9 @@ impl Society {
             seat.session.close(self.now);
             self.known.append(&mut seat.client.known);
         }
-        let inside = (0..2).map(|class| self.governor.inside(ClassIndex(class))).sum::<u32>();
-        assert_eq!((inside, self.governor.waiting().len()), (0, 0), "inside and waiting, and nobody is there");
+        self.world.assert_empty();
         self.check_books();
-        let low = self.governor.statistics.class(ClassIndex(1));
+        let low = self.world.governor.statistics.class(LOW);
         let read = |count: &std::sync::atomic::AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
         let fates = |fate| self.known.iter().filter(|known| known.fate == fate).count();
         Tally {
@@ -320,10 +276,7 @@ impl Society {
     /// Cancels what a session does for another's sake, if it may be.
     fn aim(&mut self, place: usize) {
         let card = &self.seats[place].card;
-        let (transaction, unit) = {
-            let state = card.state();
-            (state.transaction, state.unit)
-        };
+        let (transaction, unit) = self.world.place(card);
         if card.aim_preemption(transaction, unit) {
             self.cancels.push(Cancel { place, session: card.id, is_preempting: true, is_signalled: None });
         }
@@ -392,7 +345,7 @@ impl Society {
 
     fn time_passes(&mut self, time: Duration) {
         self.now += time;
-        self.governor.expire_waiting(self.now);
+        self.world.governor.expire_waiting(self.now);
         for seat in &mut self.seats {
             if seat.session.wakes_at().is_some_and(|at| at <= self.now) {
                 seat.on_time(self.now);
@@ -402,7 +355,7 @@ impl Society {
 
     /// Tells sessions what other threads ask of them.
     fn hear(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
+        while let Ok(command) = self.world.commands.try_recv() {
             let WorkerCommand::Session(id, command) = command else { continue };
             if let Some(seat) = self.seats.iter_mut().find(|seat| seat.card.id == id) {
                 seat.command(command, self.now);

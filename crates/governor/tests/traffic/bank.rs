@@ -2,8 +2,10 @@
 //!
 //! Tellers move money between few accounts in four ways ([`transfer`]), each transfer with a number of its own, and note what
 //! they know of it: acknowledged, refused, or unknown because the connection was lost while it was committed. Meanwhile
-//! tellers are cancelled and backends ended, clients vanish in the middle of a message, and the governor is killed and
-//! started again. In the end every acknowledged transfer is there exactly once, no refused one is, none is there twice, and the
+//! tellers are cancelled and backends ended, clients vanish in the middle of a message, the governor's own session is stopped
+//! for a while, it gets no more files, and it is killed and started again. The server is killed while a teller waits for the
+//! answer to its COMMIT. A teller that does not know whether its transfer was committed asks for it in its next session.
+//! In the end every acknowledged transfer is there exactly once, no refused one is, none is there twice, and the
 //! balances are what the transfers make of them.
 //!
 //! The tellers of class high are never cancelled by anybody. If one of them is, a cancel has hit the wrong one.
@@ -13,14 +15,17 @@ mod teller;
 mod transfer;
 
 use std::env;
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::client::PATIENCE;
 use super::governed::Governed;
 use super::server::Server;
 use teller::{Attempt, Bank, Teller};
@@ -78,7 +83,7 @@ fn open_bank(server: &Server) {
 
 #[test]
 fn money_is_neither_made_nor_lost() {
-    let server = Server::start();
+    let mut server = Server::start();
     open_bank(&server);
     let mut governed = Governed::start(&server);
     let bank = Arc::new(Bank::new(governed.address, server.database(), &TELLERS));
@@ -93,9 +98,10 @@ fn money_is_neither_made_nor_lost() {
     for kill in 0..=kills() {
         for _ in 0..MISFORTUNES_BETWEEN_KILLS {
             thread::sleep(Duration::from_millis(random.random_range(5..50)));
-            misfortune(&server, &bank, &mut random);
+            misfortune(&server, &governed, &bank, &mut random);
             governed.assert_alive();
         }
+        crash(&mut server, &bank);
         deeds.add(&governed);
         if kill < kills() {
             governed.kill_and_start();
@@ -115,12 +121,65 @@ fn money_is_neither_made_nor_lost() {
     }
     assert!(told.unknown > 0 && told.refused > 0, "nothing went wrong: {told:?}");
     assert!(deeds.queued > 0 && deeds.preempted > 0 && deeds.replayed > 0, "it was too quiet: {deeds:?}");
+    assert!(deeds.differed > 0, "nobody has read what a replay reads otherwise: {deeds:?}");
+    let found_out = bank.seats.iter().map(|seat| seat.found_out.load(Ordering::Relaxed)).sum::<u64>();
+    assert!(found_out > 0, "nobody had to ask what became of a transfer");
 }
 
-/// Cancels a teller, ends a backend, or looks at the sum, which is right at every moment.
-fn misfortune(server: &Server, bank: &Bank, random: &mut Pcg64Mcg) {
+/// Kills the server while somebody waits for the answer to COMMIT, and starts it again.
+fn crash(server: &mut Server, bank: &Bank) {
+    let began = Instant::now();
+    while bank.committing.load(Ordering::Relaxed) == 0 {
+        assert!(began.elapsed() < PATIENCE, "nobody commits anything");
+        thread::yield_now();
+    }
+    // Its first process first, so that it starts none in place of the others.
+    let processes = server.own().processes().into_iter().map(|process| Pid::from_raw(process).expect("a process"));
+    let processes = processes.collect::<Vec<_>>();
+    for &process in &processes {
+        // Some end by themselves when the first has.
+        let _ = kill_process(process, Signal::KILL);
+    }
+    // As long as one of them is there, the server refuses to start.
+    while processes.iter().any(|process| is_running(*process)) {
+        assert!(began.elapsed() < 2 * PATIENCE, "a process outlives SIGKILL");
+        thread::sleep(Duration::from_millis(2));
+    }
+    // A process whose end nobody has read looks to the server as if it ran.
+    let _ = fs::remove_file(server.own().data_folder().join("postmaster.pid"));
+    let _ = fs::remove_file(server.socket().with_file_name(format!(".s.PGSQL.{}.lock", server.own().port())));
+    server.restart();
+}
+
+/// Whether a process is there and is more than the note of its end, which its parent has not read.
+fn is_running(process: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
+    status.is_ok_and(|status| !status.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
+}
+
+/// Stops the governor's own session at the server for a moment, wherever that is in its work.
+fn stall_control(server: &Server, time: Duration) {
+    let sql =
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'plimsoll%' AND pid <> pg_backend_pid() LIMIT 1";
+    // It may be between two attempts to connect.
+    let Some(process) = server.connection().text(sql).unwrap().and_then(|process| Pid::from_raw(process.parse().ok()?))
+    else {
+        return;
+    };
+    if kill_process(process, Signal::STOP).is_ok() {
+        thread::sleep(time);
+        // If it was ended meanwhile, that is one misfortune more.
+        let _ = kill_process(process, Signal::CONT);
+    }
+}
+
+/// Cancels a teller, ends a backend, stops the governor's own session, takes its files, or looks at the sum, which is right at
+/// every moment.
+fn misfortune(server: &Server, governed: &Governed, bank: &Bank, random: &mut Pcg64Mcg) {
     let mut connection = server.connection();
-    match random.random_range(0..10) {
+    match random.random_range(0..12) {
+        10 => stall_control(server, Duration::from_millis(random.random_range(50..300))),
+        11 => governed.without_files(Duration::from_millis(random.random_range(50..300))),
         0..6 => bank.cancel_one(random.random_range(0..bank.seats.len())),
         6..8 => {
             let user = TELLERS[random.random_range(0..TELLERS.len())].0;

@@ -67,6 +67,7 @@ impl Governed {
             [[class]]
             name = "low"
             priority = "low"
+            retries = true
             {low}
             [[rule]]
             class = "high"
@@ -157,6 +158,19 @@ impl Governed {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a living process has memory");
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// For a while it can open no file and take no connection more than it has.
+    pub fn without_files(&self, time: Duration) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        let limit = |current: Option<u64>| {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let limit = rustix::process::Rlimit { current: current.or(limit.maximum), maximum: limit.maximum };
+            rustix::process::prlimit(Some(process), rustix::process::Resource::Nofile, limit).unwrap();
+        };
+        limit(Some(self.open_files() as u64));
+        thread::sleep(time);
+        limit(None);
     }
 
     /// How many files and sockets it has open.

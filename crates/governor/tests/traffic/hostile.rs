@@ -89,8 +89,14 @@ struct Attacked {
 }
 
 impl Attacked {
+    /// One that gives clients as long to log in as a busy machine may need for a hundred of them.
     fn start() -> Attacked {
-        Attacked::start_with("login_timeout = \"1s\"", "mpl = 4")
+        Attacked::start_with("login_timeout = \"15s\"", "mpl = 4")
+    }
+
+    /// One that does not wait for those who never log in.
+    fn impatient() -> Attacked {
+        Attacked::start_with("login_timeout = \"3s\"", "mpl = 4")
     }
 
     /// Other lines in the tables `[listen]` and of class low.

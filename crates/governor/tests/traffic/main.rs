@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bank;
+mod canary;
 mod client;
 mod conversation;
 mod drivers;

@@ -64,6 +64,11 @@ impl Server {
     /// Ends it and starts it again, with another value of a parameter that can only be set so.
     pub fn restart_with(&mut self, parameter: &str, value: &str) {
         self.connection().run(&format!("ALTER SYSTEM SET {parameter} = {value}")).unwrap();
+        self.restart();
+    }
+
+    /// Starts it again, with its data; a server that has ended, however it did, too.
+    pub fn restart(&mut self) {
         self.own.restart().unwrap();
     }
 

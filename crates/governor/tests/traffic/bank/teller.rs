@@ -22,6 +22,8 @@ pub struct Bank {
     pub database: String,
     /// When tellers go home.
     pub is_over: AtomicBool,
+    /// How many wait for the answer to a COMMIT.
+    pub committing: AtomicU64,
     /// One for each teller.
     pub seats: Vec<Seat>,
 }
@@ -36,18 +38,26 @@ pub struct Seat {
     cancels: AtomicU64,
     /// Transfers that it got through.
     pub acknowledged: AtomicU64,
+    /// Transfers of which it did not know what had become, and found out.
+    pub found_out: AtomicU64,
 }
 
 impl Bank {
     /// A bank with so many tellers of those users.
     pub fn new(address: SocketAddr, database: &str, tellers: &[(&'static str, usize)]) -> Bank {
         let users = tellers.iter().flat_map(|&(user, count)| std::iter::repeat_n(user, count));
-        let seat =
-            |user| Seat { user, key: Mutex::default(), cancels: AtomicU64::new(0), acknowledged: AtomicU64::new(0) };
+        let seat = |user| Seat {
+            user,
+            key: Mutex::default(),
+            cancels: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
+            found_out: AtomicU64::new(0),
+        };
         Bank {
             address: Mutex::new(address),
             database: database.to_owned(),
             is_over: AtomicBool::new(false),
+            committing: AtomicU64::new(0),
             seats: users.map(seat).collect(),
         }
     }
@@ -93,15 +103,27 @@ pub struct Teller {
     bank: Arc<Bank>,
     seat: usize,
     random: Pcg64Mcg,
+    /// How many transfers it has tried to make.
+    made: i64,
     attempts: Vec<Attempt>,
     /// How often it was told that it was cancelled.
     cancelled: u64,
+    /// A transfer of which it does not know what became, though it can find out.
+    in_doubt: Option<Transfer>,
 }
 
 impl Teller {
     /// Who sits there.
     pub fn new(bank: Arc<Bank>, seat: usize, seed: u64) -> Teller {
-        Teller { bank, seat, random: Pcg64Mcg::seed_from_u64(seed), attempts: Vec::new(), cancelled: 0 }
+        Teller {
+            bank,
+            seat,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            made: 0,
+            attempts: Vec::new(),
+            cancelled: 0,
+            in_doubt: None,
+        }
     }
 
     /// Works until the bank closes, and tells what was tried.
@@ -114,6 +136,9 @@ impl Teller {
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }
+        if let Some(transfer) = self.in_doubt {
+            self.attempts.push(Attempt { id: transfer.id, fate: Fate::Unknown });
+        }
         self.attempts
     }
 
@@ -121,6 +146,9 @@ impl Teller {
     fn serve(&mut self, mut client: Client, address: SocketAddr) {
         *self.bank.seats[self.seat].key.lock() = Some((address, client.key.clone()));
         while !self.bank.is_over.load(Ordering::Relaxed) {
+            if !self.finds_out(&mut client) {
+                return;
+            }
             let transfer = self.next();
             let way = match self.random.random_range(0..10) {
                 0..3 => Way::ReadThenWrite,
@@ -128,11 +156,16 @@ impl Teller {
                 7..9 => Way::OneStatement,
                 _ => Way::AtOnce,
             };
-            let end = transfer.make(way, &mut client, &mut self.random);
+            let end = transfer.make(way, &mut client, &mut self.random, &self.bank.committing);
+            self.made += 1;
+            if matches!(end, End::Unknown) && way.holds_its_rows() {
+                self.in_doubt = Some(transfer);
+                return;
+            }
             let (fate, goes_on) = match end {
                 End::Acknowledged => (Fate::Acknowledged, true),
                 End::Abandoned => (Fate::Refused, false),
-                End::Unknown => (Fate::Unknown, false),
+                End::Unknown | End::Left => (Fate::Unknown, false),
                 End::Refused(failure) => {
                     self.note_refusal(&failure, way);
                     let is_rolled_back = matches!(failure, Failure::Refused(_)) && client.query("ROLLBACK").is_ok();
@@ -149,10 +182,23 @@ impl Teller {
         }
     }
 
+    /// Finds out what became of the transfer that is in doubt; whether it knows now.
+    fn finds_out(&mut self, client: &mut Client) -> bool {
+        let Some(transfer) = self.in_doubt else { return true };
+        let Ok(is_there) = transfer.is_there(client) else { return false };
+        let seat = &self.bank.seats[self.seat];
+        seat.found_out.fetch_add(1, Ordering::Relaxed);
+        seat.acknowledged.fetch_add(u64::from(is_there), Ordering::Relaxed);
+        let fate = if is_there { Fate::Acknowledged } else { Fate::Refused };
+        self.attempts.push(Attempt { id: transfer.id, fate });
+        self.in_doubt = None;
+        true
+    }
+
     fn next(&mut self) -> Transfer {
         let source = self.random.random_range(1..=ACCOUNTS);
         let target = 1 + (source - 1 + self.random.random_range(1..ACCOUNTS)) % ACCOUNTS;
-        let number = self.attempts.len() as i64;
+        let number = self.made;
         Transfer { id: (self.seat as i64) << 32 | number, source, target, amount: self.random.random_range(1..100) }
     }
 
@@ -160,8 +206,8 @@ impl Teller {
     fn note_refusal(&mut self, failure: &Failure, way: Way) {
         let seat = &self.bank.seats[self.seat];
         match failure.state() {
-            // Deadlocks happen to everybody, and so does the end of a backend.
-            None | Some("40P01" | "57P01") => {}
+            // Deadlocks happen to everybody, and so do the ends of a backend and of the server.
+            None | Some("40P01" | "57P01" | "57P02") => {}
             Some("40001") => assert!(seat.is_low(), "{} {way:?}: {failure}", seat.user),
             Some("57014") => {
                 self.cancelled += 1;

@@ -1,6 +1,7 @@
 //! Four ways to move money.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +42,13 @@ pub enum Way {
     AtOnce,
 }
 
+impl Way {
+    /// Whether the transaction holds its rows when its end is asked for, so that one can wait for it.
+    pub fn holds_its_rows(self) -> bool {
+        matches!(self, Way::ReadThenWrite | Way::Blind)
+    }
+}
+
 /// What the client knows when it is over.
 #[derive(Debug)]
 pub enum End {
@@ -50,21 +58,25 @@ pub enum End {
     Refused(Failure),
     /// Commit was asked for, and nothing was heard.
     Unknown,
+    /// The client has asked for commit and gone away. Whoever is still at work for it need not hold its rows.
+    Left,
     /// The client has gone away before it asked for commit.
     Abandoned,
 }
 
 impl Transfer {
     /// Moves the money. A client may go away at any step, `leaves` says whether; it is not to be used any more then.
-    pub fn make(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg) -> End {
+    ///
+    /// `committing` counts those who wait for the answer to a COMMIT.
+    pub fn make(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg, committing: &AtomicU64) -> End {
         match way {
-            Way::ReadThenWrite | Way::Blind => self.step_by_step(way, client, random),
+            Way::ReadThenWrite | Way::Blind => self.step_by_step(way, client, random, committing),
             Way::OneStatement => self.one_statement(client),
             Way::AtOnce => self.at_once(client),
         }
     }
 
-    fn step_by_step(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg) -> End {
+    fn step_by_step(&self, way: Way, client: &mut Client, random: &mut Pcg64Mcg, committing: &AtomicU64) -> End {
         let run = |client: &mut Client, random: &mut Pcg64Mcg, sql: &str| {
             thread::sleep(Duration::from_micros(random.random_range(0..1500)));
             client.query(sql)
@@ -95,17 +107,31 @@ impl Transfer {
             }
             2 => {
                 let _ = client.send_query("COMMIT");
-                return End::Unknown;
+                return End::Left;
             }
             _ => {}
         }
         if client.send_query("COMMIT").is_err() {
             return End::Unknown;
         }
-        match client.answer() {
+        committing.fetch_add(1, Ordering::Relaxed);
+        let answer = client.answer();
+        committing.fetch_sub(1, Ordering::Relaxed);
+        match answer {
             Err(_) => End::Unknown,
             Ok(answer) => judged(answer, &["COMMIT"]),
         }
+    }
+
+    /// Whether a transfer was committed of which the answer to COMMIT was lost.
+    ///
+    /// Its transaction, as long as it is open, holds the row that is locked first. So it has ended when that is locked.
+    pub fn is_there(&self, client: &mut Client) -> Result<bool, Failure> {
+        client.query("BEGIN")?;
+        client.query(&format!("SELECT FROM account WHERE id = {} FOR UPDATE", self.source))?;
+        let count = client.value(&format!("SELECT count(*) FROM transfer WHERE id = {}", self.id))?;
+        client.query("COMMIT")?;
+        Ok(count == "1")
     }
 
     fn one_statement(&self, client: &mut Client) -> End {
@@ -168,7 +194,7 @@ impl Transfer {
 fn judged(answer: Answer, commands: &[&str]) -> End {
     match answer.refusal {
         // The server says this to whom it ends, at whatever point.
-        Some(refusal) if refusal.state.starts_with("57P") => End::Unknown,
+        Some(refusal) if ["57P", "08"].iter().any(|class| refusal.state.starts_with(class)) => End::Unknown,
         Some(refusal) => End::Refused(Failure::Refused(refusal)),
         None => {
             assert_eq!(answer.commands, commands);

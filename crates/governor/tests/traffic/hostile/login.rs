@@ -25,7 +25,7 @@ fn check_refused(attacked: &Attacked, user: &str, database: &str, password: &str
 
 #[test]
 fn a_storm_of_wrong_passwords_passes() {
-    let attacked = Attacked::start_with("login_timeout = \"20s\"", "mpl = 4");
+    let attacked = Attacked::start();
     thread::scope(|scope| {
         for number in 0..8 {
             let attacked = &attacked;
@@ -233,5 +233,30 @@ fn a_class_above_ones_own_cannot_be_chosen() {
     client.answer().unwrap();
     assert_eq!(attacked.governed.count(Some("low"), "transactions"), before + 2);
     drop(client);
+    attacked.stop();
+}
+
+/// A client has a line break in the name of its user, of its database or of its application, and words behind it that look
+/// like a message of the governor. They stood in the log by themselves, as if the governor had said them.
+#[test]
+fn names_with_line_breaks_make_no_lines_in_the_log() {
+    let attacked = Attacked::start();
+    let database = attacked.server.database();
+    let forged = |name: &str| format!("{name}\r\nforged: all is well\nforged: truly");
+    for (user, database, application) in [
+        (forged("low"), database.to_owned(), String::new()),
+        ("low".to_owned(), forged(database), String::new()),
+        ("low".to_owned(), database.to_owned(), forged("psql")),
+        (forged("operator"), CONSOLE.to_owned(), String::new()),
+        ("operator".to_owned(), CONSOLE.to_owned(), forged("psql")),
+    ] {
+        let parameters = [("user", &*user), ("database", &*database), ("application_name", &*application)];
+        // Some are let in and some are not; every one of them may be told of in the log.
+        let _ = Client::log_in(attacked.address(), &parameters, PASSWORD);
+        let _ = Client::log_in(attacked.address(), &parameters, "wrong");
+    }
+    let said = attacked.governed.said();
+    let lines = said.lines().filter(|line| line.trim_start().starts_with("forged")).collect::<Vec<_>>();
+    assert!(lines.is_empty(), "lines of clients in the log: {lines:?}");
     attacked.stop();
 }

@@ -3,6 +3,7 @@
 //! Whatever it says, in whatever pieces, every unit gets one answer, in order: either as if nothing had happened, and then all
 //! of the transaction is there, or 40001 where something was asked for, and then nothing of it is.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -51,15 +52,26 @@ fn say(unit: &str, out: &mut BytesMut) {
     }
 }
 
-/// A client of class low within a transaction that has been rolled back for one of class high. If `reads`, it has read what
-/// that one has changed since, so that it cannot be run again unnoticed.
-fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
+/// One test at a time has the table that they are about.
+fn only_one() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the table anew.
+fn prepare(attacked: &Attacked) {
     let mut own = attacked.server.connection();
     own.run(
         "DROP TABLE IF EXISTS rolled; CREATE TABLE rolled (low int, high int); INSERT INTO rolled VALUES (0, 0);
          GRANT ALL ON rolled TO public",
     )
     .unwrap();
+}
+
+/// A client of class low within a transaction that has been rolled back for one of class high. If `reads`, it has read what
+/// that one has changed since, so that it cannot be run again unnoticed.
+fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
+    prepare(attacked);
     let mut low = attacked.client("low");
     low.write(|out| {
         frontend::parse("mine", "SELECT 1", [], out)?;
@@ -133,6 +145,7 @@ fn check_answer(unit: &str, answer: &Answer, was_told: bool, context: &str) {
 
 #[test]
 fn who_was_rolled_back_while_thinking_gets_answers_in_order() {
+    let _one = only_one();
     let attacked = Attacked::start();
     for &units in CASES {
         for reads in [false, true] {
@@ -141,5 +154,58 @@ fn who_was_rolled_back_while_thinking_gets_answers_in_order() {
     }
     assert!(attacked.governed.count(Some("low"), "preempted_idle") >= CASES.len() as u64);
     assert!(attacked.governed.count(Some("low"), "replays_verified") > 0);
+    attacked.stop();
+}
+
+/// A client has a savepoint with the name by which the governor makes transactions fail. It is rolled back while it is
+/// thinking, and the replay reads something else. The governor's ROLLBACK TO that name succeeded, so the transaction did not
+/// fail, and the governor tried again without end.
+#[test]
+fn savepoints_may_have_any_name() {
+    let _one = only_one();
+    let attacked = Attacked::start();
+    for _ in 0..3 {
+        let mut client = attacked.client("low");
+        prepare(&attacked);
+        client.query("BEGIN").unwrap();
+        client.query("SAVEPOINT preempted_by_plimsoll").unwrap();
+        client.query("SELECT high FROM rolled").unwrap();
+        client.query("UPDATE rolled SET low = low + 1").unwrap();
+        attacked.client("high").query("UPDATE rolled SET high = high + 1").unwrap();
+        let failure = client.query("SELECT 'on'").expect_err("the replay has read what is no longer so");
+        assert_eq!(failure.state(), Some("40001"), "{failure}");
+        assert_eq!(client.query("COMMIT").unwrap().commands, ["ROLLBACK"]);
+        assert_eq!(client.value("SELECT 'next'").unwrap(), "next");
+    }
+    assert_eq!(attacked.server.value("SELECT low FROM rolled"), "0");
+    attacked.stop();
+}
+
+/// A function catches the governor's cancel and raises an error of its own, which is too long for the governor to look at
+/// whole. It was passed on, so that a client heard of a cancel that it had not asked for.
+#[test]
+fn an_error_of_our_cancel_may_have_any_length() {
+    let attacked = Attacked::start();
+    let mut holder = attacked.server.connection();
+    holder
+        .run(
+            "CREATE OR REPLACE FUNCTION noisy(row_id int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+                 UPDATE hot SET low = low + 1 WHERE id = row_id;
+             EXCEPTION WHEN query_canceled THEN
+                 RAISE EXCEPTION USING ERRCODE = 'query_canceled', MESSAGE = repeat('x', 100000);
+             END $$",
+        )
+        .unwrap();
+    holder.run("BEGIN; UPDATE hot SET low = low WHERE id = 3").unwrap();
+    let mut low = attacked.client("low");
+    low.query("BEGIN").unwrap();
+    low.query("UPDATE hot SET low = low WHERE id = 2").unwrap();
+    low.send_query("SELECT noisy(3)").unwrap();
+    attacked.client("high").query("UPDATE hot SET high = high WHERE id = 2").unwrap();
+    let refusal = low.answer().unwrap().refusal.expect("it was rolled back");
+    assert_eq!(refusal.state, "40001", "{:.100}", refusal.message);
+    assert!(refusal.message.len() < 1000, "the error is passed on: {:.100}", refusal.message);
+    assert_eq!(low.query("ROLLBACK").unwrap().status, b'I');
+    holder.run("ROLLBACK").unwrap();
     attacked.stop();
 }

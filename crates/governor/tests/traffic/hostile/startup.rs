@@ -29,7 +29,7 @@ const CANCEL: u32 = 80_877_102;
 
 #[test]
 fn garbage_is_refused() {
-    let attacked = Attacked::start();
+    let attacked = Attacked::impatient();
     let user = b"user\0low\0\0";
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("nothing", vec![]),
@@ -128,7 +128,7 @@ fn a_first_message_may_come_in_any_pieces() {
 
 #[test]
 fn who_takes_too_long_to_log_in_is_sent_away() {
-    let attacked = Attacked::start();
+    let attacked = Attacked::impatient();
     let bytes = startup(&[("user", "low"), ("database", attacked.server.database())]);
     let mut silent = (0..100).map(|_| attacked.bare()).collect::<Vec<_>>();
     // One byte now and then does not make the time longer.

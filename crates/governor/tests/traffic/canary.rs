@@ -1,0 +1,131 @@
+//! Tests that must fail do fail.
+//!
+//! Between the governor and the server sits a [`Meddler`]. It does to the governor's view of the server what a mistake in the
+//! governor would do: it changes an answer of a replay, as if answers were not compared, and lets a cancel arrive late, as if
+//! nobody waited for its arrival. Each story is checked by one function, which says what is wrong with it. It must find
+//! nothing wrong where the governor does its work, and must find something where the mistake takes effect.
+
+mod meddler;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::{Client, PATIENCE, cancel};
+use super::governed::Governed;
+use super::server::Server;
+use meddler::Meddler;
+
+/// What a client of class low hears of its transaction, which was rolled back while it was thinking.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// It was committed, as if nothing had happened.
+    Nothing,
+    /// 40001.
+    Told,
+}
+
+/// What a client has read must be what its transaction has read that was committed.
+fn check_replay(heard: &Heard, was_the_same: bool) -> Result<(), String> {
+    match (heard, was_the_same) {
+        (Heard::Nothing, true) | (Heard::Told, false) => Ok(()),
+        (Heard::Nothing, false) => Err("an answer of the replay was another, and the client was not told".to_owned()),
+        (Heard::Told, true) => Err("every answer of the replay was the same, and the client was told 40001".to_owned()),
+    }
+}
+
+/// A transaction of class low reads, changes and is rolled back while its client is thinking. If `is_changed`, the replay reads
+/// something else.
+fn replay(server: &Server, is_changed: bool) -> Heard {
+    let meddler = Meddler::start(server.socket());
+    let own = server.own();
+    let control = format!(
+        "control = \"postgres://{}@/{}?host={}&port={}\"",
+        own.user(),
+        own.database(),
+        own.socket_folder().display(),
+        own.port()
+    );
+    let governed = Governed::start_at(&meddler.url(), &control, "", "");
+    let mut low = governed.client("low", server.database());
+    low.query("BEGIN").unwrap();
+    assert_eq!(low.value("SELECT 'bird 1' FROM hot WHERE id = 1").unwrap(), "bird 1");
+    low.query("UPDATE hot SET low = low + 1 WHERE id = 1").unwrap();
+    // It waits for the row until the other is rolled back.
+    governed.client("high", server.database()).query("UPDATE hot SET high = high + 1 WHERE id = 1").unwrap();
+    if is_changed {
+        meddler.replace(b"bird 1", b"bird 2");
+    }
+    match low.query("COMMIT") {
+        Ok(answer) => {
+            assert_eq!(answer.commands, ["COMMIT"]);
+            Heard::Nothing
+        }
+        Err(failure) => {
+            assert_eq!(failure.state(), Some("40001"), "{failure}");
+            Heard::Told
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_another_is_noticed_to_the_byte() {
+    let server = Server::shared();
+    for is_changed in [false, true] {
+        check_replay(&replay(&server, is_changed), !is_changed).unwrap();
+    }
+    // What a governor would do that does not compare: the client hears nothing.
+    check_replay(&Heard::Nothing, false).unwrap_err();
+}
+
+/// A statement that was sent after the one that was cancelled must not hear of the cancel.
+fn check_late_cancel(answer: &Result<String, String>) -> Result<(), String> {
+    match answer {
+        Ok(value) if value == "next" => Ok(()),
+        other => Err(format!("a cancel has met the next statement: {other:?}")),
+    }
+}
+
+/// A client asks something that takes a moment, and its cancel is held up until that was answered. The next statement is sent
+/// before the cancel goes on. Without a `governed` everything goes to the server itself.
+fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
+    let meddler = Meddler::start(server.socket());
+    let governed = is_governed.then(|| Governed::start_at(&meddler.url(), "", "", ""));
+    let place = governed.as_ref().map_or(meddler.address(), |governed| governed.address);
+    let mut client = Client::connect(place, "low", server.database()).unwrap();
+    meddler.holds_cancels(true);
+    client.send_query("SELECT pg_sleep(0.3)").unwrap();
+    let key = client.key.clone();
+    thread::scope(|scope| {
+        scope.spawn(|| cancel(place, &key).unwrap());
+        meddler.wait_for_cancel();
+        assert_eq!(client.answer().unwrap().refusal, None);
+        client.send_query("SELECT 'next' FROM pg_sleep(0.3)").unwrap();
+        if !is_governed {
+            wait_for_sleep(server);
+        }
+        meddler.holds_cancels(false);
+    });
+    let answer = client.answer().unwrap();
+    match answer.refusal {
+        None => Ok(answer.value().unwrap_or_default().to_owned()),
+        Some(refusal) => Err(refusal.state),
+    }
+}
+
+/// Waits until somebody's next statement is under way.
+fn wait_for_sleep(server: &Server) {
+    let began = Instant::now();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT ''next''%'";
+    while server.value(sql) == "0" {
+        assert!(began.elapsed() < PATIENCE, "the next statement does not begin");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_cancel_that_comes_late_meets_nothing() {
+    let server = Server::shared();
+    check_late_cancel(&late_cancel(&server, true)).unwrap();
+    // Nobody waits for the arrival of a cancel where there is no governor.
+    check_late_cancel(&late_cancel(&server, false)).unwrap_err();
+}
