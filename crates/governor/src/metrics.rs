@@ -61,9 +61,11 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     ("replays_unsafe", "Rolled back and not replayed, for that was not safe; the client got 40001.", |class| {
         &class.replays_unsafe
     }),
-    ("tags_refused", "Transactions whose tag had no effect: there is no such class, or the user may not choose it.", |class| {
-        &class.tags_refused
-    }),
+    (
+        "tags_refused",
+        "Transactions whose tag had no effect: there is no such class, or the user may not choose it.",
+        |class| &class.tags_refused,
+    ),
     ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| {
         &class.idle_ended
     }),

@@ -383,6 +383,13 @@ impl Writer {
                 "SELECT guarded(1)",
                 "DO $$ BEGIN RAISE NOTICE 'hello'; END $$",
             ]),
+            Kind::Long => self.one(&[
+                "SELECT length('@long@')",
+                "UPDATE accounts SET v = v + length('@long@') WHERE id = 2",
+                "SELECT '@long@'::int",
+                "SELECT 1 /* @long@ */",
+                "/* @long@ */ COMMIT",
+            ]),
             Kind::Control => self.one(&["COMMIT", "ROLLBACK", "BEGIN", "CALL stepwise()"]),
             Kind::Discard => self.one(&["DISCARD ALL", "DISCARD PLANS", "DISCARD TEMP"]),
         }
@@ -404,6 +411,8 @@ enum Kind {
     Listen,
     Lock,
     Failing,
+    /// Longer than a governor looks at.
+    Long,
     Control,
     Discard,
 }
@@ -421,7 +430,8 @@ fn kind_of(number: u32) -> Kind {
         82..86 => Kind::Table,
         86..89 => Kind::Listen,
         89..92 => Kind::Lock,
-        92..97 => Kind::Failing,
+        92..96 => Kind::Failing,
+        96 => Kind::Long,
         97..99 => Kind::Control,
         _ => Kind::Discard,
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Phase, SessionCard};
 
-use super::script::{Injection, Settles};
+use super::script::{Injection, Settles, expanded};
 use super::wire::{self, Client, Message, PATIENCE, tagged, take_message};
 
 /// A way of misbehaving that the test must notice: see `main`.
@@ -117,7 +117,8 @@ impl Interposer {
 
     /// Remembers what a text consists of.
     pub fn learn(&self, statements: &[String]) {
-        self.shared.statements.lock().unwrap().insert(statements.join("; "), statements.to_vec());
+        let statements: Vec<String> = statements.iter().map(|sql| expanded(sql)).collect();
+        self.shared.statements.lock().unwrap().insert(statements.join("; "), statements);
     }
 
     /// Has that done to the next units, and to nothing else.

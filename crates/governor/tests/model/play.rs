@@ -15,7 +15,7 @@ use plimsoll_governor::governor::{EventId, SessionCommand};
 use plimsoll_governor::registry::Phase;
 
 use super::interposer::{Done, with_failing};
-use super::script::{Injection, PROBE, Request, Script, Step, Transaction, Unit};
+use super::script::{Injection, PROBE, Request, Script, Step, Transaction, Unit, expanded};
 use super::wire::{self, Client, Message, fields};
 use super::world::World;
 
@@ -554,7 +554,7 @@ fn completes(unit: &Unit, tag: u8) -> bool {
 
 /// Whether a unit may run what ends a transaction.
 fn may_end(unit: &Unit) -> bool {
-    let ends = |sql: &str| ["COMMIT", "END", "CALL"].iter().any(|word| sql.starts_with(word));
+    let ends = |sql: &str| ["COMMIT", "END", "CALL", "/* @long@ */ COMMIT"].iter().any(|word| sql.starts_with(word));
     match unit {
         Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
         Unit::Extended(requests) => {
@@ -640,7 +640,7 @@ fn failing_at(unit: &Unit, at: usize) -> Unit {
 /// What is sent for a unit, all at once.
 fn bytes(unit: &Unit) -> Vec<u8> {
     match unit {
-        Unit::Query(statements) => wire::query(&statements.join("; ")),
+        Unit::Query(statements) => wire::query(&expanded(&statements.join("; "))),
         Unit::Extended(requests) => {
             let requests = requests.iter().flat_map(Request::bytes);
             requests.chain(wire::tagged(b'S', &[])).collect()

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! `-` is the unnamed statement or portal, `probe` asks for [all that a session has](PROBE), ` ;; ` stands between the statements of one query, `ahead` means that the unit
-//! above is sent together with the next one, and lines with `!` are done to the unit that follows.
+//! above is sent together with the next one, and lines with `!` are done to the unit that follows. `@long@` in a statement is
+//! 70,000 letters.
 
 use std::fmt;
 
@@ -115,11 +116,19 @@ pub enum Settles {
     After,
 }
 
+/// What stands in a script for more than a governor looks at.
+pub const LONG: &str = "@long@";
+
+/// A statement as it is sent.
+pub fn expanded(sql: &str) -> String {
+    sql.replace(LONG, &"x".repeat(70_000))
+}
+
 impl Request {
     /// The message.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
-            Request::Parse { name, sql } => wire::parse(name, sql),
+            Request::Parse { name, sql } => wire::parse(name, &expanded(sql)),
             Request::Bind { portal, statement, values } => wire::bind(portal, statement, values),
             Request::DescribeStatement(name) => wire::named(b'D', b'S', name),
             Request::DescribePortal(name) => wire::named(b'D', b'P', name),

@@ -260,6 +260,7 @@ fn settings(interposer: &Interposer) -> plimsoll_governor::settings::Settings {
          class = \"high\"
          user = \"shop\"
          [preemption]
+         replay_bytes_max = \"200KiB\"
          policy = \"pow\"",
         interposer.address
     );

@@ -133,7 +133,9 @@ fn a_class_that_does_not_retry_loses_only_what_can_be_run_again() {
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let mut story = Story::of(governor, "low_user", Instant::now());
     let immune = |story: &Story| story.session.card.state().immune.map(|immunity| immunity.name());
-    story.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:update => S[Q:update]\n! aim =>\n! lost =>");
+    story.play(
+        "> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:update => S[Q:update]\n! aim =>\n! lost =>",
+    );
     story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]");
     assert_eq!(immune(&story), Some("no-retry"), "its client thinks");
     story.play("! idle =>\n> Q:listen_x => S[Q:listen_x]\n! no_aim =>");
@@ -156,7 +158,9 @@ fn it_is_told_why_a_transaction_is_left_alone() {
     check("> Q:select Q:select => S[Q:select Q:select]", "pipeline");
     let begun = "> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]";
     check(
-        &format!("{begun}\n> Q:select_pg%advisory%xact%lock(1) => S[Q:select_pg%advisory%xact%lock(1)]\n< C:SELECT Z:T => C[C:SELECT Z:T]"),
+        &format!(
+            "{begun}\n> Q:select_pg%advisory%xact%lock(1) => S[Q:select_pg%advisory%xact%lock(1)]\n< C:SELECT Z:T => C[C:SELECT Z:T]"
+        ),
         "advisory-lock",
     );
     check(
