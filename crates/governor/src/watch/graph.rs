@@ -110,4 +110,3 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> 
 fn is_preemptible(state: &CardState) -> bool {
     state.preemptible && matches!(state.phase, Phase::Active | Phase::IdleInTransaction)
 }
-

@@ -189,16 +189,9 @@ impl Pair {
                 self.on_dial_error(&error, context, now);
             }
             Phase::Login(login, _) if !login.has_heard_server => {
-<<<<<<< ours
                 let hint = hint_of_answer(error.as_ref());
                 let why = error.map_or_else(|| "it closed the connection without a word".to_owned(), |e| e.to_string());
                 self.refuse_unreachable(&why, hint, context, now);
-=======
-                // The handshake of TLS ends only after the start-up message was given to it.
-                let is_tls_wrong = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
-                let why = error.map_or_else(|| "it closed the connection without a word".to_owned(), |e| e.to_string());
-                self.refuse_unreachable(&why, is_tls_wrong, context, now);
->>>>>>> theirs
             }
             Phase::Closing { .. } => self.server = None,
             // The server has done what was asked.
