@@ -1,39 +1,40 @@
-//! Whether texts may be run twice, by what the server knows of all that they call.
+//! Decides whether the texts of a transaction may run twice, from the server's catalogs.
 //!
-//! A text says what it calls, but not what that does: a view may call a function, a table may have a trigger, a function may
-//! run another text. The server's catalogs know. An [`Inquiry`] says which questions to ask, takes the answers, and comes to
-//! a verdict; it has no connection. The session asks over its client's own connection, so every question must mean the same
-//! with any rights and settings ([`question`]).
+//! A text names the functions and tables it uses, but not their effects. A view may call a function, a table may have a
+//! trigger, and a function may run another text. The server's catalogs record all of that. An [`Inquiry`] produces questions,
+//! takes the answers, and reaches a verdict; it has no connection. The session asks over its client's own connection, so
+//! every question must mean the same with any rights and settings (see `question`).
 //!
 //! # Method
 //!
-//! Nothing is resolved as the server would do it. Every word and quoted name of a text is taken for the name of a function, a
-//! relation and a type, in every schema; then neither `search_path`, nor overloading, nor `t.f` for `f(t)` can hide anything.
-//! A word that names nothing of these costs nothing. What is found is followed:
+//! An inquiry does not resolve names as the server does. It takes every word and every quoted name of a text for the name of
+//! a function, a relation and a type in any schema. Neither `search_path`, nor overloading, nor `t.f` for `f(t)` can then
+//! hide anything. A word that names no such object has no effect on the verdict. The inquiry follows each object it finds:
 //!
-//! 1. functions in SQL and PL/pgSQL are read with our own lexer ([`body`]), and their words are names again; dynamic SQL is
-//!    unsafe;
-//! 2. C functions are trusted unless they are volatile; of those that are, some are known ([`KNOWN_FUNCTIONS`]). Functions in
-//!    other languages are unsafe, unless the operator lists them (`replay_functions`);
-//! 3. relations lead to their partitions and children, to tables that refer to them with ON DELETE or ON UPDATE actions, to
-//!    functions of triggers, and to the texts of views, rules, defaults, generated columns, conditions, indexes, policies;
-//!    foreign tables are unsafe unless their wrapper is known;
-//! 4. types lead to their parts and to the conditions of domains;
-//! 5. casts, operators and index support functions run without being named, and event triggers at every change of a
-//!    definition: all of them count;
-//! 6. PostgreSQL's own functions are judged by name, as in texts (`statement/effect.rs`).
+//! 1. It reads the bodies of SQL and PL/pgSQL functions (see `body`) and follows the names in them. Dynamic SQL is unsafe.
+//! 2. It trusts C functions unless they are volatile; `KNOWN_FUNCTIONS` lists volatile ones that are safe. Functions in
+//!    other languages are unsafe unless the operator lists them in `replay_functions`.
+//! 3. It follows relations to their partitions and children, to tables that reference them with ON DELETE or ON UPDATE
+//!    actions, to trigger functions, and to the texts of views, rules, defaults, generated columns, check constraints,
+//!    indexes and policies. A foreign table is unsafe unless its wrapper is known.
+//! 4. It follows types to their components and to the constraints of domains.
+//! 5. Casts, operators and index support functions run without being named, so it follows all of them. Event triggers run on
+//!    DDL, so it follows them if the transaction has any.
+//! 6. It judges PostgreSQL's own functions by name, as `statement/effect.rs` does.
 //!
-//! This errs towards unsafe. It rests on the catalogs as they are after ROLLBACK: a transaction that changes code itself is
-//! unsafe, and one that makes tables has their definitions among its texts.
+//! The method errs towards unsafe. It reads the catalogs as they are after ROLLBACK. A transaction that changes code is
+//! therefore unsafe, and the texts of one that creates tables contain their definitions.
 //!
-//! # What is trusted
+//! # Assumptions
 //!
-//! C functions that are not volatile, index and table access methods, wrappers of foreign tables that are known
-//! (`postgres_fdw` takes part in the transaction; what triggers do there nobody sees), and that nobody has changed
-//! PostgreSQL's own functions.
+//! - A C function that is not declared volatile has no side effects.
+//! - Access methods, and the wrappers in `KNOWN_WRAPPERS`, undo their changes with the transaction. Nobody here sees the
+//!   triggers of the remote server behind `postgres_fdw`.
+//! - Nobody has altered PostgreSQL's own functions.
 
 mod body;
 mod cache;
+mod known;
 mod names;
 mod question;
 
@@ -42,62 +43,26 @@ use std::collections::{BTreeSet, HashSet};
 use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
-use crate::statement::effect::effect_of_name;
 use crate::statement::lexer::{Kind, Lexer};
 use crate::statement::{self, Statement, Strings, TextRules};
 use body::{Found, Language};
 pub use cache::Cache;
+use known::{Function, Judgement};
 use names::{array_of, array_of_numbers};
 
-/// The first number of what is not PostgreSQL's own.
-const FIRST_OWN: u32 = 16384;
-
-/// How many names are asked for, in all.
+/// The most names that one inquiry asks about.
 const NAMES_MAX: usize = 4000;
 
-/// How many relations, functions and types are looked at, in all.
+/// The most relations, functions and types that one inquiry follows.
 const OBJECTS_MAX: usize = 2000;
 
-/// How many questions are asked.
+/// The most questions that one inquiry asks.
 const QUESTIONS_MAX: u32 = 40;
 
-/// How many bytes are read, texts and answers together.
+/// The most bytes that one inquiry reads, in texts and answers together.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Volatile C functions of PostgreSQL's extensions whose effects end with their transaction: they make up a value, read, or
-/// change the row that a trigger is called for.
-const KNOWN_FUNCTIONS: &[&str] = &[
-    // uuid-ossp, pgcrypto, tablefunc
-    "uuid_generate_v1",
-    "uuid_generate_v1mc",
-    "uuid_generate_v4",
-    "gen_random_uuid",
-    "gen_random_bytes",
-    "gen_salt",
-    "armor",
-    "pgp_sym_encrypt",
-    "pgp_sym_encrypt_bytea",
-    "pgp_pub_encrypt",
-    "pgp_pub_encrypt_bytea",
-    "normal_rand",
-    // pg_trgm sets a setting of its own.
-    "set_limit",
-    // Triggers: autoinc takes a value of a sequence, lo drops large objects, tcn notifies.
-    "autoinc",
-    "insert_username",
-    "lo_manage",
-    "moddatetime",
-    "triggered_change_notification",
-    // They read.
-    "pg_stat_statements",
-    "pg_stat_statements_info",
-    "pgrowlocks",
-];
-
-/// Wrappers of foreign tables whose changes are undone with the transaction, and which run nothing else.
-const KNOWN_WRAPPERS: &[&str] = &["postgres_fdw", "file_fdw"];
-
-/// Something to ask the server: in the extended protocol, as an unnamed statement without types of parameters.
+/// A question for the server, to be sent as an unnamed statement of the extended protocol without parameter types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The statement.
@@ -109,26 +74,26 @@ pub struct Question<'a> {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<'a> {
-    /// Ask that, hand every row to [`Inquiry::on_row`], and then call [`Inquiry::on_answered`].
+    /// Send this question, pass every row to [`Inquiry::on_row`], then call [`Inquiry::on_answered`].
     Ask(Question<'a>),
-    /// Nothing: that is the verdict.
+    /// The verdict.
     Known(Result<(), Unsafe>),
 }
 
-/// Which question is being asked.
+/// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// What prepared statements say.
+    /// The texts of prepared statements.
     Prepared,
-    /// What has the names.
+    /// The objects with given names.
     Named,
-    /// What was found.
+    /// The properties of given objects.
     Details,
-    /// Whether there are cursors.
+    /// Whether the session has cursors.
     Cursors,
 }
 
-/// Whether some texts may be run twice.
+/// An inquiry into whether a transaction may run twice.
 ///
 /// ```
 /// use plimsoll_governor::effects::{Inquiry, Next};
@@ -138,7 +103,7 @@ enum Step {
 /// let mut inquiry = Inquiry::new(texts, TextRules::default(), [], &[], 150_000);
 /// let Next::Ask(question) = inquiry.next() else { panic!("it has to ask what f is") };
 /// assert_eq!(question.parameters[0], b"{\"a\",\"f\",\"t\"}");
-/// // There is no function, relation or type of any of these names.
+/// // The server has no function, relation or type of any of these names.
 /// inquiry.on_answered(true);
 /// assert_eq!(inquiry.next(), Next::Known(Ok(())));
 /// ```
@@ -147,13 +112,13 @@ pub struct Inquiry {
     rules: TextRules,
     allowed: Vec<String>,
     server_version_num: u32,
-    /// Prepared statements whose texts were not asked for yet.
+    /// Prepared statements whose texts remain to be asked for.
     executed: BTreeSet<Vec<u8>>,
-    /// Those whose texts were asked for and have not come.
+    /// Prepared statements whose texts were asked for but have not arrived.
     executed_asked: BTreeSet<Vec<u8>>,
-    /// Those whose texts have come.
+    /// Prepared statements whose texts have arrived.
     executed_known: BTreeSet<Vec<u8>>,
-    /// What the texts say, as far as it was not asked for.
+    /// Names and facts from the texts; the names in it remain to be asked for.
     found: Found,
     names: BTreeSet<Vec<u8>>,
     relations: Objects,
@@ -161,36 +126,38 @@ pub struct Inquiry {
     types: Objects,
     /// Whether event triggers were asked for.
     has_asked_events: bool,
-    /// Whether it was asked for what runs without being named.
+    /// Whether casts, operators and index support functions were asked for.
     has_asked_unnamed: bool,
-    /// Whether there are no cursors; `None` if that was not asked.
+    /// Whether the session has no cursors; `None` before the answer.
     has_no_cursors: Option<bool>,
     step: Step,
     questions: u32,
     bytes: usize,
     key: Option<Key>,
     verdict: Option<Verdict>,
-    /// A question has failed: the verdict is about this time only.
+    /// Whether a question has failed. The verdict must not be cached then.
     has_failed: bool,
-    /// Whether a cache was asked, and how often it had forgotten anything then.
+    /// Whether a cache was asked.
     has_looked_up: bool,
+    /// The generation of the cache when it was asked.
     generation: u64,
 }
 
-/// What makes two inquiries the same: the names that they begin with, and what else a verdict depends on.
+/// A hash of everything that a verdict depends on except the catalogs. Inquiries with equal keys get equal verdicts.
 pub type Key = [u8; 16];
 
-/// What is found in the end, whatever session asks.
+/// A verdict that holds for every session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It may be run twice.
+    /// The transaction may run twice.
     Safe,
-    /// It may if no cursor is older than the transaction.
+    /// The transaction may run twice if no cursor is older than the transaction.
     SafeWithoutCursors,
+    /// The transaction must not run twice.
     Unsafe(Unsafe),
 }
 
-/// Numbers of things of one kind, each of which is looked at once.
+/// Objects of one kind by number. Each is looked at once.
 #[derive(Debug, Default)]
 struct Objects {
     seen: HashSet<u32>,
@@ -206,8 +173,11 @@ impl Objects {
 }
 
 impl Inquiry {
-    /// About a transaction: its texts, and the names of prepared statements older than it that it runs, by Bind or by EXECUTE.
-    /// `allowed` are functions that may be run twice whatever they do; `server_version_num` is as `SHOW` has it.
+    /// Begins an inquiry into a transaction.
+    ///
+    /// `executed` names the prepared statements that it binds and that are older than itself; the inquiry finds those that it
+    /// runs by EXECUTE. `allowed` lists functions that the operator declares safe. `server_version_num` is the server's
+    /// setting of that name.
     pub fn new<'t>(
         texts: impl IntoIterator<Item = &'t [u8]>,
         rules: TextRules,
@@ -246,7 +216,7 @@ impl Inquiry {
         inquiry
     }
 
-    /// What to do next.
+    /// The next question, or the verdict.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend what it returns")]
     pub fn next(&mut self) -> Next<'_> {
         match (self.verdict, self.has_no_cursors) {
@@ -269,7 +239,7 @@ impl Inquiry {
         } else if !self.found.names.is_empty() || has_events || !self.has_asked_unnamed {
             self.ask(Step::Named)
         } else if ["truncate", "cascade"].iter().all(|word| self.names.contains(word.as_bytes())) {
-            // Every table that refers to one of these is truncated, and its triggers run.
+            // TRUNCATE CASCADE runs the triggers of tables that reference the named ones in any way.
             Next::Known(Err(self.is_unsafe(Unsafe::Function)))
         } else {
             let uses_cursors = self.found.uses_cursors;
@@ -278,7 +248,7 @@ impl Inquiry {
         }
     }
 
-    /// A row of the answer: its columns in text format.
+    /// Takes a row of the answer, its columns in text format.
     pub fn on_row(&mut self, columns: &[Option<&[u8]>]) {
         self.count_bytes(columns.iter().flatten().map(|column| column.len()).sum());
         if self.verdict.is_some_and(|verdict| verdict != Verdict::SafeWithoutCursors) {
@@ -303,26 +273,33 @@ impl Inquiry {
         }
     }
 
-    /// A row about what was found; `None` if it is not understood.
+    /// Takes a row about an object. `None` if the row is malformed.
     fn on_object<'r>(&mut self, text: &impl Fn(usize) -> Option<&'r [u8]>) -> Option<Result<(), Unsafe>> {
         let number = |at| std::str::from_utf8(text(at)?).ok()?.parse::<u32>().ok();
         match text(0)? {
             b"R" => self.relations.add(number(1)?),
             b"F" => self.functions.add(number(1)?),
             b"T" => self.types.add(number(1)?),
-            // What has been dropped meanwhile has no text.
+            // An object that was dropped meanwhile has no text.
             b"t" => return Some(text(1).map_or(Ok(()), |sql| self.read_body(sql, Language::Expression))),
-            b"w" => return Some(self.judge_wrapper(text(1)?, text(2) == Some(b"true"))),
+            b"w" => return Some(known::judge_wrapper(text(1)?, text(2) == Some(b"true"), &self.allowed)),
             b"f" => {
-                let is_parsed = text(6)? == b"parsed";
-                return Some(self.judge_function(number(1)?, text(2)?, text(3)?, text(4)?, text(5)?, is_parsed));
+                let function = Function {
+                    oid: number(1)?,
+                    name: text(2)?,
+                    language: text(3)?,
+                    is_volatile: text(4)? == b"v",
+                    body: text(5)?,
+                    is_parsed: text(6)? == b"parsed",
+                };
+                return Some(self.judge_function(&function));
             }
             _ => return None,
         }
         Some(Ok(()))
     }
 
-    /// The question has been answered, or has failed: then nothing is known.
+    /// The question was answered, or it failed. A failed question proves nothing, so the verdict is unsafe.
     pub fn on_answered(&mut self, ok: bool) {
         if !ok {
             self.has_failed = true;
@@ -331,7 +308,7 @@ impl Inquiry {
             return;
         }
         match self.step {
-            // It was there when the transaction ran it, so it would be missing now.
+            // The statement existed when the transaction ran it. A replay would miss it.
             Step::Prepared if !self.executed_asked.is_empty() => _ = self.is_unsafe(Unsafe::PreparedStatement),
             Step::Prepared => {}
             Step::Cursors => self.has_no_cursors = self.has_no_cursors.or(Some(true)),
@@ -340,7 +317,7 @@ impl Inquiry {
         self.settle_key();
     }
 
-    /// What makes it the same as another one; `None` until it is known what prepared statements say.
+    /// The key for a cache; `None` until the texts of prepared statements are known.
     pub fn key(&self) -> Option<Key> {
         self.key
     }
@@ -393,11 +370,11 @@ impl Inquiry {
         }
     }
 
-    /// Reads what the client has sent in the transaction.
+    /// Reads a text that the client sent in the transaction.
     fn read_text(&mut self, sql: &[u8]) {
         self.count_bytes(sql.len());
         let read = statement::read_with(sql, self.rules);
-        // Texts after it are read by rules that are not known here.
+        // The rules for reading later texts are not known after a change of rules.
         let is_unknown = read.changes_code || read.changes_rules;
         if let Some(because) = read.unreplayable.or(is_unknown.then_some(Unsafe::Function)) {
             self.is_unsafe(because);
@@ -411,12 +388,12 @@ impl Inquiry {
     /// Reads the text with which a statement was prepared, by Parse or by PREPARE.
     fn read_prepared(&mut self, sql: &[u8]) {
         self.count_bytes(sql.len());
-        // It may have been prepared while another setting held: both readings count.
+        // `standard_conforming_strings` may have changed since: both readings count.
         for strings in [Strings::Standard, Strings::Escaped] {
             let rules = TextRules { strings, ..self.rules };
             let read = statement::read_with(sql, rules);
             let mut pieces = Lexer::new(sql, rules).filter(|token| token.kind != Kind::Comment);
-            // What PREPARE does has been done. It is not known what of several statements is run.
+            // The text includes PREPARE itself, which does not run again.
             let is_done = pieces.next().is_some_and(|first| first.is_word("prepare"));
             let because = read.unreplayable.filter(|because| !(is_done && *because == Unsafe::PreparedStatement));
             let is_control = read.begins || read.ends.is_some() || read.savepoint;
@@ -457,39 +434,12 @@ impl Inquiry {
         read
     }
 
-    fn judge_wrapper(&self, name: &[u8], runs_program: bool) -> Result<(), Unsafe> {
-        let is_known = KNOWN_WRAPPERS.iter().any(|known| known.as_bytes() == name) && !runs_program;
-        if is_known || self.is_allowed(name) { Ok(()) } else { Err(Unsafe::Function) }
-    }
-
-    fn is_allowed(&self, name: &[u8]) -> bool {
-        self.allowed.iter().any(|allowed| allowed.as_bytes() == name)
-    }
-
-    fn judge_function(
-        &mut self,
-        oid: u32,
-        name: &[u8],
-        language: &[u8],
-        volatility: &[u8],
-        body: &[u8],
-        is_parsed: bool,
-    ) -> Result<(), Unsafe> {
-        if self.is_allowed(name) {
-            return Ok(());
-        }
-        if let Some(because) = effect_of_name(name) {
-            return Err(because);
-        }
-        let is_built_in = oid < FIRST_OWN;
-        let is_known = KNOWN_FUNCTIONS.iter().any(|known| known.as_bytes() == name);
-        match language {
-            _ if is_built_in => Ok(()),
-            b"sql" if is_parsed => self.read_body(body, Language::Expression),
-            b"sql" => self.read_body(body, Language::Sql),
-            b"plpgsql" => self.read_body(body, Language::Plpgsql),
-            b"c" | b"internal" if volatility != b"v" || is_known => Ok(()),
-            _ => Err(Unsafe::Function),
+    /// Judges a function, or reads its body.
+    fn judge_function(&mut self, function: &Function<'_>) -> Result<(), Unsafe> {
+        match known::judge_function(function, &self.allowed) {
+            Judgement::Safe => Ok(()),
+            Judgement::Unsafe(because) => Err(because),
+            Judgement::Read(language) => self.read_body(function.body, language),
         }
     }
 

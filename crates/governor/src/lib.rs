@@ -7,7 +7,8 @@
 //! In reading order: [`settings`] is what an operator has asked for, [`governor`] what all threads share, [`registry`]
 //! what is known of each session. `session` is the state machine of one session, bytes in and bytes out, without
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
-//! what is decided. [`statement`] reads SQL as far as is needed; `admin` is what operators look at.
+//! what is decided. [`statement`] reads SQL as far as is needed, [`effects`] asks the
+//! server's catalogs whether it may run twice; `admin` is what operators look at.
 
 pub mod admin;
 pub mod agent;

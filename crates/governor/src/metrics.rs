@@ -31,7 +31,7 @@ const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 type Of<From> = (&'static str, &'static str, From);
 
 /// Counters of each class.
-const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 16] = [
+const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     ("transactions", "Transactions that ended, whichever way.", |class| &class.transactions),
     ("units", "Queries, or all up to a Sync, that ended.", |class| &class.units),
     ("errors", "Errors that clients were sent.", |class| &class.errors),

@@ -77,7 +77,7 @@ pub struct Reported {
     /// How texts are to be read.
     pub text_rules: TextRules,
     /// The server's version as in `server_version_num`; 0 if it did not say.
-    pub version: i32,
+    pub version: u32,
 }
 
 impl Reported {
@@ -93,9 +93,9 @@ impl Reported {
 }
 
 /// The number of a version as servers tell it: `15.18 (Debian 15.18-0+deb12u1)`, `17beta1`.
-fn version_number(text: &[u8]) -> i32 {
+fn version_number(text: &[u8]) -> u32 {
     let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
-    let mut next = || numbers.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<i32>().ok());
+    let mut next = || numbers.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
     let major = next().unwrap_or(0);
     let minor = if text.get(2) == Some(&b'.') { next().unwrap_or(0) } else { 0 };
     major.saturating_mul(10_000).saturating_add(minor)
@@ -456,6 +456,10 @@ impl Session {
             Some(_) => (self.rollbacks, true),
             None => (0, false),
         };
+        if inside.changes_code {
+            // From now on others see it.
+            self.governor.effects.forget(&self.login.database);
+        }
         if let Some(mut recording) = inside.recording.take() {
             recording.clear();
             self.spare_recording = Some(recording);

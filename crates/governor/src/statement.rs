@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 pub use normal::{fingerprint, normalised};
 pub use rules::{Encoding, Strings, TextRules};
 
-/// Names as the server has them, each as often as it is used. Texts with more than one of them are rare.
+/// Folded names, in order, with repetitions. Few texts have more than one.
 pub type Names<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// How a text ends a transaction.
@@ -82,12 +82,12 @@ pub struct Statement<'a> {
     pub moves: Names<'a>,
     /// Prepared statements that it runs by EXECUTE.
     pub executes: Names<'a>,
-    /// It may change which code other statements run: it makes, changes or drops functions, triggers, views, types and their
-    /// like. Tables, indexes, sequences and roles are not of them.
+    /// It may change which code other statements run: it creates, alters or drops functions, triggers, views, types and the
+    /// like, but not merely tables, indexes, sequences or roles.
     pub changes_code: bool,
-    /// Event triggers may run at it.
+    /// Event triggers may run for it.
     pub is_ddl: bool,
-    /// It may change how later texts are read, [`TextRules`].
+    /// It may change [`TextRules`], and so how later texts are read.
     pub changes_rules: bool,
     /// The `class` of a comment as sqlcommenter writes them, `/*class='high'*/`, before everything else or after it; of
     /// several the first.

@@ -10,8 +10,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use plimsoll_governor::statement::lexer::{Kind, Lexer};
-use plimsoll_governor::statement::{Strings, read};
+use plimsoll_governor::statement::{Encoding, Strings, TextRules, read, read_with};
+use plimsoll_postgres::connection::{Connection, TransactionState};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -40,11 +42,15 @@ fn sent_by_psql(server: &PrivateServer, sql: &str) -> usize {
     errors.checked_sub(1).unwrap_or_else(|| panic!("no division by zero: {told}"))
 }
 
-#[test]
-fn texts_have_several_statements_where_psql_sends_several() {
+fn server() -> PrivateServer {
     let mut settings = ServerSettings::for_this_machine();
     settings.set("shared_buffers", "16MB").unwrap();
-    let server = PrivateServer::start(settings).unwrap_or_else(|error| panic!("this test needs PostgreSQL: {error}"));
+    PrivateServer::start(settings).unwrap_or_else(|error| panic!("this test needs PostgreSQL: {error}"))
+}
+
+#[test]
+fn texts_have_several_statements_where_psql_sends_several() {
+    let server = server();
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let (mut several, mut alike) = (0, 0);
     for _ in 0..120 {
@@ -70,4 +76,82 @@ fn texts_have_several_statements_where_psql_sends_several() {
     }
     assert!(alike > 60, "{alike} texts of 120 were cut alike");
     assert!((20..100).contains(&several), "{several} texts of 120 had several statements");
+}
+
+/// Beginnings of texts that are statements as soon as what follows is.
+const OPENINGS: &[&str] = &[
+    "select '",
+    "select e'",
+    "select n'",
+    "select u&'",
+    "select \"",
+    "select $a$",
+    "select /* ",
+    "select 1 -- ",
+    "create function f(begin int) returns int language sql as '",
+    "create function f() returns int begin atomic select case 1 when 1 then 2 end; select 1 as case; end; select '",
+    "create function f() returns int begin atomic select 1 case; end; select '",
+    "create rule r as on insert to t do also (select 1; notify a); select '",
+];
+
+/// What may hide an end, or seem to. The bytes of `Á` and `中` end with the first half of a character in SJIS, and in BIG5, GBK
+/// and GB18030; a backslash is then its second half.
+const HIDING: &[&str] =
+    &["Á", "中", "\\", "\\", "'", "''", "\"", "$a$", "*/", "/*", "\n", " ", "a", ";", "; commit; ", "; commit; ", "--"];
+
+/// Ends that make a text complete, whatever is open.
+const CLOSINGS: &[&str] = &[
+    "",
+    "'",
+    "\"",
+    "$a$",
+    "*/ 1",
+    "\n",
+    "'; commit",
+    "' --'",
+    "'; commit; --'",
+    "\\'; commit; --'",
+    "Á\\'; commit; --'",
+    "中\\'; commit; --'",
+    "中'; commit; --'",
+];
+
+/// The client's encoding has characters whose second byte is a backslash, or backslashes escape, and a COMMIT that the server
+/// carries out looks like part of a literal. The governor did not see it and ran committed work again.
+#[test]
+fn the_server_commits_nothing_unseen() {
+    let server = server();
+    let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+    let mut connection = Connection::open(&url).unwrap();
+    connection.run("create table t (a int)").unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(2);
+    let (mut ended, mut missed) = (0, 0);
+    for encoding in ["UTF8", "SJIS", "BIG5", "GBK", "GB18030", "LATIN1"] {
+        for strings in ["on", "off"] {
+            connection.run("reset client_encoding").unwrap();
+            connection.run(&format!("set standard_conforming_strings = {strings}")).unwrap();
+            connection.run("set escape_string_warning = off; set backslash_quote = on").unwrap();
+            connection.run(&format!("set client_encoding = '{encoding}'")).unwrap();
+            let rules = TextRules {
+                strings: Strings::of_parameter(strings.as_bytes()),
+                encoding: Encoding::of_parameter(encoding.as_bytes()),
+            };
+            for _ in 0..400 {
+                let mut part = |parts: &[&'static str]| parts[random.random_range(0..parts.len())];
+                let hiding = [part(HIDING), part(HIDING)];
+                let sql = format!("{}{}{}", part(OPENINGS), hiding.concat(), part(CLOSINGS));
+                connection.run("begin").unwrap();
+                let _ = connection.run(&sql);
+                let is_ended = connection.transaction_state() == TransactionState::Idle;
+                let is_seen = read_with(sql.as_bytes(), rules).ends.is_some();
+                assert!(is_seen || !is_ended, "{encoding}, standard_conforming_strings {strings}: {sql:?}");
+                ended += u32::from(is_ended);
+                missed += u32::from(is_ended && read(sql.as_bytes()).ends.is_none());
+                connection.run("rollback").unwrap();
+            }
+        }
+    }
+    assert!(ended > 200, "the server ended {ended} of 4800 transactions");
+    // Without the session's rules some would be missed: the test can fail.
+    assert!(missed > 10, "of {ended} ends, {missed} are missed without the session's rules");
 }

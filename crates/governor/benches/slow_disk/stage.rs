@@ -162,7 +162,7 @@ impl Governor {
         let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
         let (user, database) = (server.user(), server.database());
         let text = format!(
-            "server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"\n\
+            "server = \"postgres:///?{socket}\"\ntrust_clients = true\ncontrol = \"postgres://{user}@/{database}?{socket}\"\n\
              [listen]\naddresses = [\"127.0.0.1:{port}\"]\n[[class]]\nname = \"high\"\npriority = \"high\"\n\
              [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 1\n{low}\n[[rule]]\nclass = \"high\"\nuser = \"reader\"\n\
              [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n"

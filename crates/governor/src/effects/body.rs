@@ -1,4 +1,4 @@
-//! What a text may call: names, and what is unsafe by itself.
+//! Reads a text for the names that it may use and for unsafe commands and calls.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::statement::effect::effect_of_function;
 use crate::statement::lexer::{Kind, Lexer, Token};
 use crate::statement::{self, Strings, TextRules};
 
-/// Commands that a function in PL/pgSQL must not have: those that are unsafe anywhere, those that run a text, and those that
-/// change code. A variable of such a name makes a function unsafe too.
+/// Commands that make a PL/pgSQL function unsafe: those that are unsafe anywhere, that run a text, or that change code. A
+/// variable with such a name makes a function unsafe, too.
 const UNSAFE_WORDS: &[(&str, Unsafe)] = &[
     ("alter", Unsafe::Function),
     ("analyse", Unsafe::OutsideEffect),
@@ -36,10 +36,10 @@ const UNSAFE_WORDS: &[(&str, Unsafe)] = &[
     ("vacuum", Unsafe::OutsideEffect),
 ];
 
-/// What a text is written in.
+/// The language of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
-    /// An expression, a query, or what was read as a statement before.
+    /// An expression or a query, or a statement that was judged elsewhere.
     Expression,
     /// Statements of SQL.
     Sql,
@@ -47,18 +47,18 @@ pub(super) enum Language {
     Plpgsql,
 }
 
-/// What is found in texts.
+/// Names and facts found in texts.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Names that were not known before.
     pub names: BTreeSet<Vec<u8>>,
     /// Event triggers may run.
     pub is_ddl: bool,
-    /// A cursor is moved or closed whose name is not known.
+    /// The text may move or close a cursor that is older than the transaction.
     pub uses_cursors: bool,
 }
 
-/// Reads a text.
+/// Adds the names and facts of a text to `found`. `is_known` tells names that need not be added.
 pub(super) fn read(
     text: &[u8],
     rules: TextRules,
@@ -67,7 +67,7 @@ pub(super) fn read(
     found: &mut Found,
 ) -> Result<(), Unsafe> {
     read_once(text, rules, language, &is_known, found)?;
-    // A function may run with another setting than the one that this session has now: both readings count.
+    // The function may run while `standard_conforming_strings` has another value than now: both readings count.
     if language != Language::Expression && memchr::memchr(b'\\', text).is_some() {
         let strings = if rules.strings == Strings::Standard { Strings::Escaped } else { Strings::Standard };
         read_once(text, TextRules { strings, ..rules }, language, &is_known, found)?;
@@ -104,7 +104,7 @@ fn read_once(
     Ok(())
 }
 
-/// The body of a function in SQL.
+/// Reads the body of an SQL function as statements.
 fn read_statements(text: &[u8], rules: TextRules, found: &mut Found) -> Result<(), Unsafe> {
     let read = statement::read_with(text, rules);
     read.unreplayable.map_or(Ok(()), Err)?;
@@ -119,7 +119,7 @@ fn read_statements(text: &[u8], rules: TextRules, found: &mut Found) -> Result<(
     Ok(())
 }
 
-/// A word of PL/pgSQL, and the piece after it.
+/// Judges a word of PL/pgSQL, given the piece after it.
 fn read_word(word: &Token<'_>, next: Option<&Token<'_>>, found: &mut Found) -> Result<(), Unsafe> {
     if let Some((_, because)) = UNSAFE_WORDS.iter().find(|(unsafe_word, _)| word.is_word(unsafe_word)) {
         return Err(*because);
@@ -163,7 +163,7 @@ mod tests {
         check(Plpgsql, "begin perform pg_advisory_lock(1); end", Err(Unsafe::SessionLock));
         check(Plpgsql, "begin do $$ begin end $$; end", Err(Unsafe::OutsideEffect));
         check(Plpgsql, "begin raise notice 'execute'; -- execute\n end", Ok(false));
-        // One of two readings has the call.
+        // Only one of the two readings has the call.
         check(Plpgsql, r"begin x := '\'; perform pg_advisory_lock(1); --'; end", Err(Unsafe::SessionLock));
         check(Plpgsql, r"begin x := '\''; perform pg_advisory_lock(1); --'; end", Err(Unsafe::SessionLock));
         check(Sql, "select 1; update t set a = 1", Ok(false));

@@ -1,4 +1,4 @@
-//! Verdicts that were come to a moment ago, so that the same transaction, rolled back again and again, is asked for once.
+//! Recent verdicts, so that transactions that are rolled back repeatedly cause one inquiry a second.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use parking_lot::Mutex;
 
 use super::{Inquiry, Key, Verdict};
 
-/// For how long a verdict holds. Somebody who has not come through the governor may have changed what is called.
+/// How long a verdict holds. A client that bypasses the governor may change code unnoticed.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// How many verdicts a database has at most; then all of them are forgotten.
+/// The most verdicts of one database. When they exceed this, the cache drops all of them.
 const VERDICTS_MAX: usize = 1000;
 
-/// How many databases are remembered; then all of them are forgotten.
+/// The most databases with verdicts. When they exceed this, the cache drops all of them.
 const DATABASES_MAX: usize = 100;
 
-/// Verdicts by database, for all sessions.
+/// Verdicts by database, shared by all sessions.
 #[derive(Debug, Default)]
 pub struct Cache {
     databases: Mutex<Databases>,
@@ -25,12 +25,12 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct Databases {
     verdicts: HashMap<String, HashMap<Key, (Verdict, Instant)>>,
-    /// How often anything was forgotten because code was changed. What was asked before that is not kept.
+    /// Counts calls of [`Cache::forget`]. A verdict from an inquiry that began before the last one is not kept.
     generation: u64,
 }
 
 impl Cache {
-    /// Tells an inquiry what is remembered of it; to be called before each [`Inquiry::next`].
+    /// Gives an inquiry its verdict if the cache has one. Call it before each [`Inquiry::next`].
     pub fn look_up(&self, database: &str, inquiry: &mut Inquiry, now: Instant) {
         let Some(key) = inquiry.key.filter(|_| inquiry.verdict.is_none() && !inquiry.has_looked_up) else { return };
         let databases = self.databases.lock();
@@ -39,12 +39,12 @@ impl Cache {
         inquiry.verdict = kept.filter(|(_, until)| now < *until).map(|(verdict, _)| *verdict);
     }
 
-    /// Keeps the verdict to which an inquiry has come, unless code was changed meanwhile.
+    /// Keeps the verdict of an inquiry, unless code has changed since it began.
     pub fn keep(&self, database: &str, inquiry: &Inquiry, now: Instant) {
         let (Some(key), Some(verdict)) = (inquiry.key.filter(|_| inquiry.has_looked_up), inquiry.verdict) else {
             return;
         };
-        // What has failed may succeed the next time.
+        // A question that failed may succeed the next time.
         if inquiry.has_failed {
             return;
         }
@@ -64,7 +64,7 @@ impl Cache {
         verdicts.retain(|_, (_, until)| now < *until);
     }
 
-    /// Forgets what is known of a database: its code was changed.
+    /// Drops the verdicts of a database whose code has changed.
     pub fn forget(&self, database: &str) {
         let mut databases = self.databases.lock();
         databases.generation += 1;
@@ -109,8 +109,8 @@ mod tests {
         assert!(is_asked(&cache, "select f(1)", much_later));
     }
 
-    /// A session asks what a function does, another one replaces the function and is done, and then the first one's answer
-    /// comes: it is about the old one and must not be kept.
+    /// A session asks about a function, another session replaces the function, and then the first one gets its answer. The
+    /// answer is about the old function and must not be kept.
     #[test]
     fn what_was_asked_before_a_change_is_not_kept() {
         let (cache, now) = (Cache::default(), Instant::now());
@@ -124,7 +124,7 @@ mod tests {
         assert!(is_asked(&cache, "select f(1)", now));
     }
 
-    /// Whether there are cursors is each session's own.
+    /// Cursors belong to a session, so a cached verdict does not cover them.
     #[test]
     fn cursors_are_asked_for_again() {
         let (cache, now) = (Cache::default(), Instant::now());

@@ -1,4 +1,4 @@
-//! Names as the server has them, and arrays of them as parameters.
+//! Names in the form the server stores them, and arrays of names as parameters.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::statement::lexer::{Kind, Token};
 use crate::statement::name::folded;
 use crate::statement::{Encoding, TextRules};
 
-/// Key words that name nothing unless they are quoted or stand after a dot, in the order of the alphabet: those that are
-/// reserved in every version. To ask for them would do no harm.
+/// Key words that are reserved in every version, in alphabetical order. They are names only in quotes or after a dot. Leaving
+/// them out keeps questions short.
 const RESERVED: &[&str] = &[
     "all",
     "and",
@@ -78,7 +78,7 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
-/// Adds the name that a piece may be, unless it is known; more than one where the server's folding is not known.
+/// Adds the name that a piece stands for, unless it is known. Adds two where the server may fold letters in two ways.
 pub(super) fn add(
     token: &Token<'_>,
     is_after_dot: bool,
@@ -92,7 +92,7 @@ pub(super) fn add(
         }
     };
     if token.kind == Kind::Quoted {
-        // U&"…" is not decoded.
+        // `U&"…"` is not decoded.
         add(&folded(token).ok_or(Unsafe::Function)?);
         return Ok(());
     }
@@ -104,14 +104,14 @@ pub(super) fn add(
         }
         return Ok(());
     }
-    // Beyond ASCII a server folds letters if it has one byte for each, and then as its locale says.
+    // A server folds letters beyond ASCII only if its encoding is single-byte, and then by its locale.
     match rules.encoding {
         Encoding::Utf8 => {
             add(&token.text.to_ascii_lowercase());
             add(std::str::from_utf8(token.text).map_err(|_| Unsafe::Function)?.to_lowercase().as_bytes());
         }
         Encoding::AsciiSafe => return Err(Unsafe::Function),
-        // Only servers with several bytes for a letter have these, and they fold nothing but ASCII.
+        // These characters exist only in multi-byte server encodings, in which a server folds ASCII only.
         encoding => {
             let mut name = token.text.to_vec();
             let mut at = 0;
@@ -128,8 +128,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// An array as a parameter: each element in quotes, with a backslash before quotes and backslashes. In some encodings these
-/// are halves of other characters.
+/// An array in text format. Every element is quoted, with a backslash before quotes and backslashes, but not before a byte that
+/// is half of a longer character.
 pub(super) fn array_of<'a>(elements: impl Iterator<Item = &'a [u8]>, encoding: Encoding) -> Vec<u8> {
     let mut array = vec![b'{'];
     for element in elements {
@@ -152,7 +152,7 @@ pub(super) fn array_of<'a>(elements: impl Iterator<Item = &'a [u8]>, encoding: E
     array
 }
 
-/// An array of numbers as a parameter.
+/// An array of numbers in text format.
 pub(super) fn array_of_numbers(numbers: &[u32]) -> Vec<u8> {
     let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
     format!("{{{}}}", numbers.join(",")).into_bytes()

@@ -1,25 +1,27 @@
-//! What the server is asked, in SQL that means the same in every session.
+//! Questions for the server, in SQL that means the same in every session.
 //!
-//! The client may have set its `search_path` as it likes, and anybody may have made functions, operators, casts and tables
-//! to be found there first. So everything is qualified: tables, functions, types, operators. `IN`, `BETWEEN`, `NULLIF`,
-//! `USING` and `IS DISTINCT FROM` look for an operator without a schema, and are not used.
+//! The client may have set any `search_path`, and anybody may have created functions, operators and tables that this path
+//! finds first. The questions therefore qualify every table, function, type and operator. They avoid `IN`, `BETWEEN`,
+//! `NULLIF`, `USING` and `IS DISTINCT FROM`, because these look up an operator without a schema.
 //!
-//! Recursion is done by whoever asks: a recursive query is so expensive by the planner's estimate that it would be compiled
-//! (`jit`) in every session.
+//! The questions are not recursive; [`Inquiry`](super::Inquiry) asks again instead. The planner overestimates a recursive
+//! query so much that the server would compile it (`jit`).
 //!
-//! 16384 is the first number of what is not PostgreSQL's own.
+//! Objects that PostgreSQL does not bring along have numbers from 16384 on.
 
-/// What prepared statements say, by name.
+/// The texts of prepared statements, by name.
 pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
     where p.name operator(pg_catalog.=) any ($1::pg_catalog.text[])";
 
-/// Whether there is a cursor: after ROLLBACK those are left that are older than the transaction.
-pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c limit 1";
+/// Whether the session has cursors. Those that remain after ROLLBACK are older than the transaction. The cursor without a name
+/// is the portal that runs this question.
+pub(super) const CURSORS: &str = "select 'cursor' from pg_catalog.pg_cursors c \
+    where c.name operator(pg_catalog.<>) ''::pg_catalog.text limit 1";
 
-/// The numbers of what has one of these names: relations (`R`), functions (`F`), types (`T`). With them, as wanted, the
-/// functions that run without being named: of event triggers, and of casts, operators and indexes.
+/// The numbers of relations (`R`), functions (`F`) and types (`T`) with given names.
 ///
-/// Of the latter those in C that are not volatile are trusted and left out; there may be thousands.
+/// Parameters: the names; whether to add the functions of event triggers; whether to add the functions of casts, operators
+/// and indexes, which run without being named. The latter may be thousands in C, so those that are not volatile are left out.
 pub(super) const NAMED: &str = "\
 select 'R', c.oid::pg_catalog.text from pg_catalog.pg_class c
 where c.relname operator(pg_catalog.=) any ($1::pg_catalog.name[])
@@ -50,12 +52,13 @@ where p.oid operator(pg_catalog.<) 16384::pg_catalog.oid
   or p.provolatile operator(pg_catalog.=) 'v'::pg_catalog.\"char\"
   or not p.prolang operator(pg_catalog.=) any ('{12,13}'::pg_catalog.oid[])";
 
-/// What relations, functions and types of these numbers run: the numbers of others (`R`, `F`, `T`), expressions and queries
-/// (`t`, text), functions (`f`, number, name, language, volatility, body, and whether that is a text or parsed), and wrappers
-/// of foreign tables (`w`, name, whether it runs a program).
+/// The properties of relations, functions and types with given numbers.
 ///
-/// The functions from 1646 to 1653 are those of foreign keys that change other tables: ON DELETE and ON UPDATE CASCADE, SET
-/// NULL and SET DEFAULT.
+/// Rows: numbers of further objects (`R`, `F`, `T`); expressions and queries (`t`, text); functions (`f`, number, name,
+/// language, volatility, body, form of the body); wrappers of foreign tables (`w`, name, whether it runs a program).
+///
+/// The numbers from 1646 to 1653 are the trigger functions of foreign keys with ON DELETE or ON UPDATE CASCADE, SET NULL or
+/// SET DEFAULT.
 macro_rules! details {
     ($body:literal) => {
         concat!(
@@ -164,7 +167,7 @@ where y.oid operator(pg_catalog.=) any ($3::pg_catalog.oid[]) and y.typdefaultbi
     };
 }
 
-/// Before PostgreSQL 14 no function has a body that is not a text.
+/// Before PostgreSQL 14, every body is a text.
 const DETAILS_BEFORE_14: &str = details!("p.prosrc, 'text'");
 
 const DETAILS: &str = details!(
@@ -172,7 +175,7 @@ const DETAILS: &str = details!(
   case when p.prosqlbody is null then 'text' else 'parsed' end"
 );
 
-/// The question about what was found, for a server of that version.
+/// The question about properties, for a server of that version.
 pub(super) fn details(server_version_num: u32) -> &'static str {
     if server_version_num < 140_000 { DETAILS_BEFORE_14 } else { DETAILS }
 }

@@ -71,20 +71,18 @@ impl Client {
         }
     }
 
-    /// Asks as the session does, without the protocol's messages: types of parameters follow from the text alone.
+    /// Asks as a session does: by an unnamed statement and an unnamed portal, with parameters as text.
     fn ask(&mut self, sql: &str, parameters: &[Vec<u8>], inquiry: &mut Inquiry) -> bool {
-        let quoted = |value: &Vec<u8>| format!("$plimsoll${}$plimsoll$", String::from_utf8(value.clone()).unwrap());
-        let values: Vec<String> = parameters.iter().map(quoted).collect();
-        let values = if values.is_empty() { String::new() } else { format!("({})", values.join(",")) };
-        self.run(&format!("prepare plimsoll_question as {sql}"));
+        let parameters: Vec<&str> = parameters.iter().map(|value| std::str::from_utf8(value).unwrap()).collect();
+        let Ok(question) = self.connection.prepare_text("", sql) else { return false };
         let mut row = |columns: &[Option<&str>]| {
             let columns: Vec<Option<&[u8]>> = columns.iter().map(|column| column.map(str::as_bytes)).collect();
             inquiry.on_row(&columns);
         };
-        let asked = self.connection.text_rows(&format!("execute plimsoll_question{values}"), &mut row);
-        self.run("deallocate plimsoll_question");
-        asked.unwrap_or_else(|error| panic!("{sql}: {error}"));
-        true
+        let asked = self.connection.prepared_text_rows(&question, &parameters, &mut row);
+        let refused = asked.as_ref().is_err_and(|error| error.server().is_some_and(|error| error.code == "42501"));
+        assert!(asked.is_ok() || refused, "{asked:?}: {sql}");
+        asked.is_ok()
     }
 
     fn is_safe(&mut self, text: &str) {
@@ -343,6 +341,16 @@ fn prepared_statements_are_read() {
     client.run("prepare hiding as select '\\'' || locker(1) || '\\''");
     client.run("set standard_conforming_strings = on");
     client.is_unsafe("execute hiding", Unsafe::SessionLock);
+    // A statement that was prepared by Parse may be any; PREPARE takes queries only.
+    for (name, sql) in
+        [("ending", "commit"), ("dropping", "deallocate safe"), ("setting", "set client_encoding = sjis")]
+    {
+        let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [name.as_bytes()], &[], 150_000);
+        assert!(matches!(inquiry.next(), Next::Ask(_)));
+        inquiry.on_row(&[Some(name.as_bytes()), Some(sql.as_bytes())]);
+        inquiry.on_answered(true);
+        assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::PreparedStatement)), "{sql}");
+    }
     client.executed = vec!["safe", "Unsafe"];
     client.is_unsafe("select 1", Unsafe::SessionLock);
     client.executed = vec!["safe"];
@@ -416,6 +424,59 @@ fn hostile_settings_and_schemas_change_nothing() {
     client.is_unsafe("select 1::d", Unsafe::SessionLock);
     client.is_unsafe("execute \"p\"\"\\\"", Unsafe::SessionLock);
     client.is_safe("fetch c");
+}
+
+/// A client has no right but to connect. It sees what it must, or the verdict is that nothing is proved.
+#[test]
+fn a_client_without_rights_gets_verdicts() {
+    let mut client = Client::new(
+        "rights",
+        &[
+            LOCKER,
+            "create schema closed; revoke all on schema public, closed from public",
+            "create table plain (a int default 1)",
+            "create view closed.looking as select locker(1)",
+            "create role powerless; set role powerless",
+        ],
+    );
+    client.is_safe("select * from plain");
+    client.is_unsafe("select * from looking", Unsafe::SessionLock);
+    client.run("reset role");
+    client.run("revoke select on pg_catalog.pg_proc from public; set role powerless");
+    client.is_unsafe("select * from plain", Unsafe::Function);
+}
+
+/// Effects several steps away: by way of types made of types, foreign keys of foreign keys, triggers of views.
+#[test]
+fn long_ways_are_followed() {
+    let mut client = Client::new(
+        "long_ways",
+        &[
+            LOCKER,
+            "create domain inner_d as int check (locker(value)); create domain outer_d as inner_d",
+            "create type span as range (subtype = outer_d)",
+            "create type whole as (a int, b span[])",
+            "create table first (a int primary key)",
+            "create table second (a int primary key references first on update cascade)",
+            "create table third (a int references second on update set null)",
+            "create function on_row() returns trigger language plpgsql as $$ begin perform locker(1); return new; end $$",
+            "create trigger t after update on third for each row execute function on_row()",
+            "create view seen as select 1 as a",
+            "create trigger t instead of insert on seen for each row execute function on_row()",
+            "create function called() returns void language plpgsql as $$ begin insert into seen values (1); end $$",
+            "create function calling() returns void language plpgsql as $$ begin perform called(); end $$",
+            "create table start (a int); create rule r as on insert to start do also select calling()",
+        ],
+    );
+    for text in [
+        "select null::whole",
+        "select '{[1,2)}'::span_multirange",
+        "update first set a = 2",
+        "insert into seen values (1)",
+        "insert into start values (1)",
+    ] {
+        client.is_unsafe(text, Unsafe::SessionLock);
+    }
 }
 
 /// What takes too long to read is not read: a verdict costs the client's time.

@@ -7,7 +7,7 @@ use plimsoll_policy::{Asked, ClassIndex, Login};
 
 use super::*;
 use crate::registry::SessionCard;
-use crate::session::{Outbox, Session};
+use crate::session::{Outbox, Reported, Session};
 use crate::settings::for_tests;
 
 const LOW: ClassIndex = ClassIndex(1);
@@ -33,7 +33,7 @@ fn a_client_that_leaves_as_its_queue_time_expires_gives_back_no_place() {
     let id = governor.registry.next_id();
     let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, began));
     governor.registry.insert(card.clone());
-    let mut session = Session::new(governor.clone(), card, began);
+    let mut session = Session::new(governor.clone(), card, Reported::default(), began);
     let _ = session.on_client(b"Q\0\0\0\x0dselect 1\0", began, &mut Nowhere).unwrap();
     assert_eq!(governor.waiting().len(), 1);
 

@@ -23,9 +23,8 @@ pub(super) fn why_not_ready(governor: &Governor) -> Option<String> {
     if let Some(why) = governor.reach.failure() {
         return Some(one_line(&format!("the server {} cannot be reached: {why}", settings.server.address())));
     }
-    if settings.control.is_none() {
-        return None;
-    }
+    // Without `control` traffic flows all the same.
+    settings.control.as_ref()?;
     let health = governor.health.lock();
     match (health.control_up, &health.control_error) {
         (Some(_), _) => None,

@@ -93,10 +93,12 @@ enum Safety {
     Proved,
 }
 
-/// An inquiry, of which a question is being answered.
+/// An inquiry and its question.
 #[derive(Debug)]
 struct Question {
     inquiry: Inquiry,
+    /// What is to be sent for it, until it has been answered.
+    request: Option<Vec<u8>>,
     /// Whether the server has answered it to the end, in rows that could be read.
     is_answered: bool,
 }
@@ -335,7 +337,8 @@ impl Session {
             (Step::RollBack | Step::Fail, _) => rewind.is_clean = rewind.has_completed,
             (Step::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
-                    question.inquiry.on_answered(question.is_answered);
+                    question.inquiry.on_answered(question.is_answered && rewind.has_completed);
+                    question.request = None;
                 }
             }
             _ => {}
@@ -406,24 +409,31 @@ impl Session {
                     &self.settings.preemption.replay_functions,
                     self.reported.version,
                 );
-                Box::new(Question { inquiry, is_answered: false })
+                Box::new(Question { inquiry, request: None, is_answered: false })
             }
         };
-        self.governor.effects.look_up(&self.login.database, &mut question.inquiry, now);
-        let request = match question.inquiry.next() {
-            Next::Known(verdict) => {
-                self.governor.effects.keep(&self.login.database, &question.inquiry, now);
-                match verdict {
-                    Ok(()) => rewind.safety = Safety::Proved,
-                    Err(because) => {
-                        inside.unsafe_because.get_or_insert(because);
-                        rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
-                    }
+        let effects = &self.governor.effects;
+        if question.request.is_none() {
+            effects.look_up(&self.login.database, &mut question.inquiry, now);
+            match question.inquiry.next() {
+                Next::Ask(asked) => {
+                    let request = [answers::run(asked.sql, &asked.parameters), answers::end()].concat();
+                    question.request = Some(request);
                 }
-                return self.go_on_rewinding(now, out);
+                Next::Known(verdict) => {
+                    effects.keep(&self.login.database, &question.inquiry, now);
+                    match verdict {
+                        Ok(()) => rewind.safety = Safety::Proved,
+                        Err(because) => {
+                            inside.unsafe_because.get_or_insert(because);
+                            rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
+                        }
+                    }
+                    return self.go_on_rewinding(now, out);
+                }
             }
-            Next::Ask(asked) => [answers::run(asked.sql, &asked.parameters), answers::end()].concat(),
-        };
+        }
+        let request = question.request.clone().unwrap_or_default();
         question.is_answered = true;
         rewind.safety = Safety::Asked(question);
         if self.status == Status::Failed {

@@ -43,6 +43,8 @@ pub(super) struct Transaction {
     pub overlapped: bool,
     /// Why the unit in flight must not be cancelled, if so: its effects are not undone with it, or it may commit by itself.
     pub unit_immunity: Option<Immunity>,
+    /// Later statements, of whatever session, may run other code because of it.
+    pub changes_code: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
     /// Cursors that it has declared.
@@ -69,6 +71,7 @@ impl Transaction {
             may_end: false,
             overlapped: false,
             unit_immunity: None,
+            changes_code: false,
             unsafe_because: None,
             declared: Vec::new(),
             has_unnamed: false,
@@ -103,6 +106,7 @@ impl Transaction {
             self.uses_cursors(names);
         }
         if note.changes_code {
+            self.changes_code = true;
             self.is_unsafe(Unsafe::Function);
         }
         let Some(because) = note.unsafe_because else { return };

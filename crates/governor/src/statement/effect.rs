@@ -4,9 +4,8 @@
 //! sequences: whoever has seen such a value sees another one, and comparing answers finds that out. Setting a sequence is
 //! different, since others may have taken values meanwhile.
 //!
-//! A command that is not known is not run again. Of PostgreSQL's own functions those are listed here that must not be; a
-//! test asks a server for its volatile functions and fails if one of them is neither here nor among those that are known to
-//! be safe.
+//! An unknown command is unsafe. This file lists PostgreSQL's own functions that are unsafe. A test asks a server for its
+//! volatile functions and fails if one is neither listed here nor known to be safe.
 
 #[cfg(test)]
 mod tests;
@@ -34,15 +33,14 @@ const UNSAFE_COMMANDS: &[(&str, Unsafe)] = &[
     ("reindex", Unsafe::OutsideEffect),
     ("checkpoint", Unsafe::OutsideEffect),
     ("load", Unsafe::OutsideEffect),
-    // By itself it commits after each table.
+    // Outside a transaction block, it commits after each table.
     ("analyze", Unsafe::OutsideEffect),
     ("analyse", Unsafe::OutsideEffect),
-    // It asks another server.
+    // It reads another server.
     ("import", Unsafe::OutsideEffect),
 ];
 
-/// Commands that end with their transaction, by their first word, unless something else in them is unsafe. In the order of
-/// the alphabet.
+/// Commands that may run twice unless another part of them is unsafe, by their first word, in alphabetical order.
 const SAFE_COMMANDS: &[&str] = &[
     "abort",
     "alter",
@@ -97,12 +95,12 @@ const SESSION_LOCKS: &[&str] = &[
     "pg_advisory_unlock_all",
 ];
 
-/// Functions by the beginning of their names.
+/// Unsafe functions, by the beginning of their names.
 const BEGINNINGS: &[(&str, Unsafe)] = &[
-    // Mutual exclusion: whoever holds such a lock relies on holding it until the transaction ends.
+    // Mutual exclusion: the application relies on holding the lock until the transaction ends.
     ("pg_advisory_xact_lock", Unsafe::AdvisoryLock),
     ("pg_try_advisory_xact_lock", Unsafe::AdvisoryLock),
-    // They run a text, or read a table, view or cursor whose name is a value.
+    // These run a text, or read a table, view or cursor whose name is a value.
     ("connectby", Unsafe::Function),
     ("crosstab", Unsafe::Function),
     ("cursor_to_xml", Unsafe::Function),
@@ -113,7 +111,7 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("ts_rewrite", Unsafe::Function),
     ("ts_stat", Unsafe::Function),
     ("xpath_table", Unsafe::Function),
-    // They check a value against a type whose name is a value, and with it the conditions of a domain.
+    // These check a value against a type whose name is a value, and so run the constraints of a domain.
     ("pg_input_error_info", Unsafe::Function),
     ("pg_input_is_valid", Unsafe::Function),
     // Other servers, other sessions, files.
@@ -164,8 +162,8 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("setval", Unsafe::OutsideEffect),
 ];
 
-/// What makes a command unsafe. `is_word` says whether the piece at a place, from 0, is that word; `is_concurrent` whether
-/// CONCURRENTLY stands anywhere in it.
+/// What makes a command unsafe. `is_word` says whether the piece at a place, from 0, is that word; `is_concurrent` says
+/// whether it contains CONCURRENTLY.
 pub(super) fn effect_of_command(is_word: impl Fn(usize, &str) -> bool, is_concurrent: bool) -> Option<Unsafe> {
     if let Some((_, effect)) = UNSAFE_COMMANDS.iter().find(|(word, _)| is_word(0, word)) {
         return Some(*effect);
@@ -176,7 +174,7 @@ pub(super) fn effect_of_command(is_word: impl Fn(usize, &str) -> bool, is_concur
     (is_changing && is_beyond || ends_another).then_some(Unsafe::OutsideEffect)
 }
 
-/// Whether a command is known that begins with that piece.
+/// Whether a known command begins with that piece.
 pub(super) fn is_known_command(first: &Token<'_>) -> bool {
     let is_word = |word: &&str| first.is_word(word);
     // A query may begin with a parenthesis.
@@ -199,7 +197,7 @@ pub(crate) fn effect_of_function(name: &Token<'_>) -> Option<Unsafe> {
     effect_of_name(name)
 }
 
-/// What makes calling a function of that name unsafe, if it is one of PostgreSQL's own or of an extension known here.
+/// What makes calling a function of that name unsafe, if PostgreSQL or a well-known extension brings it along.
 pub(crate) fn effect_of_name(name: &[u8]) -> Option<Unsafe> {
     // All of them begin with one of these.
     if !matches!(

@@ -10,10 +10,10 @@
 //! - operators are runs of operator characters up to a comment; a run of more than one ends in `+` or `-` only with one
 //!   of ``~!@#^&|`?%`` in it.
 //!
-//! Bytes from 128 on are letters. That is right for every encoding that a server can have. In those that only clients have
-//! (SJIS, BIG5, GBK and their like) a later byte of a character may be a letter, a digit, or one of ``@[\]^`{|}~``: there a
-//! character is skipped as a whole in words, in tags, and where a backslash escapes. No later byte is a quote, a dollar sign,
-//! a semicolon, or part of a comment's beginning or end, so the rest is the same for all.
+//! Bytes from 128 on are letters. That is right for every encoding that a server can have. In client-only encodings
+//! (SJIS, BIG5, GBK and the like), a trailing byte may be a letter, a digit, or one of ``@[\]^`{|}~``. The lexer then skips
+//! characters as a whole in words, in tags, and in literals with escapes. It need not elsewhere: no trailing byte is a quote, a
+//! dollar sign, a semicolon, or part of a comment's delimiters.
 //!
 //! What is not closed goes to the end of the text. Every byte is looked at a bounded number of times, so that reading takes
 //! time in proportion to the length, and nothing is allocated.

@@ -1,11 +1,11 @@
-//! Names as the server has them.
+//! Names in the form the server stores them.
 
 use std::borrow::Cow;
 
 use super::lexer::{Kind, Token};
 
-/// A name as the server has it: in lower case unless it is quoted, and without its quotes. `None` if the piece is none, or if
-/// it is written as `U&"…"`, which is not decoded. Letters beyond ASCII are left as they are.
+/// A name without its quotes, or in lower case if it has none. Letters beyond ASCII stay as they are. `None` if the piece is
+/// not a name, or if it has the form `U&"…"`, which is not decoded.
 pub(crate) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
     match token.kind {
         Kind::Word if token.text.iter().any(u8::is_ascii_uppercase) => Some(token.text.to_ascii_lowercase().into()),

@@ -28,17 +28,17 @@ pub(super) struct Reading<'a> {
     before: [Option<Token<'a>>; 2],
     /// Parentheses that are open.
     parentheses: usize,
-    /// BEGIN ATOMIC, and CASE within, that are open in the body of a function.
+    /// How many BEGIN ATOMIC and CASE are open in the body of a function.
     blocks: usize,
-    /// The piece before was a semicolon that does not end the statement.
+    /// Whether the piece before was a semicolon that did not end the statement.
     resumes: bool,
-    /// The next piece is what EXECUTE runs.
+    /// Whether the next piece names the statement that EXECUTE runs.
     executes: bool,
-    /// The next piece is the first argument of `set_config`.
+    /// Whether the next piece is the first argument of `set_config`.
     sets: bool,
-    /// CONCURRENTLY stands in the statement.
+    /// Whether the statement contains CONCURRENTLY.
     is_concurrent: bool,
-    /// The statement is an ALTER TABLE with a word that has to do with what is run for its rows.
+    /// Whether the statement begins with ALTER and contains a word of a form of ALTER TABLE that changes code.
     alters_code: bool,
     /// The tag of a comment after everything so far.
     last_tag: Option<Cow<'a, str>>,
@@ -148,8 +148,8 @@ impl<'a> Reading<'a> {
         self.blocks > 0 || self.parentheses > 0 && self.head.creates(&["rule"])
     }
 
-    /// Whether a piece after such a semicolon may belong to the statement. Nothing that ends a transaction does: we would
-    /// rather see an end where there is none (in a body that ends differently than it looks) than miss one.
+    /// Whether a piece after such a semicolon may belong to the statement. COMMIT and its like never do: seeing an end where
+    /// there is none costs a replay, missing one runs committed work twice.
     fn goes_on(&self, token: &Token<'_>) -> bool {
         const BEGINNINGS: &[&str] =
             &["delete", "end", "insert", "merge", "notify", "return", "select", "table", "update", "values", "with"];

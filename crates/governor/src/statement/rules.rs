@@ -1,8 +1,8 @@
-//! What a server and its client have agreed on about texts: without that a text cannot be cut where the server cuts it.
+//! The session settings that decide how the server reads a text.
 //!
-//! The server reports both settings, at the start of a session and whenever they change, in `ParameterStatus` messages.
+//! The server reports both in `ParameterStatus` messages, at the start of a session and after every change.
 
-/// What a backslash is in a plain literal.
+/// The meaning of a backslash in a plain literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strings {
     /// A backslash, as with `standard_conforming_strings` on.
@@ -12,17 +12,17 @@ pub enum Strings {
     Escaped,
 }
 
-/// How many bytes a character has in the client's encoding, as far as a lexer must know.
+/// The lengths of characters in the client's encoding, as far as a lexer must know them.
 ///
-/// In the encodings that a server may have, and in most that clients may have, every byte of a character beyond ASCII is
-/// from 128 on. In the others, which only clients have, a later byte may be a letter, a digit, a backslash or another
-/// character that means something by itself. The server converts a text before it reads it, so it is not confused.
+/// In every server encoding, and in most client encodings, all bytes of a non-ASCII character are at least 128. In the other
+/// client encodings, a trailing byte may equal an ASCII letter, digit, backslash or another ASCII character. The server is not
+/// confused by that, because it converts a text to its own encoding first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// No byte of a longer character is an ASCII character, and the text is UTF-8.
+    /// UTF-8.
     #[default]
     Utf8,
-    /// No byte of a longer character is an ASCII character.
+    /// Any other encoding whose non-ASCII characters have no ASCII byte.
     AsciiSafe,
     /// SJIS and SHIFT_JIS_2004: two bytes, but one for half-width katakana (0xA1 to 0xDF).
     ShiftJis,
@@ -53,13 +53,13 @@ impl Encoding {
         }
     }
 
-    /// Whether no byte of a longer character is an ASCII character.
+    /// Whether non-ASCII characters have no ASCII byte.
     pub(super) fn is_ascii_safe(self) -> bool {
         matches!(self, Encoding::Utf8 | Encoding::AsciiSafe)
     }
 
-    /// How many bytes the character at the beginning of `text` has, at least 1 and at most what is there. Where every byte
-    /// is a letter or none anyway, a byte is as good as a character.
+    /// The length in bytes of the first character of `text`, at least 1 and at most the length of `text`. In ASCII-safe
+    /// encodings this is 1: a lexer treats every non-ASCII byte as a letter.
     pub(crate) fn length(self, text: &[u8]) -> usize {
         let Some(&first) = text.first() else { return 1 };
         let length = match self {
@@ -76,17 +76,17 @@ impl Encoding {
     }
 }
 
-/// How texts are to be read.
+/// How to read a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextRules {
-    /// What a backslash is in a plain literal.
+    /// The meaning of a backslash in a plain literal.
     pub strings: Strings,
     /// The client's encoding.
     pub encoding: Encoding,
 }
 
 impl TextRules {
-    /// The server has reported a parameter. Says whether the rules have changed; most parameters mean nothing to them.
+    /// Takes a parameter that the server reported. Returns whether the rules have changed; most parameters do not matter.
     ///
     /// ```
     /// use plimsoll_governor::statement::{Strings, TextRules};
@@ -107,7 +107,7 @@ impl TextRules {
 }
 
 impl Strings {
-    /// What the parameter `standard_conforming_strings` says.
+    /// The value of the parameter `standard_conforming_strings`.
     pub fn of_parameter(value: &[u8]) -> Self {
         if value.eq_ignore_ascii_case(b"off") { Strings::Escaped } else { Strings::Standard }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Activity, Edge, NoReplay, Priority, Standing, WaitGraph};
+use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
 
 use super::late::{class_priority, in_flight};
 use super::look::Looked;
@@ -100,27 +100,13 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> 
         priority: class_priority(settings, state.class),
         rollbacks: state.rollbacks,
         activity,
-        preemptible: is_preemptible(state, settings),
+        preemptible: is_preemptible(state),
         waited: if waits { in_flight(state, now) } else { Duration::ZERO },
     }
 }
 
-/// Whether rolling a session's transaction back can be thought of.
-///
-/// A class whose clients do not run a transaction again that has failed with 40001 loses only what can be replayed, and
-/// nothing while its client thinks: what the client says next may be something that cannot be.
-fn is_preemptible(state: &CardState, settings: &Settings) -> bool {
-    let retries = settings.class(state.class).retries;
-    state.preemptible
-        && match state.phase {
-            Phase::Active => retries || replay_prospect(state).is_ok(),
-            Phase::IdleInTransaction => retries,
-            // Outside of a transaction a session is in the way by locks of its own, which no rollback would free.
-            Phase::Starting | Phase::Idle | Phase::Queued | Phase::Preempted | Phase::Ungoverned => false,
-        }
-}
-
-/// Whether what a session has sent so far could be replayed, as far as is known.
-pub(super) fn replay_prospect(_state: &CardState) -> Result<(), NoReplay> {
-    Ok(())
+/// Whether rolling a session's transaction back can be thought of. What speaks against it its card knows; outside of a transaction a
+/// session is in the way by locks of its own, which no rollback would free.
+fn is_preemptible(state: &CardState) -> bool {
+    state.preemptible && matches!(state.phase, Phase::Active | Phase::IdleInTransaction)
 }

@@ -9,7 +9,7 @@ use plimsoll_postgres::connection::WireError;
 
 use super::act::{LookedAt, Target, cancel};
 use super::control::Up;
-use super::graph::{Links, Node, Scene, replay_prospect};
+use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
 use super::look::{Looked, advisory_holders, look};
 use super::outside::admit_holders;
@@ -235,7 +235,7 @@ impl Round {
         let which = (state.transaction, state.unit);
         if self.dealt_with.insert(card.id, which) != Some(which) {
             count(&self.governor.statistics.class(state.class).preemptions_tracked);
-            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(replay_prospect(state)));
+            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(state.replayable));
         }
     }
 

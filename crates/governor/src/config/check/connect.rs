@@ -83,7 +83,7 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     };
     let (address, user) = (server.address(), &login.user);
     let mode = format!("sslmode={}", server.ssl_mode.name());
-    match Connection::open(&login) {
+    match Connection::open_isolated(&login) {
         Ok(mut connection) => match through(&mut connection) {
             Ok(through) => {
                 let how = if through.is_encrypted { "over TLS" } else { "without TLS" };
@@ -157,7 +157,7 @@ fn about_passwords(login: &ServerUrl, found: &mut Found) {
     let users: BTreeSet<String> = [Some(login.user.clone()), account].into_iter().flatten().collect();
     let lets_in = |user: &String| {
         let url = ServerUrl { user: user.clone(), password: None, database: "postgres".to_owned(), ..login.clone() };
-        Connection::open(&url).is_ok()
+        Connection::open_isolated(&url).is_ok()
     };
     for user in users.iter().filter(|user| lets_in(user)) {
         let methods = if login.socket().is_some() { "`trust` or `peer`" } else { "`trust` or `ident`" };

@@ -268,7 +268,7 @@ fn a_statement_that_was_not_prepared_is_not_closed_for_the_replay() {
          < E:42P05 Z:E => C[E:42P05 Z:E]
          > Q:rollback_to_a => S[Q:rollback_to_a]
          < C:ROLLBACK Z:T => C[C:ROLLBACK Z:T]
-         > B::s E S => S[B::s E S]
+         > Q:update => S[Q:update]
          ! aim =>
          < E:57014 Z:E =>
          ! arrived => S[!ROLLBACK S]
@@ -276,8 +276,8 @@ fn a_statement_that_was_not_prepared_is_not_closed_for_the_replay() {
          < C:BEGIN Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => S[P:s:delete_from_t S]
          < E:42P05 Z:E => S[Q:rollback_to_a]
-         < C:ROLLBACK Z:T => S[B::s E S]
-         < 2 C:SELECT Z:T => C[2 C:SELECT Z:T]",
+         < C:ROLLBACK Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
     );
 }
 
@@ -669,4 +669,70 @@ fn transactions_of_importance_are_neither_recorded_nor_victims() {
     let mut story = Story::new("high_user");
     story.play("> Q:update => S[Q:update]\n! no_aim =>");
     assert!(story.session.transaction.as_ref().is_some_and(|inside| inside.recording.is_none()));
+}
+
+/// Asks the server what a transaction calls, and says how it is found in the session's own words.
+fn asks() -> Story {
+    let mut story = Story::new("low_user");
+    story.is_known = false;
+    story.play(BEGUN);
+    story.play("! aim =>\n< E:57014 Z:E =>\n! arrived => S[!ROLLBACK_AND_CHAIN S]");
+    story
+}
+
+/// What a transaction calls is asked in a block of its own, which holds nothing of the client's, and forgotten with it.
+#[test]
+fn the_server_is_asked_what_a_transaction_calls_before_it_is_run_again() {
+    let mut story = asks();
+    let question = story.asked("< C:ROLLBACK Z:T");
+    assert!(question.contains("pg%catalog.pg%proc"), "{question}");
+    story.play(
+        "< C:SELECT Z:T => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+    );
+    assert_eq!(verified(&story), 1);
+}
+
+#[test]
+fn what_the_server_does_not_say_is_not_assumed() {
+    for answer in ["E:42501 Z:E", "Z:T", "D:nonsense C:SELECT Z:T"] {
+        let mut story = asks();
+        story.asked("< C:ROLLBACK Z:T");
+        story.play(&format!(
+            "< {answer} => S[!ROLLBACK_AND_CHAIN !fail S]
+             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+        ));
+    }
+}
+
+/// A client cancelled while its transaction was being rolled back, and the cancel met our own ROLLBACK: the statement stayed, and every
+/// later one of ours was refused for its name; or the client's locks stayed, though they were said to be free.
+#[test]
+fn a_cancel_that_meets_our_own_statement_does_no_harm() {
+    let mut story = Story::new("low_user");
+    story.play(BEGUN);
+    story.play(
+        "! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         ! cancel =>
+         < E:57014 Z:E =>
+         ! client_arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:57014 Z:E]",
+    );
+    // While its client thinks the server is asked again, until it has rolled back.
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:update => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         ! idle => S[!ROLLBACK_AND_CHAIN S]
+         < E:57014 Z:E => S[!ROLLBACK_AND_CHAIN S]
+         < C:ROLLBACK Z:T =>
+         > Q:rollback => S[Q:rollback]",
+    );
 }

@@ -10,6 +10,7 @@
 //! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
+use crate::effects::{Inquiry, Next};
 use plimsoll_policy::Abandoned;
 
 pub(super) struct Story {
@@ -22,6 +23,8 @@ pub(super) struct Story {
     has_own: bool,
     /// How many bytes are offered at once.
     pub step: usize,
+    /// Whether the server was asked a moment ago what transactions like this one call, and it was nothing of note.
+    pub is_known: bool,
 }
 
 #[derive(Default)]
@@ -74,7 +77,7 @@ impl Story {
     /// A session of that governor's.
     pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
-        Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX }
+        Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true }
     }
 
     pub fn play(&mut self, lines: &str) {
@@ -91,7 +94,17 @@ impl Story {
         }
     }
 
+    /// What the server is asked upon an act.
+    pub fn asked(&mut self, act: &str) -> String {
+        let sent = self.act(act);
+        assert!(sent.client.is_empty());
+        read(&sent.server, true)
+    }
+
     fn act(&mut self, act: &str) -> Sent {
+        if self.is_known {
+            self.make_known();
+        }
         let (who, what) = act.split_once(' ').expect("an act has two parts");
         let mut out = Sent::default();
         match who {
@@ -105,7 +118,7 @@ impl Story {
             "<" => {
                 let bytes: Vec<u8> = what.split_whitespace().flat_map(|message| write(message, false)).collect();
                 let mut bytes = bytes;
-                if std::mem::take(&mut self.has_own) {
+                if bytes.iter().rev().nth(5) == Some(&b'Z') && std::mem::take(&mut self.has_own) {
                     // The statement is closed in a unit of its own.
                     bytes.extend_from_slice(&write("3", false));
                     bytes.extend_from_within(bytes.len() - 11..bytes.len() - 5);
@@ -124,6 +137,22 @@ impl Story {
         self.offer(&mut out);
         self.has_own |= memchr::memmem::find(&out.server, b"\x01plimsoll").is_some();
         out
+    }
+
+    /// Has the governor know that whatever the transaction calls may be run twice.
+    fn make_known(&mut self) {
+        let now = self.now;
+        let effects = &self.governor.clone().effects;
+        let Some(recording) = self.session.recording() else { return };
+        let older = recording.older_statements();
+        let mut inquiry = Inquiry::new(recording.texts(), TextRules::default(), older, &[], 0);
+        loop {
+            effects.look_up("shop", &mut inquiry, now);
+            match inquiry.next() {
+                Next::Ask(_) => inquiry.on_answered(true),
+                Next::Known(_) => return effects.keep("shop", &inquiry, now),
+            }
+        }
     }
 
     fn offer(&mut self, out: &mut Sent) {

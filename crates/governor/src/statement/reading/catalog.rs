@@ -1,16 +1,16 @@
-//! Statements that change what the database has, and with it what later statements run.
+//! Statements that change the catalogs, and through them the code that later statements run.
 
 use super::Head;
 use crate::statement::lexer::Token;
 
-/// What can be created, altered and dropped without changing what other statements run: the data itself, and who may use it.
+/// Objects that are no code: CREATE, ALTER and DROP of them do not change which code other statements run.
 const PLAIN: &[&str] =
     &["table", "index", "sequence", "role", "group", "statistics", "database", "tablespace", "system", "default"];
 
-/// What may stand between CREATE and the kind of thing.
+/// Words that may stand between CREATE and the kind of object.
 const MODIFIERS: &[&str] = &["global", "local", "temp", "temporary", "unlogged", "unique"];
 
-/// Words of ALTER TABLE by which rows get defaults, conditions, triggers, rules or policies, other types, or other tables.
+/// Words of the forms of ALTER TABLE that change defaults, constraints, triggers, rules, policies, types, or the hierarchy.
 const OF_CODE: &[&str] = &[
     "attach",
     "check",
@@ -30,12 +30,12 @@ const OF_CODE: &[&str] = &[
     "using",
 ];
 
-/// Whether a word of ALTER TABLE says that it changes what is run for the table's rows.
+/// Whether a word of ALTER TABLE may belong to a form that changes code.
 pub(super) fn is_of_code(word: &Token<'_>) -> bool {
     OF_CODE.iter().any(|known| word.is_word(known))
 }
 
-/// Whether a statement may change which code others run. Of what is not known that is assumed.
+/// Whether a statement may change which code other statements run. Unknown kinds of objects count as code.
 pub(super) fn changes_code(head: &Head<'_>, alters_code: bool) -> bool {
     if head.is_any_word(0, &["security", "import", "do", "call"]) {
         return true;
@@ -48,7 +48,7 @@ pub(super) fn changes_code(head: &Head<'_>, alters_code: bool) -> bool {
     !is_plain || head.is_word(0, "alter") && head.is_word(kind, "table") && alters_code
 }
 
-/// Whether a statement is one at which event triggers may run.
+/// Whether event triggers may run for a statement.
 pub(super) fn is_ddl(head: &Head<'_>) -> bool {
     const COMMANDS: &[&str] =
         &["create", "alter", "drop", "comment", "grant", "revoke", "security", "refresh", "reindex", "import"];

@@ -1,4 +1,4 @@
-//! Cursors by name: which a text declares, and which it moves or closes.
+//! The cursors that a text declares, moves or closes.
 
 use plimsoll_policy::Unsafe;
 
@@ -7,7 +7,7 @@ use crate::statement::lexer::{Kind, Token};
 use crate::statement::name::folded;
 
 impl<'a> Reading<'a> {
-    /// DECLARE x …, FETCH … x, MOVE … x, CLOSE x, CLOSE ALL. The statement's last piece is the cursor that FETCH and MOVE name.
+    /// DECLARE x …, FETCH … x, MOVE … x, CLOSE x, CLOSE ALL. FETCH and MOVE end with the name of the cursor.
     pub(super) fn use_cursor(&mut self, head: &Head<'a>, last: &Token<'a>) {
         let is_declared = head.is_word(0, "declare");
         let name = if is_declared || head.is_word(0, "close") {

@@ -1,4 +1,4 @@
-//! Statements that change settings of the session which matter here.
+//! Statements that change session settings: the class, and the rules for reading texts.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use super::Head;
 use crate::statement::lexer::{Kind, Token};
 use crate::statement::{Scope, SetClass};
 
-/// Settings on which depends how a text is read.
+/// The settings that decide how a text is read.
 const OF_RULES: [&str; 2] = ["standard_conforming_strings", "client_encoding"];
 
-/// Whether a statement may change how later texts are read.
+/// Whether a statement may change the rules for reading later texts.
 pub(super) fn changes_rules(head: &Head<'_>) -> bool {
     if head.is_word(0, "discard") || head.is_word(0, "reset") && head.is_word(1, "all") {
         return true;
@@ -32,12 +32,12 @@ fn is_of_rules(token: &Token<'_>) -> bool {
     text.is_none_or(|text| OF_RULES.iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes())))
 }
 
-/// Whether that is the function which sets any setting.
+/// Whether a function is `set_config`.
 pub(super) fn is_call(name: &Token<'_>) -> bool {
     name.is_word("set_config") || name.kind == Kind::Quoted && name.text == b"\"set_config\""
 }
 
-/// Whether the setting that is named by a function's argument may be one on which depends how a text is read.
+/// Whether the first argument of `set_config` may name a setting that decides how a text is read.
 pub(super) fn may_be_of_rules(argument: &Token<'_>) -> bool {
     argument.kind != Kind::Literal || is_of_rules(argument)
 }

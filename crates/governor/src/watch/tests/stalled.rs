@@ -1,10 +1,10 @@
 //! A control session whose server process stands still while victims are chosen, and goes on later.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::acting::{looked_now, scene, target};
 use super::stage::{Client, HIGH, LOW, Stage, governor, server, url};
@@ -18,20 +18,20 @@ struct Stopped(i32);
 
 impl Stopped {
     fn stop(process: i32) -> Stopped {
-        signal("-STOP", process);
+        kill_process(id(process), Signal::STOP).unwrap();
         Stopped(process)
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        signal("-CONT", self.0);
+        // It cannot have ended; if it had, the test would say so.
+        let _ = kill_process(id(self.0), Signal::CONT);
     }
 }
 
-fn signal(which: &str, process: i32) {
-    let status = Command::new("kill").args([which, &process.to_string()]).status().unwrap();
-    assert!(status.success() || std::thread::panicking(), "kill {which} {process}");
+fn id(process: i32) -> Pid {
+    Pid::from_raw(process).expect("a process")
 }
 
 /// The control session's process stands still between the look and the cancel, for longer than the governor waits, and goes
