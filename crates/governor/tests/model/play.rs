@@ -44,6 +44,8 @@ fn different<T>(kind: &'static str, text: impl Into<String>) -> Result<T, Differ
 /// What has happened in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Report {
+    /// Scripts.
+    pub seeds: u64,
     /// Units that were aimed at and cancelled, and transactions that were rolled back while their client was thinking.
     pub preempted: usize,
     /// Transactions of which the client was told.
@@ -57,6 +59,7 @@ pub struct Report {
 impl Report {
     /// Both together.
     pub fn add(&mut self, other: Report) {
+        self.seeds += other.seeds;
         self.preempted += other.preempted;
         self.told += other.told;
         self.cancelled += other.cancelled;
@@ -73,7 +76,7 @@ pub fn play(world: &mut World, script: &Script) -> Result<Report, Difference> {
         plain,
         values: Values::default(),
         notifications: Default::default(),
-        report: Report::default(),
+        report: Report { seeds: 1, ..Report::default() },
         was_preempted: false,
         status: b'I',
         history: Vec::new(),
