@@ -24,7 +24,7 @@ use std::fmt;
 use super::wire;
 
 /// A statement that asks a session for all it has.
-pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s %s', name, statement, from_sql), ', ' ORDER BY name) \
+pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WHEN NOT from_sql THEN statement END), ', ' ORDER BY name) \
     FROM pg_prepared_statements) AS prepared, \
     (SELECT string_agg(format('%s %s %s', name, statement, is_holdable), ', ' ORDER BY name) FROM pg_cursors) AS cursors, \
     (SELECT string_agg(channel, ', ' ORDER BY channel) FROM pg_listening_channels() AS channel) AS channels, \
