@@ -102,7 +102,7 @@ enum Step {
 /// let texts = [&b"update t set a = f(a)"[..]];
 /// let mut inquiry = Inquiry::new(texts, TextRules::default(), [], &[], 150_000);
 /// let Next::Ask(question) = inquiry.next() else { panic!("it has to ask what f is") };
-/// assert_eq!(question.parameters[0], b"{\"a\",\"f\",\"t\"}");
+/// assert_eq!(question.parameters[0], br#"{"a","f","set","t","update"}"#);
 /// // The server has no function, relation or type of any of these names.
 /// inquiry.on_answered(true);
 /// assert_eq!(inquiry.next(), Next::Known(Ok(())));

@@ -32,17 +32,17 @@ type Of<From> = (&'static str, &'static str, From);
 
 /// Counters of each class.
 const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
-    ("transactions", "Transactions that ended, whichever way.", |class| &class.transactions),
-    ("units", "Queries, or all up to a Sync, that ended.", |class| &class.units),
-    ("errors", "Errors that clients were sent.", |class| &class.errors),
-    ("queued", "Transactions that had to wait to be let in.", |class| &class.queued),
+    ("transactions", "Transactions that ended, by commit, rollback or error.", |class| &class.transactions),
+    ("units", "Units (a query, or all messages up to a Sync) that ended.", |class| &class.units),
+    ("errors", "Errors that clients received.", |class| &class.errors),
+    ("queued", "Transactions that were queued.", |class| &class.queued),
     (
         "let_in_beyond_limits",
         "Transactions admitted beyond the limits, because others waited for their sessions.",
         |class| &class.let_in,
     ),
     ("refused_queue_full", "Transactions refused because the queue was full.", |class| &class.refused_full),
-    ("refused_timeout", "Transactions refused because they had waited too long.", |class| &class.refused_timeout),
+    ("refused_timeout", "Transactions refused because they had been queued too long.", |class| &class.refused_timeout),
     ("preempted_waiting", "Transactions rolled back for others while they waited for a lock.", |class| {
         &class.preempted_waiting
     }),
@@ -50,15 +50,15 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     ("preempted_idle", "Transactions rolled back for others while they waited for their client.", |class| {
         &class.preempted_idle
     }),
-    ("preemptions_too_late", "Preemptions that met nobody: the victim had moved on.", |class| {
+    ("preemptions_too_late", "Preemptions that came too late: the victim had ended the statement.", |class| {
         &class.preempted_too_late
     }),
-    ("preemptions_tracked", "Preemptions that were decided and, by `track`, not done.", |class| {
+    ("preemptions_tracked", "Preemptions that `track` decided and did not carry out.", |class| {
         &class.preemptions_tracked
     }),
-    ("replays_verified", "Replays that came out the same.", |class| &class.replays_verified),
-    ("replays_differed", "Replays in which an answer differed; the client got 40001.", |class| &class.replays_differed),
-    ("replays_unsafe", "Rolled back and not replayed, for that was not safe; the client got 40001.", |class| {
+    ("replays_verified", "Replays with the same answers.", |class| &class.replays_verified),
+    ("replays_differed", "Replays with another answer; the client received 40001.", |class| &class.replays_differed),
+    ("replays_unsafe", "Rollbacks without a replay, because it was not safe; the client received 40001.", |class| {
         &class.replays_unsafe
     }),
     (
@@ -71,7 +71,7 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     }),
 ];
 
-/// Counters of each class that are kept in nanoseconds and told in seconds.
+/// Counters of each class, kept in nanoseconds and reported in seconds.
 const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 1] = [(
     "tracked_saved_seconds",
     "Time that transactions waited for others that `track` would have rolled back.",
@@ -80,33 +80,29 @@ const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 1] = [(
 
 /// Histograms of each class.
 const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
-    ("transaction_seconds", "Times of transactions, waiting to be let in included.", |class| &class.times.transaction),
-    ("unit_seconds", "Times of queries, or all up to a Sync.", |class| &class.times.unit),
-    ("queue_seconds", "Times of waiting to be let in, of transactions that had to.", |class| &class.times.queue),
+    ("transaction_seconds", "Times of transactions, queueing included.", |class| &class.times.transaction),
+    ("unit_seconds", "Times of units (a query, or all messages up to a Sync).", |class| &class.times.unit),
+    ("queue_seconds", "Times in the queue, of transactions that were queued.", |class| &class.times.queue),
 ];
 
 /// Gauges of each class.
 const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
     ("class_sessions", "Sessions.", |facts, class| facts.count(class, |_| true)),
-    ("class_inside", "Transactions that are inside.", |facts, class| facts.inside[usize::from(class.0)]),
-    ("class_queued", "Transactions that wait to be let in.", |facts, class| {
-        facts.count(class, |phase| phase == Phase::Queued)
-    }),
+    ("class_inside", "Transactions that run now.", |facts, class| facts.inside[usize::from(class.0)]),
+    ("class_queued", "Transactions in the queue.", |facts, class| facts.count(class, |phase| phase == Phase::Queued)),
     ("class_idle_in_transaction", "Transactions that wait for their client.", |facts, class| {
         facts.count(class, |phase| phase == Phase::IdleInTransaction)
     }),
-    ("class_paused", "1 while an operator holds its transactions up.", |facts, class| {
-        facts.paused.contains(&class).into()
-    }),
+    ("class_paused", "1 while an operator has paused the class.", |facts, class| facts.paused.contains(&class).into()),
 ];
 
 /// Counters of the governor as a whole.
 const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
-    ("clients", "Clients that came, those refused included.", |all| &all.clients),
-    ("clients_refused", "Clients that were not let in.", |all| &all.clients_refused),
+    ("clients", "Clients that connected, including those refused.", |all| &all.clients),
+    ("clients_refused", "Clients that were refused.", |all| &all.clients_refused),
     ("client_cancels", "Cancels of clients that were passed on.", |all| &all.client_cancels),
-    ("looks", "Looks at who waits for whom.", |all| &all.looks),
-    ("desyncs", "Sessions let through ungoverned since the server answered what was not asked.", |all| &all.desyncs),
+    ("looks", "Looks at the server's locks.", |all| &all.looks),
+    ("desyncs", "Sessions that go on ungoverned after an answer that nobody asked for.", |all| &all.desyncs),
     ("console_refused", "Logins to the console that were refused.", |all| &all.console_refused),
     ("config_reload", "Reloads of the settings that succeeded.", |all| &all.reloads),
     ("config_reload_failed", "Reloads of the settings that were refused.", |all| &all.reloads_failed),
@@ -114,15 +110,15 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
 
 /// Counters of the governor as a whole, in seconds.
 const SECONDS: [Of<fn(&Facts) -> f64>; 2] = [
-    ("look_seconds", "Time that looks at who waits for whom took.", |facts| facts.look_seconds),
-    ("process_cpu_seconds", "Time on processors of the governor.", |facts| facts.own.cpu.as_secs_f64()),
+    ("look_seconds", "Time spent on looks at the server's locks.", |facts| facts.look_seconds),
+    ("process_cpu_seconds", "CPU time of the governor.", |facts| facts.own.cpu.as_secs_f64()),
 ];
 
-/// Gauges of the governor as a whole; none is told of what is not known.
+/// Gauges of the governor as a whole; `None` for a value that the kernel does not report.
 const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
-    ("uptime_seconds", "For how long the governor has been running.", |facts| Some(facts.uptime_seconds)),
+    ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.uptime_seconds)),
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
-    ("sessions_max", "How many there may be.", |facts| Some(facts.sessions_max)),
+    ("sessions_max", "The limit of sessions.", |facts| Some(facts.sessions_max)),
     ("draining", "1 while the governor waits for its sessions to end.", |facts| Some(facts.is_draining.into())),
     ("control_up", "1 while the governor's own connection to the server is up.", |facts| {
         Some(facts.is_control_up.into())
@@ -133,7 +129,7 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
     ("process_open_fds", "Files and sockets that the governor has open.", |facts| {
         facts.own.files_open.map(|files| files as f64)
     }),
-    ("process_max_fds", "How many it may have.", |facts| facts.own.files_max.map(|files| files as f64)),
+    ("process_max_fds", "The limit of files and sockets.", |facts| facts.own.files_max.map(|files| files as f64)),
     ("process_threads", "Threads of the governor.", |facts| facts.own.threads.map(|threads| threads as f64)),
 ];
 

@@ -95,16 +95,19 @@ impl Table {
             ));
         }
         for class in &state.classes {
-            let Some(tracked) = class.tracked.as_ref().filter(|tracked| tracked.victims > 0) else { continue };
-            let saved = tracked.saved_s.filter(|saved| *saved > 0.0).map(|saved| length(Some(saved)));
-            let saved = saved.map_or_else(String::new, |saved| format!("; it would have saved this class {saved}"));
-            self.wrapped(
-                &format!("track: {}: ", shortened(&class.name, 17)),
-                &format!(
-                    "of the last {} transactions to be rolled back, {} would have ended in 40001{saved}",
+            let Some(tracked) = &class.tracked else { continue };
+            let beginning = format!("track: {}: ", shortened(&class.name, 17));
+            if tracked.victims > 0 {
+                let words = format!(
+                    "of the last {} transactions to be rolled back, {} would have ended in 40001",
                     tracked.victims, tracked.errors_40001
-                ),
-            );
+                );
+                self.wrapped(&beginning, &words);
+            }
+            if let Some(saved) = tracked.saved_s.filter(|saved| *saved > 0.0) {
+                let words = format!("preemption would have saved {} of waiting", length(Some(saved)));
+                self.wrapped(&beginning, &words);
+            }
         }
     }
 
@@ -312,12 +315,12 @@ UTC       victim         was      for            waited    outcome
     fn track_shows_what_it_would_do() {
         let mut state = busy(Duration::from_secs(10));
         state.classes[1].tracked = Some(Tracked { victims: 20, errors_40001: 3, saved_s: None });
-        state.classes[0].tracked = Some(Tracked { victims: 0, errors_40001: 0, saved_s: None });
+        state.classes[0].tracked = Some(Tracked { victims: 0, errors_40001: 0, saved_s: Some(12.5) });
         let table = table(&state);
         let expect =
             "track: low: of the last 20 transactions to be rolled back, 3 would have ended in\n            40001\n";
         assert!(table.contains(expect), "{table}");
-        assert!(!table.contains("track: high"), "{table}");
+        assert!(table.contains("track: high: preemption would have saved 12.5 s of waiting\n"), "{table}");
     }
 
     /// A client logged in as a user with a terminal's control characters in its name, and the operator's screen was cleared.

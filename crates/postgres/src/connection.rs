@@ -107,6 +107,12 @@ impl Connection {
         self.stream.is_local()
     }
 
+    /// The certificate that the server has shown, as DER; `None` without TLS.
+    pub fn server_certificate(&self) -> Option<&[u8]> {
+        let Stream::Tls(stream) = &self.stream else { return None };
+        stream.conn.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
     /// A parameter that the server reports: `server_version`, `TimeZone`, …
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str)

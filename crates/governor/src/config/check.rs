@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::quantity::write_duration;
+use super::warnings::BINDING;
 use super::{Config, ConfigError, read_partly};
 use crate::settings::{ClassSettings, CpuShare, Settings};
 
@@ -108,7 +109,8 @@ pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
         Ok(Config { settings, mut warnings }) => {
             warnings.extend(levers_here(&settings));
             let found = connect.then(|| connect::probe(tried(&settings)));
-            let connection = found.map(|Found { probes, warnings: more }| {
+            let connection = found.map(|Found { probes, warnings: more, binding_holds }| {
+                warnings.retain(|warning| !binding_holds || warning != BINDING);
                 warnings.extend(more);
                 probes
             });
@@ -129,7 +131,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         server: Some(&settings.server),
         control: settings.control.as_ref(),
         clients_max: Some(settings.listen.clients_max),
-        offers_tls: settings.listen.tls.is_some(),
+        certificate: settings.listen.certificate.as_ref(),
         shares: has_shares(settings),
     }
 }

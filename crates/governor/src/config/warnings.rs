@@ -73,11 +73,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
                 class.name
             ));
         }
-        if rule.application_name.is_some()
-            && rule.tag.is_none()
-            && class.limits.priority > default.limits.priority
-            && !is_settable_by(class, rule.user.as_ref())
-        {
+        if settings.rules.is_chosen_by_clients(place) && !is_settable_by(class, rule.user.as_ref()) {
             warnings.push(format!(
                 "rule {} ({rule}) raises only users in `settable_by` of class `{}`: any client can choose its \
                  `application_name`; name users there, or one `user` in the rule",
@@ -91,12 +87,10 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
     }
 }
 
-/// Whether the users of a rule, or, for a rule without users, some users may choose a class. A rule that names one user
-/// speaks for itself.
+/// Whether the users of a rule, or, for a rule without users, some users may choose a class.
 fn is_settable_by(class: &ClassSettings, users: Option<&glob::Pattern>) -> bool {
     let Some(users) = users else { return !class.settable_by.is_empty() };
-    let is_name = !users.as_str().contains(['*', '?', '[']);
-    is_name || class.settable_by.iter().any(|those| those == users || those.as_str() == "*")
+    class.settable_by.iter().any(|those| those == users || those.as_str() == "*")
 }
 
 fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {

@@ -29,6 +29,8 @@ struct Client {
     rules: TextRules,
     executed: Vec<&'static str>,
     allowed: Vec<String>,
+    /// The server's version, for which questions are written.
+    version: u32,
     /// How many questions the last verdict took.
     questions: u32,
     _server: Arc<PrivateServer>,
@@ -43,7 +45,8 @@ impl Client {
         let url = ServerUrl { database: database.to_owned(), ..url };
         let connection = Connection::open(&url).unwrap();
         let (rules, executed, allowed) = (TextRules::default(), Vec::new(), Vec::new());
-        let mut client = Client { connection, rules, executed, allowed, questions: 0, _server: server };
+        let version = connection.server_version_num();
+        let mut client = Client { connection, rules, executed, allowed, version, questions: 0, _server: server };
         setup.iter().for_each(|sql| client.run(sql));
         client
     }
@@ -54,10 +57,9 @@ impl Client {
 
     /// The verdict on some texts.
     fn verdict(&mut self, texts: &[&str]) -> Result<(), Unsafe> {
-        let version = self.connection.server_version_num();
         let texts = texts.iter().map(|text| text.as_bytes());
         let executed = self.executed.iter().map(|name| name.as_bytes());
-        let mut inquiry = Inquiry::new(texts, self.rules, executed, &self.allowed, version);
+        let mut inquiry = Inquiry::new(texts, self.rules, executed, &self.allowed, self.version);
         loop {
             let (sql, parameters) = match inquiry.next() {
                 Next::Known(verdict) => {
@@ -444,6 +446,15 @@ fn a_client_without_rights_gets_verdicts() {
     client.run("reset role");
     client.run("revoke select on pg_catalog.pg_proc from public; set role powerless");
     client.is_unsafe("select * from plain", Unsafe::Function);
+}
+
+/// The questions for servers before PostgreSQL 14 can be asked of any server.
+#[test]
+fn older_servers_are_asked_in_their_way() {
+    let mut client = Client::new("older", &[LOCKER, "create table t (a int default 1, b bool check (locker(a)))"]);
+    client.version = 130_000;
+    client.is_unsafe("insert into t values (1)", Unsafe::SessionLock);
+    client.is_safe("select lower('A')");
 }
 
 /// Effects several steps away: by way of types made of types, foreign keys of foreign keys, triggers of views.

@@ -15,7 +15,6 @@ use crate::governor::{Governor, Outcome, PreemptionEvent};
 use crate::history;
 use crate::own_process::OwnProcess;
 use crate::registry::{Phase, SessionCard, SessionId};
-use crate::settings::Settings;
 use crate::statistics::ClassStatistics;
 
 /// Preemptions that are shown, latest first.
@@ -190,8 +189,7 @@ pub struct Tracked {
     pub victims: u64,
     /// Those of them whose clients would have received 40001, because a replay would not have been safe.
     pub errors_40001: u64,
-    /// Waiting that preemption would have saved transactions of the class since the governor began; null if it is not
-    /// counted.
+    /// Waiting that preemption would have saved transactions of the class since the governor began.
     pub saved_s: Option<f64>,
 }
 
@@ -349,7 +347,7 @@ fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {
 fn preemptions(governor: &Governor) -> Vec<Preempted> {
     let row = |event: PreemptionEvent| Preempted {
         at: moment(event.at),
-        lever: lever(&event, &governor.settings()),
+        lever: event.lever,
         victim: event.victim.0.0,
         victim_class: event.victim_class,
         victim_was: event.victim_was.to_owned(),
@@ -360,11 +358,6 @@ fn preemptions(governor: &Governor) -> Vec<Preempted> {
         outcome: event.outcome.to_string(),
     };
     governor.events().into_iter().rev().take(PREEMPTIONS_MAX).map(row).collect()
-}
-
-/// The policy that chose a victim.
-pub(crate) fn lever(_event: &PreemptionEvent, settings: &Settings) -> String {
-    settings.preemption.policy.to_string()
 }
 
 impl WindowState {
@@ -408,14 +401,9 @@ impl Tracked {
         Tracked {
             victims: tracked.len() as u64,
             errors_40001: tracked.iter().filter(|replay| replay.is_err()).count() as u64,
-            saved_s: saved_s(class),
+            saved_s: Some(seconds(Duration::from_nanos(class.tracked_saved_nanos.load(Relaxed)))),
         }
     }
-}
-
-/// Waiting that preemption would have saved transactions of a class.
-fn saved_s(_class: &ClassStatistics) -> Option<f64> {
-    None
 }
 
 impl Totals {

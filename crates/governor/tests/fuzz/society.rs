@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_governor::governor::{EventId, SessionCommand, WorkerCommand};
 use plimsoll_governor::registry::{Phase, SessionCard, SessionId};
-use plimsoll_governor::session::{Outbox, Reported, Session};
+use plimsoll_governor::session::{Outbox, Session};
 
 use super::choices::Choices;
 use super::world::{LOW, World};

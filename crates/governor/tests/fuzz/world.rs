@@ -9,7 +9,7 @@ use mio::{Poll, Token, Waker};
 use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::{Governor, WorkerCommand, WorkerHandle};
 use plimsoll_governor::registry::{BackendKey, SessionCard};
-use plimsoll_governor::session::Session;
+use plimsoll_governor::session::{Reported, Session};
 use plimsoll_governor::settings::Settings;
 use plimsoll_policy::{ClassIndex, Login};
 
@@ -76,7 +76,7 @@ impl World {
         let card = Arc::new(SessionCard::new(id, 0, "test".to_owned(), login, class, now));
         card.key.set(BackendKey { process: 1000 + id.0 as i32, secret: Box::new([0; 4]) }).expect("set once");
         self.governor.registry.insert(Arc::clone(&card));
-        (Session::new(Arc::clone(&self.governor), Arc::clone(&card), now), card)
+        (Session::new(Arc::clone(&self.governor), Arc::clone(&card), Reported::default(), now), card)
     }
 
     /// The transaction and the unit that a session is at.

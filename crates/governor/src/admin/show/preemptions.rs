@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
-use crate::page::state::lever;
 
 /// The columns.
 pub const COLUMNS: &[Column] = &[
@@ -25,7 +24,6 @@ pub const COLUMNS: &[Column] = &[
 /// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let row = |event: crate::governor::PreemptionEvent| {
-        let lever = lever(&event, &call.governor.settings());
         vec![
             Cell::from(Timestamp::try_from(event.at).ok().map(|at| format!("{at:.3}"))),
             event.victim.0.0.into(),
@@ -36,7 +34,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             i64::from(event.waiter.1).into(),
             event.waiter_class.into(),
             Cell::Float(event.waited.as_micros() as f64 / 1e3),
-            lever.into(),
+            event.lever.into(),
             event.done.into(),
             event.outcome.to_string().into(),
         ]

@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use plimsoll_machine::host::Host;
 use plimsoll_postgres::connection::{Connection, ServerError, WireError};
 use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
+use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::agent::find_server;
 use crate::config::warnings::BINDING;
 use crate::watch::server_here;
+
+/// What is wrong with a pooler in the place of the server.
+const POOLER: &str = "is a pooler, not a PostgreSQL server: it hides which server process works for which client, so that \
+     preemption, shares and inheritance do not work; put the pooler in front of the governor";
 
 /// Versions that are understood: 13 to 18.
 const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
@@ -34,8 +39,8 @@ pub(super) struct Tried<'a> {
     pub(super) control: Option<&'a ServerUrl>,
     /// How many clients the governor takes; `None` if nothing is known of that.
     pub(super) clients_max: Option<u32>,
-    /// Whether clients are offered TLS.
-    pub(super) offers_tls: bool,
+    /// The certificate that clients are shown; `None` if they are offered no TLS.
+    pub(super) certificate: Option<&'a CertificateDer<'static>>,
     /// Whether processes of the server are to be given shares.
     pub(super) shares: bool,
 }
@@ -47,6 +52,8 @@ pub(super) struct Found {
     pub(super) probes: Vec<Probe>,
     /// What works, and is probably not meant so.
     pub(super) warnings: Vec<String>,
+    /// Whether the governor shows clients the server's own certificate, so that they may bind their logins to it.
+    pub(super) binding_holds: bool,
 }
 
 impl Found {
@@ -99,15 +106,15 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
                                    ?sslmode=verify-full in `server`";
                     found.warnings.push(message.to_owned());
                 }
+                let shown = connection.server_certificate();
+                found.binding_holds = shown.is_some() && shown == tried.certificate.map(AsRef::as_ref);
                 // Where the URL requires TLS, the file alone shows it.
-                if tried.offers_tls && through.is_encrypted && server.ssl_mode == SslMode::Prefer {
+                let is_prefer = server.ssl_mode == SslMode::Prefer;
+                if tried.certificate.is_some() && shown.is_some() && is_prefer && !found.binding_holds {
                     found.warnings.push(BINDING.to_owned());
                 }
                 if through.process.is_some_and(|process| process != connection.process_id()) {
-                    let message = "is a pooler, not a PostgreSQL server: it hides which server process works for which \
-                                   client, so that preemption, shares and inheritance do not work; put the pooler in front \
-                                   of the governor";
-                    found.bad("pooler", format!("{address} {message}"));
+                    found.bad("pooler", format!("{address} {POOLER}"));
                 }
             }
             Err(error) => found.bad("server", format!("{address}: {error}")),
@@ -118,6 +125,9 @@ fn probe_server(server: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
         }
         Err(WireError::Server(error)) if is_about_role(&error) => {
             found.good("server", format!("{address} listens and asks who it is ({mode})"));
+        }
+        Err(WireError::Server(error)) if error.message.contains("startup parameter") => {
+            found.bad("pooler", format!("{address} ({}) {POOLER}", error.message));
         }
         Err(WireError::Server(error)) => found.bad("server", explained(&error, &login)),
         Err(error) => found.bad("server", format!("clients cannot log in with {mode}: {error}")),

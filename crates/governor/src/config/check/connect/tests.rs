@@ -1,15 +1,19 @@
 //! A private server, and operators whose settings do not fit it.
 
+use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::Password;
+use rustls::pki_types::pem::PemObject;
 
 use super::*;
 
@@ -222,6 +226,57 @@ fn a_server_that_asks_for_no_password_is_a_warning() {
         "{found:?}"
     );
     check(of(&found, "rights"), true, &["superuser"]);
+}
+
+/// Certificate and key `server.crt` and `server.key` in a folder.
+fn certificate(folder: &Path) -> CertificateDer<'static> {
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
+                     -keyout server.key -out server.crt";
+    let made = Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder).output();
+    assert!(made.is_ok_and(|made| made.status.success()), "this test needs openssl");
+    CertificateDer::from_pem_file(folder.join("server.crt")).expect("a certificate")
+}
+
+/// An operator followed the advice of the check and gave the governor the server's certificate, and the check went on to say
+/// that clients cannot log in.
+#[test]
+fn the_servers_own_certificate_in_front_is_recognised() {
+    let mut stage = Stage::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = certificate(folder.path());
+    let data = std::fs::metadata(stage.own.data_folder()).expect("a folder");
+    for name in ["server.crt", "server.key"] {
+        let to = stage.own.data_folder().join(name);
+        std::fs::copy(folder.path().join(name), &to).expect("a file");
+        std::fs::set_permissions(&to, Permissions::from_mode(0o600)).expect("the file is ours");
+        chown(&to, Some(data.uid()), Some(data.gid())).expect("the folder is the server's");
+    }
+    stage.rules("local all plimsoll trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n");
+    // The port of private servers is fixed, so this one gets an address that no other test has.
+    let id = std::process::id();
+    let host = format!("127.{}.{}.{}", 128 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
+    stage.run(&format!("ALTER SYSTEM SET listen_addresses = '{host}'"));
+    stage.run("ALTER SYSTEM SET ssl = on");
+    stage.own.restart().unwrap_or_else(|error| panic!("{error}"));
+    let url = |mode: &str| {
+        let url = format!("postgres://watcher:right@{host}:{}/postgres?sslmode={mode}", stage.own.port());
+        ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let other = tempfile::tempdir().expect("a folder");
+    let other = certificate(other.path());
+    let found = |mode: &str, shown: &CertificateDer<'static>| {
+        let (server, control) = (url(mode), url("require"));
+        let tried =
+            Tried { server: Some(&server), control: Some(&control), certificate: Some(shown), ..Tried::default() };
+        probe(tried)
+    };
+    for (shown, holds) in [(&own, true), (&other, false)] {
+        let found = found("prefer", shown);
+        check(of(&found, "server"), true, &["over TLS (sslmode=prefer)"]);
+        assert_eq!(found.binding_holds, holds);
+        assert_eq!(found.warnings.iter().any(|warning| warning == BINDING), !holds, "{found:?}");
+    }
+    assert!(found("require", &other).warnings.is_empty(), "the file alone shows that");
 }
 
 #[test]
