@@ -148,6 +148,11 @@ impl Writer {
         }
         let may_be_ahead = matches!(unit, Unit::Query(_) | Unit::Extended(_));
         let ahead = may_be_ahead && self.in_block && self.sometimes(6);
+        if let [Injection::Cancel { after: 0, settles, .. }, ..] = &mut injections[..]
+            && ahead
+        {
+            *settles = Settles::Early;
+        }
         Step { injections, unit, ahead }
     }
 

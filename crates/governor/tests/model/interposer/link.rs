@@ -20,6 +20,9 @@ use super::{Canary, Shared};
 /// The code of a request to cancel.
 const CANCEL_REQUEST: i32 = 80_877_102;
 
+/// How long a client's next unit is waited for; there may be none.
+const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
+
 /// What fails in the place of a statement; it fails when it is planned, after the statements before it have been carried out.
 const FAILING: &str = "SELECT 1/0";
 
@@ -299,6 +302,14 @@ impl Link {
     fn settle(&self, card: Arc<SessionCard>, settles: Settles, unit: usize) {
         match settles {
             Settles::Before => self.arrive(&card),
+            Settles::Early => {
+                let aimed_at = card.state().unit;
+                self.arrive(&card);
+                let deadline = Instant::now() + NEXT_UNIT_MAX;
+                while card.state().unit == aimed_at && Instant::now() < deadline {
+                    thread::yield_now();
+                }
+            }
             Settles::After => *self.arrives_after.lock().unwrap() = Some((unit, card)),
         }
     }
