@@ -104,6 +104,11 @@ impl Session {
     ) -> Fate {
         match self.flow {
             Flow::Refusing(_) => return self.refuse_message(message, bytes, now, out),
+            Flow::RolledBack(_) if !self.outstanding.is_empty() => {
+                // A unit that only closes something is being answered; a rewind would take its answer for its own.
+                self.gate = Gate::UntilRest;
+                return Fate::Stay;
+            }
             Flow::RolledBack(_) => {
                 let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
                 let Some(next) = shape(bytes, &note_of) else { return Fate::Stay };

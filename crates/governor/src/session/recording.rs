@@ -29,12 +29,15 @@ pub struct Recording {
     answer_bytes: u64,
     /// Statements that the server has prepared by name since the transaction began, and where the message lies; nowhere for those
     /// that were closed again.
-    prepared: Vec<(Box<[u8]>, Option<Range<usize>>)>,
+    prepared: Vec<Prepared>,
     /// How much there would be to keep if everything were kept.
     size: u64,
     /// It was more than may be kept, or is of no use: nothing is kept any more.
     is_abandoned: bool,
 }
+
+/// The name of a prepared statement and where its message lies.
+type Prepared = (Box<[u8]>, Option<Range<usize>>);
 
 /// A unit that was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,6 +43,8 @@ pub(super) struct Transaction {
     pub overlapped: bool,
     /// Why the unit in flight must not be cancelled, if so: its effects are not undone with it, or it may commit by itself.
     pub unit_immunity: Option<Immunity>,
+    /// It has taken advisory locks: a mutual exclusion that the application relies on, also while it does something else.
+    pub relies_on_lock: bool,
     /// Later statements, of whatever session, may run other code because of it.
     pub changes_code: bool,
     /// Why it may not be run twice.
@@ -71,6 +73,7 @@ impl Transaction {
             may_end: false,
             overlapped: false,
             unit_immunity: None,
+            relies_on_lock: false,
             changes_code: false,
             unsafe_because: None,
             declared: Vec::new(),
@@ -115,6 +118,7 @@ impl Transaction {
             let copies = because == Unsafe::Copy;
             self.unit_immunity = Some(if copies { Immunity::Copy } else { Immunity::OutsideBlock });
         }
+        self.relies_on_lock |= matches!(because, Unsafe::AdvisoryLock | Unsafe::SessionLock);
         self.is_unsafe(because);
     }
 
@@ -179,7 +183,7 @@ impl Session {
         if transaction.failure.is_some() {
             return Some(Immunity::Failed);
         }
-        if is_idle && transaction.unsafe_because == Some(Unsafe::AdvisoryLock) {
+        if is_idle && transaction.relies_on_lock {
             return Some(Immunity::AdvisoryLock);
         }
         let class = self.settings.class(transaction.class);

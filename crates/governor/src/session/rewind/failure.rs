@@ -79,12 +79,12 @@ impl Session {
             Status::Idle if is_over => self.tell_failure(now, out),
             Status::Idle => self.ask(Step::Fail, &[answers::run("BEGIN", &[]), fail].concat(), OWN, now, out),
             Status::Block if is_refused => self.ask(Step::Fail, &fail, OWN, now, out),
+            Status::Failed if is_refused || rewind.is_clean => self.tell_failure(now, out),
             // Everything is given up, whatever lies between the block's beginning and a savepoint, too.
-            Status::Block | Status::Failed if !is_refused && !(rewind.is_clean && self.status == Status::Failed) => {
+            Status::Block | Status::Failed => {
                 let request = [answers::run(ROLLBACK_AND_CHAIN, &[]), fail].concat();
                 self.ask(Step::Fail, &request, OWN, now, out);
             }
-            Status::Block | Status::Failed => self.tell_failure(now, out),
         }
     }
 

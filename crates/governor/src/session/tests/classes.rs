@@ -163,6 +163,13 @@ fn it_is_told_why_a_transaction_is_left_alone() {
         ),
         "advisory-lock",
     );
+    // Whatever else it has done before.
+    check(
+        &format!(
+            "{begun}\n> Q:select_pg%advisory%lock(1) => S[Q:select_pg%advisory%lock(1)]\n< C:SELECT Z:T => C[C:SELECT Z:T]"
+        ),
+        "advisory-lock",
+    );
     check(
         &format!(
             "{begun}

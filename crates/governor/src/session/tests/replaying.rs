@@ -736,3 +736,21 @@ fn a_cancel_that_meets_our_own_statement_does_no_harm() {
          > Q:rollback => S[Q:rollback]",
     );
 }
+
+/// A client sent an empty unit and another one at once, after it had been rolled back: the answer to one of our own requests was taken for
+/// that of the empty unit, and the client got it.
+#[test]
+fn what_comes_behind_a_unit_that_does_nothing_waits_for_its_answer() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         ! idle => S[!ROLLBACK_AND_CHAIN S]
+         < C:ROLLBACK Z:T =>
+         > S P:e:commit S => S[S]
+         < Z:T => S[!ROLLBACK S] C[Z:T]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[S]
+         < Z:T => S[P:e:commit S]",
+    );
+}
