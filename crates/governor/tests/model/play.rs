@@ -6,18 +6,22 @@
 //! transaction of which a client is told 40001 left anything behind, or lost anything that it should have left, that shows
 //! as a difference.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod answers;
+mod conversation;
+mod injections;
+mod units;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::time::{Duration, Instant};
 
-use plimsoll_governor::governor::{EventId, SessionCommand};
-use plimsoll_governor::registry::Phase;
-
-use super::interposer::{Done, with_failing};
-use super::script::{Injection, PROBE, Request, Script, Step, Transaction, Unit, expanded};
-use super::wire::{self, Client, Message, fields};
+use super::interposer::Done;
+use super::script::{Injection, PROBE, Script, Transaction, Unit};
+use super::wire::{Client, Message, fields};
 use super::world::World;
+use answers::{cut, is_generated, notices, seen, without_tables};
+use conversation::converse;
+use units::{completes, failing_at, group_length, may_end, rollback_like, rolls_back};
 
 /// How often a transaction is run again that was rolled back. Nothing is done to it then.
 const RETRIES_MAX: usize = 1;
@@ -101,11 +105,6 @@ struct Values {
     plain: BTreeMap<String, usize>,
 }
 
-fn is_generated(value: &str) -> bool {
-    let mut letters = value.bytes();
-    letters.next() == Some(b'g') && letters.next().is_some_and(|digit| digit.is_ascii_digit())
-}
-
 struct Play<'a> {
     world: &'a mut World,
     governed: Client,
@@ -129,8 +128,6 @@ struct Play<'a> {
 /// An error that a plain server would not have given.
 struct Told {
     unit: usize,
-    /// How many statements, or messages, had been answered before.
-    at: usize,
     /// Whether the transaction is to be run again.
     retry: bool,
 }
@@ -176,64 +173,6 @@ impl Play<'_> {
         Ok(false)
     }
 
-    /// Does to the governed session what comes before a unit, and prepares what comes with it.
-    fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
-        let is_armed = |injection: &Injection| !matches!(injection, Injection::Idle | Injection::Change { .. });
-        let armed = injections.iter().copied().filter(is_armed);
-        self.world.interposer.arm(armed);
-        let was_preempted = self.was_preempted;
-        if injections.contains(&Injection::Idle) {
-            let process = self.governed.process();
-            let before = self.world.governed.advisory_locks(process);
-            self.roll_back_idle();
-            let after = self.world.governed.advisory_locks(process);
-            if before != after {
-                let text = format!("its client relies on {before} advisory locks while it thinks, and has {after}");
-                return different("lost locks", text);
-            }
-        }
-        let change = injections.iter().find_map(|injection| match injection {
-            Injection::Change { account } => Some(format!("UPDATE accounts SET v = v * 2 WHERE id = {account}")),
-            _ => None,
-        });
-        self.change = change.filter(|_| self.history.iter().all(|(unit, _)| can_be_redone(unit)));
-        self.world.interposer.arm_change(self.change.clone(), self.was_preempted && !was_preempted);
-        Ok(())
-    }
-
-    /// Has the transaction rolled back while its client thinks, as the watcher does.
-    fn roll_back_idle(&mut self) {
-        let Some(card) = self.world.card(&self.governed) else { return };
-        let (phase, transaction, unit) = {
-            let state = card.state();
-            (state.phase, state.transaction, state.unit)
-        };
-        if phase != Phase::IdleInTransaction {
-            return;
-        }
-        let low = self.world.governor.settings().class_named("low").expect("it is set");
-        let too_late = || {
-            let class = self.world.governor.statistics.class(low);
-            class.preempted_too_late.load(std::sync::atomic::Ordering::Relaxed)
-        };
-        let before = too_late();
-        let answered = self.world.interposer.answered();
-        // Nobody keeps an event for it.
-        let event = EventId(u64::MAX);
-        self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while card.state().phase == Phase::IdleInTransaction && too_late() == before && Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        if card.state().phase != Phase::IdleInTransaction {
-            while self.world.interposer.answered() == answered && Instant::now() < deadline {
-                std::thread::yield_now();
-            }
-            self.was_preempted = true;
-            self.report.preempted += 1;
-        }
-    }
-
     /// Has both sides do these units, and compares; says whether the client was told of something that no plain server has
     /// said. Then it has ended its transaction.
     fn exchange(&mut self, units: &[&Unit], has_cancelled: bool) -> Result<bool, Difference> {
@@ -257,7 +196,10 @@ impl Play<'_> {
             .iter()
             .enumerate()
             .map(|(place, unit)| match &told {
-                Some(told) if told.unit == place => failing_at(unit, told.at),
+                // After the first, the governor may answer with the same error until the transaction is ended.
+                Some(told) if told.unit == place || told.unit < place && is_ours(&governed[place]) => {
+                    failing_at(unit, completed(unit, &governed[place]))
+                }
                 _ => (*unit).clone(),
             })
             .collect();
@@ -268,7 +210,8 @@ impl Play<'_> {
         }
         plain.extend(self.on_plain(&followed[end..])?);
         for (place, unit) in units.iter().enumerate() {
-            let is_told = told.as_ref().is_some_and(|told| told.unit == place);
+            let follows = |told: &Told| told.unit == place || told.unit < place && is_ours(&governed[place]);
+            let is_told = told.as_ref().is_some_and(follows);
             self.compare(unit, &governed[place], &plain[place], is_told).map_err(|difference| Difference {
                 text: format!("{}\nin {unit}", difference.text.trim_end()),
                 ..difference
@@ -287,37 +230,6 @@ impl Play<'_> {
             self.exchange(&[&rollback_like(units[told.unit])], false)?;
         }
         Ok(told.is_some_and(|told| told.retry))
-    }
-
-    /// Somebody has changed what the transaction had seen, before the governor ran it again. If the client heard nothing, the
-    /// change might as well have come before the whole transaction: then its answers are the same, and so it is done here.
-    /// If it heard of it, or rolls back itself, the change has come after.
-    fn follow_change(&mut self, is_after: bool) -> Result<(), Difference> {
-        let change = self.change.take().expect("it was armed");
-        if is_after {
-            self.pending = Some(change);
-            return Ok(());
-        }
-        let history = std::mem::take(&mut self.history);
-        let failed = |error: io::Error| different("plain", error.to_string());
-        if !history.is_empty() {
-            let names = history.iter().flat_map(|(unit, answer)| parsed_names(unit, answer));
-            let undo = Unit::Query(vec!["ROLLBACK".to_owned()]);
-            let close = Unit::Extended(names.map(Request::CloseStatement).collect());
-            converse(&mut self.plain, &[&undo, &close]).or_else(failed)?;
-        }
-        self.world.plain.change(&change);
-        for (unit, governed) in &history {
-            let plain = converse(&mut self.plain, &[unit]).or_else(failed)?.remove(0);
-            let kept = self.notifications.clone();
-            self.compare(unit, governed, &plain, false).map_err(|difference| {
-                let text = format!("after {change}, {}\nin {unit}", difference.text);
-                Difference { kind: "changed answers", text }
-            })?;
-            self.notifications = kept;
-        }
-        self.history = history;
-        Ok(())
     }
 
     fn count(&mut self, done: Done) {
@@ -343,8 +255,7 @@ impl Play<'_> {
                 return different("cancelled for nothing", format!("{message}, though its client did not\nin {unit}"));
             }
             if is_ours || is_cancelled || is_class {
-                let at = answer[..end].iter().filter(|message| completes(unit, message.tag)).count();
-                return Ok(Some(Told { unit: place, at, retry: is_ours || is_cancelled }));
+                return Ok(Some(Told { unit: place, retry: is_ours || is_cancelled }));
             }
         }
         Ok(None)
@@ -478,58 +389,17 @@ impl Play<'_> {
         };
         (rows(self.world.governed.data(), &self.values.governed), rows(self.world.plain.data(), &self.values.plain))
     }
-
-    /// The client leaves without a word, perhaps after it has sent a unit, and comes again.
-    fn leave(&mut self, unit: Option<&Unit>) -> Result<(), Difference> {
-        let (governed, plain) = self.world.connect().or_else(|error| different("connecting", error.to_string()))?;
-        // The new one cancels nothing of the old one.
-        let mut old = [std::mem::replace(&mut self.governed, governed), std::mem::replace(&mut self.plain, plain)];
-        let processes = old.each_ref().map(Client::process);
-        if let Some(unit) = unit {
-            let _ = old[0].send(&bytes(unit));
-        }
-        let [governed, mut plain] = old;
-        drop(governed);
-        self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
-        let done = self.world.interposer.take_done();
-        self.count(done);
-        if done.changed {
-            self.pending = self.change.take();
-        }
-        self.status = b'I';
-        let (mut one, mut other) = self.data();
-        // The plain session is still there, and its locks.
-        [&mut one, &mut other].into_iter().for_each(|rows| rows.retain(|row| !row.starts_with("advisory lock")));
-        if let Some(unit) = unit
-            && one != other
-        {
-            // It was carried out, and then so it is here.
-            converse(&mut plain, &[unit]).or_else(|error| different("plain", error.to_string()))?;
-        }
-        drop(plain);
-        self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))
-    }
 }
 
-/// How many units are sent together.
-fn group_length(steps: &[Step]) -> usize {
-    let can_follow = |step: &Step| matches!(step.unit, Unit::Query(_) | Unit::Extended(_));
-    let pairs = steps.iter().zip(&steps[1..]);
-    pairs.take_while(|(step, next)| step.ahead && can_follow(step) && can_follow(next)).count() + 1
+/// Whether an answer says that the transaction was rolled back for another.
+fn is_ours(answer: &[Message]) -> bool {
+    answer.iter().any(|message| message.tag == b'E' && message.field(b'C') == "40001")
 }
 
-/// A ROLLBACK by the same protocol as a unit; the extended one leaves the unnamed statement alone.
-fn rollback_like(unit: &Unit) -> Unit {
-    if !matches!(unit, Unit::Extended(_)) {
-        return Unit::Query(vec!["ROLLBACK".to_owned()]);
-    }
-    let name = "rollback".to_owned();
-    Unit::Extended(vec![
-        Request::CloseStatement(name.clone()),
-        Request::Parse { name: name.clone(), sql: "ROLLBACK".to_owned() },
-        Request::Bind { portal: String::new(), statement: name, values: Vec::new() },
-        Request::Execute { portal: String::new(), rows: 0 },
-    ])
+/// How many statements, or messages, were answered before the first error.
+fn completed(unit: &Unit, answer: &[Message]) -> usize {
+    let before_error = answer.iter().take_while(|message| message.tag != b'E');
+    before_error.filter(|message| completes(unit, message.tag)).count()
 }
 
 fn is_by_client(injection: &Injection) -> bool {
@@ -545,198 +415,4 @@ fn silence(error: &io::Error) -> &'static str {
 
 fn status(answers: &[Vec<Message>]) -> u8 {
     answers.last().and_then(|answer| answer.last()).map_or(0, |ready| ready.body[0])
-}
-
-/// Whether a message says that a statement, or a message, was carried out.
-fn completes(unit: &Unit, tag: u8) -> bool {
-    match unit {
-        Unit::Extended(_) => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
-        _ => matches!(tag, b'C' | b'I'),
-    }
-}
-
-/// Whether a unit may run what ends a transaction.
-fn may_end(unit: &Unit) -> bool {
-    let ends = |sql: &str| ["COMMIT", "END", "CALL", "/* @long@ */ COMMIT"].iter().any(|word| sql.starts_with(word));
-    match unit {
-        Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
-        Unit::Extended(requests) => {
-            let executes = requests.iter().any(|request| matches!(request, Request::Execute { .. }));
-            // Only what ends or begins transactions has such names, and a statement without one may be older.
-            let ends = |request: &Request| match request {
-                Request::Parse { sql, .. } => ends(sql),
-                Request::Bind { statement, .. } => statement.starts_with(['e', 'k']) || statement.is_empty(),
-                _ => false,
-            };
-            executes && requests.iter().any(ends)
-        }
-        Unit::Copy { .. } | Unit::Leave(_) => false,
-    }
-}
-
-fn rolls_back(unit: &Unit) -> bool {
-    let text = unit.to_string();
-    text.contains("ABORT") || text.contains("ROLLBACK") && !text.contains("ROLLBACK TO")
-}
-
-/// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
-fn can_be_redone(unit: &Unit) -> bool {
-    const CANNOT: [&str; 14] = [
-        "PREPARE",
-        "DEALLOCATE",
-        "EXECUTE",
-        "FETCH",
-        "MOVE",
-        "CLOSE",
-        "DISCARD",
-        "advisory",
-        "CHAIN",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "numbers",
-        "close-",
-    ];
-    let text = unit.to_string();
-    let is_older =
-        |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
-    let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
-    !binds_older && !matches!(unit, Unit::Copy { .. }) && CANNOT.iter().all(|word| !text.contains(word))
-}
-
-/// The names of the statements that a unit has prepared.
-fn parsed_names(unit: &Unit, answer: &[Message]) -> Vec<String> {
-    let Unit::Extended(requests) = unit else { return Vec::new() };
-    let done = answer.iter().filter(|message| completes(unit, message.tag)).count();
-    let requests = requests.iter().filter(|request| **request != Request::Flush).take(done);
-    let names = requests.filter_map(|request| match request {
-        Request::Parse { name, .. } if !name.is_empty() => Some(name.clone()),
-        _ => None,
-    });
-    names.collect()
-}
-
-/// The unit, but failing there.
-fn failing_at(unit: &Unit, at: usize) -> Unit {
-    match unit {
-        Unit::Query(statements) => Unit::Query(vec![with_failing(&statements[..at.min(statements.len())])]),
-        Unit::Extended(requests) => {
-            let mut left = at;
-            let mut kept: Vec<Request> = Vec::new();
-            for request in requests {
-                if *request != Request::Flush {
-                    if left == 0 {
-                        break;
-                    }
-                    left -= 1;
-                }
-                kept.push(request.clone());
-            }
-            // A name, so that the unnamed statement stays.
-            kept.push(Request::Parse { name: "failing".to_owned(), sql: "this fails".to_owned() });
-            Unit::Extended(kept)
-        }
-        Unit::Copy { .. } | Unit::Leave(_) => Unit::Query(vec![with_failing(&[])]),
-    }
-}
-
-/// What is sent for a unit, all at once.
-fn bytes(unit: &Unit) -> Vec<u8> {
-    match unit {
-        Unit::Query(statements) => wire::query(&expanded(&statements.join("; "))),
-        Unit::Extended(requests) => {
-            let requests = requests.iter().flat_map(Request::bytes);
-            requests.chain(wire::tagged(b'S', &[])).collect()
-        }
-        Unit::Copy { sql, .. } => wire::query(sql),
-        Unit::Leave(_) => Vec::new(),
-    }
-}
-
-/// Sends units, and reads the answer to each.
-fn converse(client: &mut Client, units: &[&Unit]) -> io::Result<Vec<Vec<Message>>> {
-    match units {
-        [Unit::Extended(requests)] if requests.contains(&Request::Flush) => Ok(vec![flushing(client, requests)?]),
-        [Unit::Copy { sql, lines, fails }] => Ok(vec![copying(client, sql, lines, *fails)?]),
-        _ => {
-            let all: Vec<u8> = units.iter().flat_map(|unit| bytes(unit)).collect();
-            client.send(&all)?;
-            units.iter().map(|_| until_ready(client, Vec::new())).collect()
-        }
-    }
-}
-
-fn until_ready(client: &mut Client, mut answer: Vec<Message>) -> io::Result<Vec<Message>> {
-    while answer.last().is_none_or(|last| last.tag != b'Z') {
-        answer.push(client.message()?);
-    }
-    Ok(answer)
-}
-
-/// Waits for what each `Flush` brings.
-fn flushing(client: &mut Client, requests: &[Request]) -> io::Result<Vec<Message>> {
-    let extended = Unit::Extended(Vec::new());
-    let (mut answer, mut expected, mut has_failed) = (Vec::new(), 0, false);
-    for request in requests {
-        client.send(&request.bytes())?;
-        if *request != Request::Flush {
-            expected += 1;
-            continue;
-        }
-        while expected > 0 && !has_failed {
-            let message = client.message()?;
-            has_failed = message.tag == b'E';
-            expected -= usize::from(completes(&extended, message.tag));
-            answer.push(message);
-        }
-    }
-    client.send(&wire::tagged(b'S', &[]))?;
-    until_ready(client, answer)
-}
-
-/// Sends lines when the server wants them.
-fn copying(client: &mut Client, sql: &str, lines: &[String], fails: bool) -> io::Result<Vec<Message>> {
-    client.send(&wire::query(sql))?;
-    let mut answer = vec![client.message()?];
-    while !matches!(answer.last().expect("there is one").tag, b'G' | b'Z') {
-        answer.push(client.message()?);
-    }
-    if answer.last().expect("there is one").tag == b'G' {
-        for line in lines {
-            client.send(&wire::tagged(b'd', format!("{line}\n").as_bytes()))?;
-        }
-        client.send(&if fails { wire::tagged(b'f', &wire::text("no more")) } else { wire::tagged(b'c', &[]) })?;
-        answer.push(client.message()?);
-    }
-    until_ready(client, answer)
-}
-
-/// What is compared: not what comes when it likes.
-fn seen(answer: &[Message]) -> Vec<Message> {
-    answer.iter().filter(|message| !matches!(message.tag, b'N' | b'A' | b'S')).cloned().collect()
-}
-
-/// Cuts off what was begun and failed, and the error, but not the status.
-fn cut(unit: &Unit, answer: &mut Vec<Message>) {
-    let Some(error) = answer.iter().position(|message| message.tag == b'E') else { return };
-    let done = answer[..error].iter().rposition(|message| completes(unit, message.tag)).map_or(0, |last| last + 1);
-    answer.drain(done..=error);
-}
-
-/// What a client was told by the way. A replay may tell it again.
-fn notices(answer: &[Message]) -> BTreeSet<String> {
-    let notices = answer.iter().filter(|message| message.tag == b'N');
-    notices.map(|notice| format!("{} {}", notice.field(b'C'), notice.field(b'M'))).collect()
-}
-
-/// A `RowDescription` without the numbers of tables, which may be temporary ones.
-fn without_tables(body: &[u8]) -> Vec<u8> {
-    let (mut out, mut rest) = (body[..2].to_vec(), &body[2..]);
-    while let Some(end) = rest.iter().position(|&byte| byte == 0) {
-        let next = end + 1 + 18;
-        out.extend_from_slice(&rest[..=end]);
-        out.extend_from_slice(&rest[end + 5..next]);
-        rest = &rest[next..];
-    }
-    out
 }

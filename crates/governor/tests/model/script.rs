@@ -24,7 +24,7 @@ use std::fmt;
 use super::wire;
 
 /// A statement that asks a session for all it has.
-pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s %s', name, statement, from_sql), ', ' ORDER BY name) \
+pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WHEN NOT from_sql THEN statement END), ', ' ORDER BY name) \
     FROM pg_prepared_statements) AS prepared, \
     (SELECT string_agg(format('%s %s %s', name, statement, is_holdable), ', ' ORDER BY name) FROM pg_cursors) AS cursors, \
     (SELECT string_agg(channel, ', ' ORDER BY channel) FROM pg_listening_channels() AS channel) AS channels, \
@@ -110,6 +110,8 @@ pub enum Injection {
 /// When the session learns that a cancel has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settles {
+    /// Before the server gets the unit, and the server gets it when the client's next unit has begun.
+    Early,
     /// Before the answer.
     Before,
     /// After the answer.
@@ -191,7 +193,11 @@ fn injection(text: &str) -> Result<Injection, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let number =
         |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).ok_or(format!("a number in {text:?}"));
-    let settles = if text.ends_with("late") { Settles::After } else { Settles::Before };
+    let settles = match words.last() {
+        Some(&"early") => Settles::Early,
+        Some(&"late") => Settles::After,
+        _ => Settles::Before,
+    };
     match words[..] {
         ["idle"] => Ok(Injection::Idle),
         ["cancel", ..] => Ok(Injection::Cancel { at: number(1)?, after: number(3)?, settles }),
@@ -340,7 +346,11 @@ impl fmt::Display for Injection {
 
 impl fmt::Display for Settles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Settles::After { " late" } else { "" })
+        f.write_str(match self {
+            Settles::Early => " early",
+            Settles::Before => "",
+            Settles::After => " late",
+        })
     }
 }
 

@@ -1,0 +1,364 @@
+//! One connection between the governor and the server.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plimsoll_governor::governor::{Governor, SessionCommand};
+use plimsoll_governor::registry::{Phase, SessionCard};
+
+use super::super::script::{Injection, Settles};
+use super::super::wire::{self, Message, PATIENCE, tagged, take_message};
+use super::{Canary, Shared};
+
+/// The code of a request to cancel.
+const CANCEL_REQUEST: i32 = 80_877_102;
+
+/// How long a client's next unit is waited for; there may be none.
+const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
+
+/// What fails in the place of a statement; it fails when it is planned, after the statements before it have been carried out.
+const FAILING: &str = "SELECT 1/0";
+
+/// What both directions of one connection know.
+struct Link {
+    shared: Arc<Shared>,
+    process: AtomicI32,
+    has_logged_in: AtomicBool,
+    /// What the server has said last of its transaction.
+    status: AtomicU8,
+    /// Units, counted from 0, whose error is to be that of a cancelled statement.
+    cancelled: Mutex<Vec<usize>>,
+    /// Units that have not been answered: which place of the first run each is compared with, and what it asks.
+    replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
+    /// The unit after whose answer a session is to learn that its cancel has arrived.
+    arrives_after: Mutex<Option<(usize, Arc<SessionCard>)>>,
+}
+
+/// One connection of the governor, from its first byte to its last.
+pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -> io::Result<()> {
+    governor.set_nodelay(true)?;
+    let mut head = [0; 4];
+    governor.read_exact(&mut head)?;
+    let mut startup = vec![0; u32::from_be_bytes(head) as usize - 4];
+    governor.read_exact(&mut startup)?;
+    if startup[..4] == CANCEL_REQUEST.to_be_bytes() {
+        // It closes when the signal has been sent; whether one is, a script says.
+        shared.cancels.fetch_add(1, Ordering::SeqCst);
+        return Ok(());
+    }
+    let mut server = UnixStream::connect(server)?;
+    server.write_all(&[&head[..], &startup].concat())?;
+    let link = Arc::new(Link {
+        shared,
+        process: AtomicI32::new(0),
+        has_logged_in: AtomicBool::new(false),
+        status: AtomicU8::new(b'I'),
+        cancelled: Mutex::default(),
+        arrives_after: Mutex::default(),
+        replayed: Mutex::default(),
+    });
+    let (from, to, own) = (server.try_clone()?, governor.try_clone()?, Arc::clone(&link));
+    let answers = thread::spawn(move || answers(from, to, &own));
+    let result = requests(governor, &mut server, &link);
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = answers.join();
+    result
+}
+
+/// Passes on what the governor sends, until it leaves.
+fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io::Result<()> {
+    let (mut bytes, mut pending, mut unit) = (Vec::new(), Vec::new(), 0);
+    let mut chunk = [0; 16 << 10];
+    let (mut is_late, mut place) = (false, None);
+    loop {
+        while let Some(message) = take_message(&mut bytes) {
+            let tag = message.tag;
+            pending.push(message);
+            // What a server answers, or is asked to answer now. All else would wait for more.
+            if !matches!(tag, b'P' | b'B' | b'D' | b'E' | b'C') {
+                if matches!(tag, b'Q' | b'S' | b'F' | b'H') {
+                    link.interfere(&mut pending, unit, &mut is_late);
+                }
+                let out: Vec<u8> = pending.drain(..).flat_map(|one: Message| tagged(one.tag, &one.body)).collect();
+                if matches!(tag, b'Q' | b'S' | b'F') {
+                    link.note_request(&out, &mut place);
+                }
+                server.write_all(&out)?;
+                unit += usize::from(matches!(tag, b'Q' | b'S' | b'F'));
+            }
+        }
+        match governor.read(&mut chunk)? {
+            0 => return Ok(()),
+            length => bytes.extend_from_slice(&chunk[..length]),
+        }
+    }
+}
+
+/// Passes on what the server answers, until it leaves.
+fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
+    let (mut bytes, mut answer, mut is_held, mut unit) = (Vec::new(), Vec::new(), false, 0);
+    let mut chunk = [0; 16 << 10];
+    let mut pass = || -> io::Result<()> {
+        loop {
+            let mut out = Vec::new();
+            let (mut arrivals, mut units_answered) = (Vec::new(), 0);
+            while let Some(mut message) = take_message(&mut bytes) {
+                match message.tag {
+                    b'K' => {
+                        let process =
+                            i32::from_be_bytes(message.body[..4].try_into().expect("it begins with a process"));
+                        link.process.store(process, Ordering::SeqCst);
+                    }
+                    b'E' => {
+                        let mut cancelled = link.cancelled.lock().unwrap();
+                        if let Some(place) = cancelled.iter().position(|&one| one == unit) {
+                            cancelled.remove(place);
+                            message.body = cancelled_error();
+                        }
+                    }
+                    // Logging in ends with one that is no unit's.
+                    b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
+                        link.status.store(message.body[0], Ordering::SeqCst);
+                        let due = link.arrives_after.lock().unwrap().take_if(|due| due.0 == unit);
+                        arrivals.extend(due);
+                        unit += 1;
+                        units_answered += 1;
+                    }
+                    _ => {}
+                }
+                let message_bytes = tagged(message.tag, &message.body);
+                answer.extend_from_slice(&message_bytes);
+                is_held |= answer.len() == message_bytes.len() && link.is_replayed();
+                if message.tag == b'Z' {
+                    let first = link.end_answer(std::mem::take(&mut answer));
+                    out.extend_from_slice(first.filter(|_| is_held).as_deref().unwrap_or(&message_bytes));
+                    is_held = false;
+                } else if !is_held {
+                    out.extend_from_slice(&message_bytes);
+                }
+            }
+            governor.write_all(&out)?;
+            link.shared.answered.fetch_add(units_answered, Ordering::SeqCst);
+            for (_, card) in arrivals {
+                link.arrive(&card);
+            }
+            match server.read(&mut chunk)? {
+                0 => return Ok(()),
+                length => bytes.extend_from_slice(&chunk[..length]),
+            }
+        }
+    };
+    let result = pass();
+    let _ = governor.shutdown(Shutdown::Both);
+    result
+}
+
+/// What a server says of a statement that was cancelled.
+fn cancelled_error() -> Vec<u8> {
+    let fields =
+        ["SERROR", "VERROR", "C57014", "Mcanceling statement due to user request", "Fpostgres.c", "L1", "RNone"];
+    let mut body: Vec<u8> = fields.iter().flat_map(|field| wire::text(field)).collect();
+    body.push(0);
+    body
+}
+
+impl Link {
+    fn governor(&self) -> &Governor {
+        self.shared.governor.get().expect("set before anybody connects")
+    }
+
+    /// Does to a unit, or to the part of one before a `Flush`, what is due.
+    fn interfere(&self, messages: &mut [Message], unit: usize, is_late: &mut bool) {
+        self.change();
+        let canary = *self.shared.canary.lock().unwrap();
+        if std::mem::take(is_late) {
+            return self.fail(messages, 0, unit);
+        }
+        let Some(injection) = self.next_injection() else {
+            if canary == Some(Canary::IdleReplay) && self.shared.done.lock().unwrap().preempted > 0 {
+                messages.iter_mut().for_each(make_idle);
+            }
+            return;
+        };
+        match injection {
+            Injection::Idle | Injection::Change { .. } => {}
+            Injection::Cancel { at, settles, .. } => {
+                let Some(card) = self.aim() else { return };
+                self.shared.done.lock().unwrap().preempted += 1;
+                if canary == Some(Canary::LateCancel) {
+                    *is_late = true;
+                } else {
+                    self.fail(messages, at, unit);
+                }
+                self.settle(card, settles, unit);
+            }
+            Injection::Missed { settles, .. } => {
+                let Some(card) = self.aim() else { return };
+                self.shared.done.lock().unwrap().preempted += 1;
+                self.settle(card, settles, unit);
+            }
+            Injection::ClientCancel { at } => {
+                if self.client_cancels() {
+                    self.shared.done.lock().unwrap().cancelled += 1;
+                    self.fail(messages, at, unit);
+                }
+            }
+            Injection::ClientCancelMissed => drop(self.client_cancels()),
+        }
+    }
+
+    fn is(&self, canary: Canary) -> bool {
+        *self.shared.canary.lock().unwrap() == Some(canary)
+    }
+
+    /// Notes what a unit asks; after a ROLLBACK what was asked before is a replay. `place` is where that has come to.
+    fn note_request(&self, request: &[u8], place: &mut Option<usize>) {
+        if !self.is(Canary::SameAnswers) {
+            return;
+        }
+        let first_run = self.shared.first_run.lock().unwrap();
+        // As the governor asks for it, by a statement of its own.
+        let has = |word: &[u8]| request.windows(word.len()).any(|part| part == word);
+        if has(b"\x01plimsoll\0ROLLBACK") {
+            *place = Some(0);
+        }
+        // The BEGIN itself is not run again.
+        let known = place.and_then(|from| (from..first_run.len()).find(|&at| first_run[at].0 == request));
+        if let Some(at) = known {
+            *place = Some(at + 1);
+        }
+        self.replayed.lock().unwrap().push_back((known, request.to_vec()));
+    }
+
+    /// Whether what the server answers now is a replay's.
+    fn is_replayed(&self) -> bool {
+        self.replayed.lock().unwrap().front().is_some_and(|(known, _)| known.is_some())
+    }
+
+    /// Keeps an answer, or returns the first one in the place of a replay's.
+    fn end_answer(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
+        let (known, request) = self.replayed.lock().unwrap().pop_front()?;
+        let mut first_run = self.shared.first_run.lock().unwrap();
+        let first = known.and_then(|at| first_run.get(at)).map(|(_, first)| first.clone());
+        if first.is_none() {
+            first_run.push((request, answer));
+        }
+        first
+    }
+
+    /// Makes the change that is due before a replay: the session holds no locks while no transaction is open.
+    fn change(&self) {
+        if self.status.load(Ordering::SeqCst) != b'I' {
+            return;
+        }
+        let mut done = self.shared.done.lock().unwrap();
+        let is_due = |(_, is_rolled_back): &mut (String, bool)| *is_rolled_back || done.preempted > 0;
+        let Some((sql, _)) = self.shared.change.lock().unwrap().take_if(is_due) else { return };
+        let mut somebody = self.shared.somebody.lock().unwrap();
+        done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
+    }
+
+    /// What is to be done to this unit; counts down what is for a later one.
+    fn next_injection(&self) -> Option<Injection> {
+        let mut armed = self.shared.armed.lock().unwrap();
+        match armed.front_mut()? {
+            Injection::Cancel { after, .. } | Injection::Missed { after, .. } if *after > 0 => {
+                *after -= 1;
+                None
+            }
+            _ => armed.pop_front(),
+        }
+    }
+
+    /// Aims at the unit that passes as the watcher would; `None` if it may not be cancelled.
+    fn aim(&self) -> Option<Arc<SessionCard>> {
+        let process = self.process.load(Ordering::SeqCst);
+        let card = self.governor().registry.all().into_iter().find(|card| card.process() == Some(process))?;
+        let deadline = Instant::now() + Duration::from_millis(5);
+        loop {
+            let (transaction, unit, phase) = {
+                let state = card.state();
+                (state.transaction, state.unit, state.phase)
+            };
+            if card.aim_preemption(transaction, unit) {
+                return Some(card);
+            }
+            // A unit of a replay is sent a moment before the card says so.
+            if phase != Phase::Preempted || Instant::now() > deadline {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The cancel has arrived, now or after the answer.
+    fn settle(&self, card: Arc<SessionCard>, settles: Settles, unit: usize) {
+        match settles {
+            Settles::Before => self.arrive(&card),
+            Settles::Early => {
+                let aimed_at = card.state().unit;
+                self.arrive(&card);
+                let deadline = Instant::now() + NEXT_UNIT_MAX;
+                while card.state().unit == aimed_at && Instant::now() < deadline {
+                    thread::yield_now();
+                }
+            }
+            Settles::After => *self.arrives_after.lock().unwrap() = Some((unit, card)),
+        }
+    }
+
+    fn arrive(&self, card: &SessionCard) {
+        card.cancel_arrived(true, true);
+        self.governor().tell(card.worker, card.id, SessionCommand::CancelArrived);
+    }
+
+    /// Has the client cancel, and says whether the request came through.
+    fn client_cancels(&self) -> bool {
+        let Some((governor, key)) = self.shared.client.lock().unwrap().clone() else { return false };
+        let before = self.shared.cancels.load(Ordering::SeqCst);
+        let Ok(mut stream) = TcpStream::connect_timeout(&governor, PATIENCE) else { return false };
+        let body = [&CANCEL_REQUEST.to_be_bytes()[..], &key].concat();
+        let request = [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat();
+        let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&request));
+        // The governor closes the connection when the request has been delivered, or was not passed on.
+        let _ = asked.and_then(|()| stream.read(&mut [0]));
+        self.shared.cancels.load(Ordering::SeqCst) > before
+    }
+
+    /// Makes that statement, or that message, fail as if it had been cancelled.
+    fn fail(&self, messages: &mut [Message], at: usize, unit: usize) {
+        self.cancelled.lock().unwrap().push(unit);
+        let Some(last) = messages.len().checked_sub(1) else { return };
+        if messages[last].tag == b'Q' {
+            let text = String::from_utf8_lossy(&messages[last].body).trim_end_matches('\0').to_owned();
+            let statements = self.shared.statements.lock().unwrap().get(&text).cloned().unwrap_or_default();
+            let before = &statements[..at.min(statements.len().saturating_sub(1))];
+            messages[last].body = wire::text(&with_failing(before));
+        } else if last > 0 {
+            // A name, so that the unnamed statement stays.
+            let at = at.min(last - 1);
+            messages[at] = Message { tag: b'P', body: wire::parse("cancelled", "this fails")[5..].to_vec() };
+        }
+    }
+}
+
+/// These statements, and then one that fails.
+pub fn with_failing(before: &[String]) -> String {
+    before.iter().map(String::as_str).chain([FAILING]).collect::<Vec<_>>().join("; ")
+}
+
+/// A change that changes nothing, with the same answer.
+fn make_idle(message: &mut Message) {
+    const CHANGE: &[u8] = b"v = v + ";
+    let changes: Vec<usize> = (0..message.body.len()).filter(|&at| message.body[at..].starts_with(CHANGE)).collect();
+    for at in changes {
+        message.body[at + CHANGE.len()] = b'0';
+    }
+}

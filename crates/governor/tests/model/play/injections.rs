@@ -1,0 +1,136 @@
+//! What is done to the governed session: rollbacks while its client thinks, changes by others, and clients that leave.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_governor::governor::{EventId, SessionCommand};
+use plimsoll_governor::registry::Phase;
+
+use super::super::script::{Injection, Request, Unit};
+use super::super::wire::Client;
+use super::conversation::{bytes, converse};
+use super::units::{can_be_redone, parsed_names};
+use super::{Difference, Play, different};
+
+impl Play<'_> {
+    /// Does to the governed session what comes before a unit, and prepares what comes with it.
+    pub(super) fn inject(&mut self, injections: &[Injection]) -> Result<(), Difference> {
+        let is_armed = |injection: &Injection| !matches!(injection, Injection::Idle | Injection::Change { .. });
+        let armed = injections.iter().copied().filter(is_armed);
+        self.world.interposer.arm(armed);
+        let was_preempted = self.was_preempted;
+        if injections.contains(&Injection::Idle) {
+            let process = self.governed.process();
+            let before = self.world.governed.advisory_locks(process);
+            self.roll_back_idle();
+            let after = self.world.governed.advisory_locks(process);
+            if before != after {
+                let text = format!("its client relies on {before} advisory locks while it thinks, and has {after}");
+                return different("lost locks", text);
+            }
+        }
+        let change = injections.iter().find_map(|injection| match injection {
+            Injection::Change { account } => Some(format!("UPDATE accounts SET v = v * 2 WHERE id = {account}")),
+            _ => None,
+        });
+        self.change = change.filter(|_| self.history.iter().all(|(unit, _)| can_be_redone(unit)));
+        self.world.interposer.arm_change(self.change.clone(), self.was_preempted && !was_preempted);
+        Ok(())
+    }
+
+    /// Has the transaction rolled back while its client thinks, as the watcher does.
+    fn roll_back_idle(&mut self) {
+        let Some(card) = self.world.card(&self.governed) else { return };
+        let (phase, transaction, unit) = {
+            let state = card.state();
+            (state.phase, state.transaction, state.unit)
+        };
+        if phase != Phase::IdleInTransaction {
+            return;
+        }
+        let low = self.world.governor.settings().class_named("low").expect("it is set");
+        let too_late = || {
+            let class = self.world.governor.statistics.class(low);
+            class.preempted_too_late.load(Ordering::Relaxed)
+        };
+        let before = too_late();
+        let answered = self.world.interposer.answered();
+        // Nobody keeps an event for it.
+        let event = EventId(u64::MAX);
+        self.world.governor.tell(card.worker, card.id, SessionCommand::RollBackIdle { transaction, unit, event });
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while card.state().phase == Phase::IdleInTransaction && too_late() == before && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        if card.state().phase != Phase::IdleInTransaction {
+            while self.world.interposer.answered() == answered && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            self.was_preempted = true;
+            self.report.preempted += 1;
+        }
+    }
+
+    /// Somebody has changed what the transaction had seen, before the governor ran it again. If the client heard nothing, the
+    /// change might as well have come before the whole transaction: then its answers are the same, and so it is done here.
+    /// If it heard of it, or rolls back itself, the change has come after.
+    pub(super) fn follow_change(&mut self, is_after: bool) -> Result<(), Difference> {
+        let change = self.change.take().expect("it was armed");
+        if is_after {
+            self.pending = Some(change);
+            return Ok(());
+        }
+        let history = std::mem::take(&mut self.history);
+        let failed = |error: io::Error| different("plain", error.to_string());
+        if !history.is_empty() {
+            let names = history.iter().flat_map(|(unit, answer)| parsed_names(unit, answer));
+            let undo = Unit::Query(vec!["ROLLBACK".to_owned()]);
+            let close = Unit::Extended(names.map(Request::CloseStatement).collect());
+            converse(&mut self.plain, &[&undo, &close]).or_else(failed)?;
+        }
+        self.world.plain.change(&change);
+        for (unit, governed) in &history {
+            let plain = converse(&mut self.plain, &[unit]).or_else(failed)?.remove(0);
+            let kept = self.notifications.clone();
+            self.compare(unit, governed, &plain, false).map_err(|difference| {
+                let text = format!("after {change}, {}\nin {unit}", difference.text);
+                Difference { kind: "changed answers", text }
+            })?;
+            self.notifications = kept;
+        }
+        self.history = history;
+        Ok(())
+    }
+
+    /// The client leaves without a word, perhaps after it has sent a unit, and comes again.
+    pub(super) fn leave(&mut self, unit: Option<&Unit>) -> Result<(), Difference> {
+        let (governed, plain) = self.world.connect().or_else(|error| different("connecting", error.to_string()))?;
+        // The new one cancels nothing of the old one.
+        let mut old = [std::mem::replace(&mut self.governed, governed), std::mem::replace(&mut self.plain, plain)];
+        let processes = old.each_ref().map(Client::process);
+        if let Some(unit) = unit {
+            let _ = old[0].send(&bytes(unit));
+        }
+        let [governed, mut plain] = old;
+        drop(governed);
+        self.world.governed.until_gone(processes[0]).or_else(|text| different("left over", text))?;
+        let done = self.world.interposer.take_done();
+        self.count(done);
+        if done.changed {
+            self.pending = self.change.take();
+        }
+        self.status = b'I';
+        let (mut one, mut other) = self.data();
+        // The plain session is still there, and its locks.
+        [&mut one, &mut other].into_iter().for_each(|rows| rows.retain(|row| !row.starts_with("advisory lock")));
+        if let Some(unit) = unit
+            && one != other
+        {
+            // It was carried out, and then so it is here.
+            converse(&mut plain, &[unit]).or_else(|error| different("plain", error.to_string()))?;
+        }
+        drop(plain);
+        self.world.plain.until_gone(processes[1]).or_else(|text| different("plain", text))
+    }
+}

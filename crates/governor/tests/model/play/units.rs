@@ -1,0 +1,119 @@
+//! What can be said of a unit before it is sent.
+
+use super::super::interposer::with_failing;
+use super::super::script::{Request, Step, Unit};
+use super::super::wire::Message;
+
+/// How many units are sent together.
+pub fn group_length(steps: &[Step]) -> usize {
+    let can_follow = |step: &Step| matches!(step.unit, Unit::Query(_) | Unit::Extended(_));
+    let pairs = steps.iter().zip(&steps[1..]);
+    pairs.take_while(|(step, next)| step.ahead && can_follow(step) && can_follow(next)).count() + 1
+}
+
+/// A ROLLBACK by the same protocol as a unit; the extended one leaves the unnamed statement alone.
+pub fn rollback_like(unit: &Unit) -> Unit {
+    if !matches!(unit, Unit::Extended(_)) {
+        return Unit::Query(vec!["ROLLBACK".to_owned()]);
+    }
+    let name = "rollback".to_owned();
+    Unit::Extended(vec![
+        Request::CloseStatement(name.clone()),
+        Request::Parse { name: name.clone(), sql: "ROLLBACK".to_owned() },
+        Request::Bind { portal: String::new(), statement: name, values: Vec::new() },
+        Request::Execute { portal: String::new(), rows: 0 },
+    ])
+}
+
+/// Whether a message says that a statement, or a message, was carried out.
+pub fn completes(unit: &Unit, tag: u8) -> bool {
+    match unit {
+        Unit::Extended(_) => matches!(tag, b'1' | b'2' | b'3' | b'T' | b'n' | b'C' | b'I' | b's'),
+        _ => matches!(tag, b'C' | b'I'),
+    }
+}
+
+/// Whether a unit may run what ends a transaction.
+pub fn may_end(unit: &Unit) -> bool {
+    let ends = |sql: &str| ["COMMIT", "END", "CALL", "/* @long@ */ COMMIT"].iter().any(|word| sql.starts_with(word));
+    match unit {
+        Unit::Query(statements) => statements.iter().any(|sql| ends(sql)),
+        Unit::Extended(requests) => {
+            let executes = requests.iter().any(|request| matches!(request, Request::Execute { .. }));
+            // Only what ends or begins transactions has such names, and a statement without one may be older.
+            let ends = |request: &Request| match request {
+                Request::Parse { sql, .. } => ends(sql),
+                Request::Bind { statement, .. } => statement.starts_with(['e', 'k']) || statement.is_empty(),
+                _ => false,
+            };
+            executes && requests.iter().any(ends)
+        }
+        Unit::Copy { .. } | Unit::Leave(_) => false,
+    }
+}
+
+pub fn rolls_back(unit: &Unit) -> bool {
+    let text = unit.to_string();
+    text.contains("ABORT") || text.contains("ROLLBACK") && !text.contains("ROLLBACK TO")
+}
+
+/// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
+pub fn can_be_redone(unit: &Unit) -> bool {
+    const CANNOT: [&str; 14] = [
+        "PREPARE",
+        "DEALLOCATE",
+        "EXECUTE",
+        "FETCH",
+        "MOVE",
+        "CLOSE",
+        "DISCARD",
+        "advisory",
+        "CHAIN",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "numbers",
+        "close-",
+    ];
+    let text = unit.to_string();
+    let is_older =
+        |request: &Request| matches!(request, Request::Bind { statement, .. } if statement.starts_with(['e', 'k']));
+    let binds_older = matches!(unit, Unit::Extended(requests) if requests.iter().any(is_older));
+    !binds_older && !matches!(unit, Unit::Copy { .. }) && CANNOT.iter().all(|word| !text.contains(word))
+}
+
+/// The names of the statements that a unit has prepared.
+pub fn parsed_names(unit: &Unit, answer: &[Message]) -> Vec<String> {
+    let Unit::Extended(requests) = unit else { return Vec::new() };
+    let done = answer.iter().filter(|message| completes(unit, message.tag)).count();
+    let requests = requests.iter().filter(|request| **request != Request::Flush).take(done);
+    let names = requests.filter_map(|request| match request {
+        Request::Parse { name, .. } if !name.is_empty() => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// The unit, but failing there.
+pub fn failing_at(unit: &Unit, at: usize) -> Unit {
+    match unit {
+        Unit::Query(statements) => Unit::Query(vec![with_failing(&statements[..at.min(statements.len())])]),
+        Unit::Extended(requests) => {
+            let mut left = at;
+            let mut kept: Vec<Request> = Vec::new();
+            for request in requests {
+                if *request != Request::Flush {
+                    if left == 0 {
+                        break;
+                    }
+                    left -= 1;
+                }
+                kept.push(request.clone());
+            }
+            // A name, so that the unnamed statement stays.
+            kept.push(Request::Parse { name: "failing".to_owned(), sql: "this fails".to_owned() });
+            Unit::Extended(kept)
+        }
+        Unit::Copy { .. } | Unit::Leave(_) => Unit::Query(vec![with_failing(&[])]),
+    }
+}
