@@ -14,7 +14,7 @@ mod generator;
 use std::collections::BTreeMap;
 use std::env;
 
-use plimsoll_governor::statement::{self, End, Statement, Strings};
+use plimsoll_governor::statement::{self, End, Statement, TextRules};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -23,7 +23,7 @@ use super::server::Server;
 use generator::Generator;
 
 /// What a client may have set.
-const ENCODINGS: &[&str] = &["UTF8"];
+const ENCODINGS: &[&str] = &["UTF8", "SJIS", "GBK", "BIG5"];
 
 /// The same for every run.
 const SEED: u64 = 20_260_331;
@@ -34,8 +34,11 @@ const OVERCAUTIOUS_PERCENT_MAX: usize = 2;
 
 /// What the governor reads with what it knows of the session.
 fn read<'a>(sql: &'a [u8], parameters: &BTreeMap<String, String>) -> Statement<'a> {
-    let is_standard = parameters["standard_conforming_strings"] == "on";
-    statement::read_with(sql, if is_standard { Strings::Standard } else { Strings::Escaped })
+    let mut rules = TextRules::default();
+    for (name, value) in parameters {
+        rules.on_parameter(name.as_bytes(), value.as_bytes());
+    }
+    statement::read_with(sql, rules)
 }
 
 /// How often the server has read what.
