@@ -487,18 +487,20 @@ impl Session {
         }
     }
 
-    /// No unit is in flight that a cancel could have met: one that met nothing is over.
+    /// A cancel that has arrived and met nothing is over once every unit that it could have met has been answered.
     fn forget_cancels(&mut self) {
-        if !self.outstanding.is_empty() || matches!(self.flow, Flow::Rewinding(_)) {
+        if matches!(self.flow, Flow::Rewinding(_)) {
             return;
         }
+        let oldest = self.outstanding.oldest();
         let event = {
             let mut state = self.card.state();
             if state.cancels.in_flight > 0 {
                 return;
             }
-            state.cancels.by_client = None;
-            state.cancels.event.take()
+            let is_over = |unit: u64| oldest.is_none_or(|oldest| unit < oldest);
+            state.cancels.by_client = state.cancels.by_client.filter(|unit| !is_over(*unit));
+            state.cancels.event.take_if(|_| oldest.is_none())
         };
         self.settle(event, Outcome::TooLate);
     }

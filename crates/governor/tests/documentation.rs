@@ -15,7 +15,7 @@ use plimsoll_policy::NoReplay;
 const GUIDE: &str = "../../docs/governor.md";
 const SAFETY: &str = "../../docs/governor-safety.md";
 /// Rows of that document without a test, which only become fewer.
-const WITHOUT_A_TEST: usize = 3;
+const WITHOUT_A_TEST: usize = 0;
 
 fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));

@@ -39,6 +39,11 @@ impl Outstanding {
         self.asked.is_empty()
     }
 
+    /// The unit that the server is at; `None` if all has been answered.
+    pub fn oldest(&self) -> Option<u64> {
+        self.asked.front().map(|asked| asked.unit)
+    }
+
     /// A message was sent that a `ReadyForQuery` answers, as the end of that unit; a `Sync` in the middle of a copy is
     /// not answered.
     pub fn sent(&mut self, unit: u64, is_sync: bool) {

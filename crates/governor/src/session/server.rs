@@ -194,6 +194,7 @@ impl Session {
         let statistics = self.statistics(self.inside_index());
         count(&statistics.units);
         statistics.times.unit.record(now.saturating_duration_since(self.unit.since));
+        self.forget_cancels();
         let is_alone = self.outstanding.is_empty() && !self.is_unit_open;
         let answered = std::mem::replace(&mut self.unit, Unit::new(now));
         if let Some(inside) = &mut self.transaction {
@@ -201,7 +202,6 @@ impl Session {
         }
         if is_alone {
             (self.rings_at, self.since, self.rules_may_change) = (None, now, false);
-            self.forget_cancels();
             match status {
                 Status::Idle => self.end_transaction(now),
                 Status::Block if answered.has_chained && !answered.has_failed && !was_idle => {
@@ -253,9 +253,16 @@ impl Session {
             return false;
         }
         self.unit.has_failed = true;
-        if was_cancelled && self.cancelled_for() == (true, false) {
-            self.preempted(out);
-            return false;
+        if was_cancelled {
+            match self.cancelled_for() {
+                (true, false) => {
+                    self.preempted(out);
+                    return false;
+                }
+                // Its client has what it has asked for; the next one is for another's sake.
+                (_, true) => self.card.state().cancels.by_client = None,
+                (false, false) => {}
+            }
         }
         count(&self.statistics(self.inside_index()).errors);
         true

@@ -765,8 +765,42 @@ fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
          ! aim =>
          ! arrived =>
          > Q:select =>
-         < E:57014 Z:I => S[Q:update]
-         < C:UPDATE Z:I => S[Q:select] C[C:UPDATE Z:I]
-         < C:SELECT Z:I => C[C:SELECT Z:I]",
+         < E:57014 Z:I => S[Q:update Q:select]
+         < C:UPDATE Z:I C:SELECT Z:I => C[C:UPDATE Z:I C:SELECT Z:I]",
+    );
+}
+
+/// Nobody knows what a function does that is called by its number: outside of a block it is never cancelled, in one never run again.
+#[test]
+fn a_call_by_number_is_not_run_again() {
+    check("low_user", "> F => S[F]\n! no_aim =>");
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > F => S[F]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
+    );
+}
+
+/// A client pipelined two statements and cancelled, which ended the first. The mark of that stayed until nothing was under way, so that the
+/// error of our own cancel of the second was taken for another of the client's.
+#[test]
+fn a_clients_cancel_ends_one_statement() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:savepoint_a Q:select Q:update => S[Q:savepoint_a Q:select Q:update]
+         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+         ! cancel =>
+         ! client_arrived =>
+         < E:57014 Z:T => C[E:57014 Z:T]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]",
     );
 }
