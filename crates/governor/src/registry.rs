@@ -115,6 +115,15 @@ pub enum ChosenBy {
     Tag,
 }
 
+/// Why a unit may not begin yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// A cancel is on its way.
+    UntilCancelArrives,
+    /// A cancel has arrived, and the unit that it was aimed at has not been answered.
+    UntilAnswered,
+}
+
 /// Cancels that are under way, and whom they are for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cancels {
@@ -240,16 +249,21 @@ impl SessionCard {
         true
     }
 
-    /// Begins a unit, unless a cancel is on its way; its number.
-    pub fn begin_unit(&self) -> Option<u64> {
+    /// Begins a unit, unless a cancel is on its way or what it has done is not known; its number. `is_alone` says whether everything
+    /// before it has been answered.
+    pub fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
         let mut state = self.state();
         if state.cancels.in_flight > 0 {
-            return None;
+            return Err(Held::UntilCancelArrives);
+        }
+        if state.cancels.preempting.is_some() && !is_alone {
+            // The error that is to come must be known as the cancelled unit's.
+            return Err(Held::UntilAnswered);
         }
         state.unit += 1;
         state.preemptible = false;
         state.cancels.preempting = None;
-        Some(state.unit)
+        Ok(state.unit)
     }
 
     /// Aims a client's own cancel at whatever unit is in flight; `None` if none is, and then nothing is to be sent.

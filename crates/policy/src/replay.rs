@@ -17,6 +17,7 @@
 //! | function | a function, trigger or view has effects that are not known to end with the transaction |
 //! | prepared-statement | a prepared statement is made or dropped by SQL, or an older one closed |
 //! | outside-effect | something beyond the transaction is changed, or may be: dblink, signals to processes, CALL, VACUUM |
+//! | refused | the governor has refused a statement in it, which no server would refuse again |
 //! | function-call | a function is called by number, whatever it does |
 //! | unread | a message too large to be looked at |
 
@@ -46,6 +47,8 @@ pub enum Unsafe {
     PreparedStatement,
     /// Something beyond the transaction.
     OutsideEffect,
+    /// The governor has refused a statement in it, and made it fail.
+    Refused,
     /// A function called through the protocol's own message.
     FunctionCall,
     /// Nobody knows, for the message was too large to be looked at.
@@ -54,7 +57,7 @@ pub enum Unsafe {
 
 impl Unsafe {
     /// All of them, in the order of the table.
-    pub const ALL: [Unsafe; 11] = [
+    pub const ALL: [Unsafe; 12] = [
         Unsafe::Copy,
         Unsafe::Listen,
         Unsafe::TempTable,
@@ -64,6 +67,7 @@ impl Unsafe {
         Unsafe::Function,
         Unsafe::PreparedStatement,
         Unsafe::OutsideEffect,
+        Unsafe::Refused,
         Unsafe::FunctionCall,
         Unsafe::Unread,
     ];
@@ -80,6 +84,7 @@ impl Unsafe {
             Unsafe::Function => "function",
             Unsafe::PreparedStatement => "prepared-statement",
             Unsafe::OutsideEffect => "outside-effect",
+            Unsafe::Refused => "refused",
             Unsafe::FunctionCall => "function-call",
             Unsafe::Unread => "unread",
         }

@@ -13,6 +13,7 @@ use super::refuse::Refusal;
 use super::transaction::Began;
 use super::unit::{only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
+use crate::registry::Held;
 use crate::statement;
 
 /// What becomes of a message.
@@ -201,13 +202,19 @@ impl Session {
 
     /// Begins a unit, unless a cancel is on its way.
     fn open_unit(&mut self, now: Instant) -> bool {
-        let Some(number) = self.card.begin_unit() else {
-            self.gate = Gate::UntilCancelArrives;
-            return false;
-        };
-        self.unit_number = number;
-        self.is_unit_open = true;
         let is_alone = self.outstanding.is_empty();
+        self.unit_number = match self.card.begin_unit(is_alone) {
+            Ok(number) => number,
+            Err(Held::UntilCancelArrives) => {
+                self.gate = Gate::UntilCancelArrives;
+                return false;
+            }
+            Err(Held::UntilAnswered) => {
+                self.gate = Gate::UntilRest;
+                return false;
+            }
+        };
+        self.is_unit_open = true;
         if is_alone {
             self.unit = Unit::new(now);
             self.expect_lateness(now);

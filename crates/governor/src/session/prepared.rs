@@ -231,7 +231,8 @@ mod tests {
         assert_eq!((notes.of(b""), notes.of(b"c"), notes.of(b"d")), (commit(), commit(), Note::default()));
         notes.ask(1, Change::Close { name: (*b"c").into() });
         notes.ask(1, prepare(b"", Note::default()));
-        (notes.confirm(), notes.confirm());
+        notes.confirm();
+        notes.confirm();
         assert_eq!((notes.of(b""), notes.of(b"c")), (Note::default(), Note::default()));
         for name in 0..=NOTES_MAX {
             notes.ask(2, prepare(name.to_string().as_bytes(), commit()));
@@ -255,7 +256,8 @@ mod tests {
         notes.ask(3, Change::Close { name: (*b"s").into() });
         notes.ask(3, prepare(b"s", Note::default()));
         assert!(notes.of(b"s").may_end);
-        (notes.confirm(), notes.confirm());
+        notes.confirm();
+        notes.confirm();
         assert_eq!(notes.of(b"s"), Note::default());
     }
 }

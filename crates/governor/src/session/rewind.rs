@@ -498,7 +498,7 @@ impl Session {
     /// Sends what the server answers by being ready that often. If a cancel is on its way after all, the step before stays the last one.
     fn ask(&mut self, step: Step, request: &[u8], answers: usize, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let Some(number) = self.card.begin_unit() else { return };
+        let Ok(number) = self.card.begin_unit(true) else { return };
         (rewind.step, rewind.is_due, rewind.left, rewind.has_completed) = (step, false, answers, false);
         self.unit_number = number;
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);

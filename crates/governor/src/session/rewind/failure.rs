@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use plimsoll_policy::NoReplay;
+use plimsoll_policy::{NoReplay, Unsafe};
 
 use super::super::answers::{self, Notice, SYNC, close_statement, error_response, ready_for_query};
 use super::super::frames::Status;
@@ -47,6 +47,9 @@ impl Session {
     /// Makes the block fail that the client is in, as the server would for an error, and answers what the client says next with
     /// that one.
     pub(in crate::session) fn fail_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
+        if let Some(inside) = &mut self.transaction {
+            inside.is_unsafe(Unsafe::Refused);
+        }
         self.end_failed_block(error, Shape::default(), now, out);
     }
 

@@ -33,6 +33,23 @@ fn a_setting_that_is_refused_fails_the_block_it_is_in() {
     }
 }
 
+/// The block had failed because we refused something in it. Rolled back while its client was thinking, it was run again without that, so that
+/// the client's COMMIT committed what it had been told is lost.
+#[test]
+fn what_was_refused_is_not_forgotten_by_a_replay() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:set_plimsoll.class='none' => S[!fail S]
+         < E:42601 Z:E => C[E:22023 Z:E]
+         ! idle => S[!ROLLBACK_AND_CHAIN S]
+         < C:ROLLBACK Z:T =>
+         > Q:commit => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => C[E:40001 Z:I]",
+    );
+}
+
 /// Sent before the answer to what came before, the setting once had no effect, and nothing said so.
 #[test]
 fn a_setting_waits_for_its_turn() {

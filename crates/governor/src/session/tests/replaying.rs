@@ -754,3 +754,19 @@ fn what_comes_behind_a_unit_that_does_nothing_waits_for_its_answer() {
          < Z:T => S[P:e:commit S]",
     );
 }
+
+/// A client had asked for more before the error of its cancelled unit came. The new unit was then taken for the one that was cancelled, the
+/// error for nobody's, and the client got 57014 for a statement that it had not cancelled.
+#[test]
+fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
+    check(
+        "low_user",
+        "> Q:update => S[Q:update]
+         ! aim =>
+         ! arrived =>
+         > Q:select =>
+         < E:57014 Z:I => S[Q:update]
+         < C:UPDATE Z:I => S[Q:select] C[C:UPDATE Z:I]
+         < C:SELECT Z:I => C[C:SELECT Z:I]",
+    );
+}

@@ -220,18 +220,6 @@ fn others_in_the_way_are_rolled_back_although_one_is_spared() {
     high.run("rollback; drop table shared_by_two");
 }
 
-/// A class whose clients do not retry lost every third report to 40001 while its clients did nothing but think.
-#[test]
-fn clients_that_do_not_retry_are_not_rolled_back_while_they_think() {
-    for (retries, table) in [(false, "not_retried"), (true, "retried")] {
-        let mut stage = Stage::with("pow", |settings| settings.classes[1].retries = retries);
-        let parties = idle_in_the_way(&mut stage, table, "");
-        let is_asked = stage.told().iter().any(|(_, command)| matches!(command, SessionCommand::RollBackIdle { .. }));
-        assert_eq!(is_asked, retries);
-        end_idle(parties, table);
-    }
-}
-
 /// CALL outside of a block may commit midway, so it is never cancelled. Whoever stands in its way can be, if it is also in
 /// the way of somebody more important.
 #[test]

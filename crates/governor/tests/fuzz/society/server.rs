@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// How many counters there are.
 pub const COUNTERS: usize = 2;
 
+/// What statements begin with that it can read.
+const WORDS: [&str; 7] = ["begin", "commit", "rollback", "savepoint", "update", "select", "set"];
+
 /// A statement with its parameter, and what was answered.
 pub type Line = (String, String);
 
@@ -132,7 +135,13 @@ impl Backend {
             b'P' => {
                 let (name, sql) = (text(), text());
                 let is_taken = !name.is_empty() && self.prepared.contains_key(&name);
-                if let Err(wrong) = self.check_failed(&sql).and(if is_taken { Err(Wrong("42P05")) } else { Ok(()) }) {
+                let first = sql.split_whitespace().next().unwrap_or_default().to_lowercase();
+                let wrong = match self.check_failed(&sql) {
+                    _ if !WORDS.contains(&first.as_str()) => Some(Wrong("42601")),
+                    Ok(()) if is_taken => Some(Wrong("42P05")),
+                    checked => checked.err(),
+                };
+                if let Some(wrong) = wrong {
                     self.refuse(&wrong);
                 } else {
                     self.prepared.insert(name, sql);
@@ -167,6 +176,7 @@ impl Backend {
                 self.finish_unit(database);
             }
             b'X' => self.has_ended = true,
+            b'D' => self.say(b'n', b""),
             b'H' => {}
             _ => panic!("the governor sent {message:?}"),
         }
@@ -216,6 +226,11 @@ impl Backend {
     fn run(&mut self, sql: &str, database: &mut Database) -> Result<(), Wrong> {
         self.check_failed(sql)?;
         let lower = sql.to_lowercase();
+        if lower.contains("pg_catalog") {
+            // The governor asks what a statement calls: nothing that anybody has made.
+            self.say(b'C', b"SELECT 0\0");
+            return Ok(());
+        }
         let mut words = lower.split_whitespace();
         let first = words.next().unwrap_or_default().to_owned();
         let last = lower.rsplit(' ').next().unwrap_or_default().to_owned();
@@ -232,6 +247,9 @@ impl Backend {
             "rollback" if lower.starts_with("rollback to") => self.roll_back_to(&last)?,
             "rollback" => {
                 self.end(false, database);
+                if last == "chain" {
+                    self.open.get_or_insert_default().is_block = true;
+                }
                 self.say(b'C', b"ROLLBACK\0");
             }
             "savepoint" => {
