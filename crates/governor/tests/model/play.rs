@@ -224,6 +224,11 @@ impl Play<'_> {
         } else {
             self.history.extend(units.iter().map(|unit| (*unit).clone()).zip(governed));
         }
+        if self.status == b'I'
+            && let Some(change) = self.pending.take()
+        {
+            self.world.plain.change(&change);
+        }
         if let Some(told) = &told
             && self.status != b'I'
         {
