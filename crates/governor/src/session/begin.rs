@@ -64,7 +64,9 @@ impl Session {
         let known = note.as_ref().and_then(|note| note.class);
         let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
         let transaction = Transaction { began: began(note.as_ref()), ..Transaction::new(class, now) };
-        if !self.settings.is_limited(class) {
+        // A transaction is ended that is not open, or a prepared one, which others inside may wait for: it is over at once.
+        let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some());
+        if only_ends || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
             return (Fate::Pass, note);
         }
@@ -128,7 +130,7 @@ impl Session {
         match ask {
             Ask::Query => {
                 let sql = sql_of(body);
-                let is_read = self.settings.rules.needs_fingerprints() || may_have_tag(sql) || may_begin(sql);
+                let is_read = self.settings.rules.needs_fingerprints() || may_have_tag(sql) || may_begin_or_end(sql);
                 is_read.then(|| self.note_of(sql))
             }
             // What was prepared is remembered in any case.
@@ -294,9 +296,11 @@ pub(super) fn may_have_tag(sql: &[u8]) -> bool {
     memchr::memmem::find(sql, b"/*").is_some()
 }
 
-/// Whether a text may be a BEGIN or START TRANSACTION.
-fn may_begin(sql: &[u8]) -> bool {
+/// Whether a text may begin or end a transaction.
+fn may_begin_or_end(sql: &[u8]) -> bool {
     let first = sql.iter().position(|byte| byte.is_ascii_alphabetic());
     let word = first.and_then(|at| sql[at..].first_chunk::<5>());
-    word.is_some_and(|word| word.eq_ignore_ascii_case(b"begin") || word.eq_ignore_ascii_case(b"start"))
+    word.is_some_and(|word| {
+        [b"begin", b"start", b"commi", b"rollb"].iter().any(|known| word.eq_ignore_ascii_case(*known))
+    })
 }

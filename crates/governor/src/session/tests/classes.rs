@@ -264,3 +264,16 @@ fn long_messages_are_read_from_their_beginning() {
     let query = format!("Q:update_{long}");
     story.play(&format!("> {query} => S[{query}]\n! no_aim =>"));
 }
+
+/// Everybody inside waited for what a prepared transaction had locked, and the COMMIT PREPARED that would have freed it waited to be admitted.
+#[test]
+fn the_end_of_a_prepared_transaction_is_not_queued() {
+    for end in ["Q:commit_prepared_'a'", "Q:rollback_prepared_'a'", "P::commit_prepared_'a' B:: E S"] {
+        let mut first = Story::new("low_user");
+        first.play("> Q:select => S[Q:select]");
+        first
+            .beside("low_user")
+            .play(&format!("> {end} => S[{end}]\n< C:COMMIT%PREPARED Z:I => C[C:COMMIT%PREPARED Z:I]"));
+        assert_eq!(first.governor.inside(ClassIndex(1)), 1);
+    }
+}
