@@ -11,18 +11,16 @@
 //! transaction.
 
 mod failure;
+mod steps;
 
 use std::time::Instant;
 
-use plimsoll_policy::NoReplay;
-
-use super::answers::{self, END_ANSWERS as OWN, SYNC, close_statement, columns};
+use super::answers::{self, END_ANSWERS as OWN, columns};
 use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
-use super::transaction::Began;
 use super::unit::Shape;
-use super::{Flow, Outbox, Session, Shown, Unit};
-use crate::effects::{Inquiry, Next};
+use super::{Flow, Outbox, Session};
+use crate::effects::Inquiry;
 use crate::governor::{EventId, Outcome};
 use crate::registry::Phase;
 use crate::statistics::count;
@@ -381,130 +379,6 @@ impl Session {
                 unreachable!("they end with the answer or a failure")
             }
         }
-    }
-
-    /// Has proved that the transaction may be run twice, and brings the server to where it began; then runs it again.
-    fn make_ready(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let inside = self.transaction.as_mut().expect("what was rolled back is inside");
-        if matches!(rewind.safety, Safety::Proved) {
-            let is_chained = inside.began == Began::Unrecorded;
-            return match self.status {
-                Status::Block if is_chained && rewind.is_clean => self.close_prepared(now, out),
-                Status::Block | Status::Failed if is_chained => {
-                    self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
-                }
-                Status::Block | Status::Failed => self.ask(Step::RollBack, &own(ROLLBACK), OWN, now, out),
-                Status::Idle => self.close_prepared(now, out),
-            };
-        }
-        let mut question = match std::mem::replace(&mut rewind.safety, Safety::Unknown) {
-            Safety::Asked(question) => question,
-            _ => {
-                let recording = inside.recording.as_ref().expect("replay was found possible");
-                let inquiry = Inquiry::new(
-                    recording.texts(),
-                    self.reported.text_rules,
-                    recording.older_statements(),
-                    &self.settings.preemption.replay_functions,
-                    self.reported.version,
-                );
-                Box::new(Question { inquiry, request: None, is_answered: false })
-            }
-        };
-        let effects = &self.governor.effects;
-        if question.request.is_none() {
-            effects.look_up(&self.login.database, &mut question.inquiry, now);
-            match question.inquiry.next() {
-                Next::Ask(asked) => {
-                    let request = [answers::run(asked.sql, &asked.parameters), answers::end()].concat();
-                    question.request = Some(request);
-                }
-                Next::Known(verdict) => {
-                    effects.keep(&self.login.database, &question.inquiry, now);
-                    match verdict {
-                        Ok(()) => rewind.safety = Safety::Proved,
-                        Err(because) => {
-                            inside.unsafe_because.get_or_insert(because);
-                            rewind.failure = Some(Failure::NotReplayable(NoReplay::Unsafe(because)));
-                        }
-                    }
-                    return self.go_on_rewinding(now, out);
-                }
-            }
-        }
-        let request = question.request.clone().unwrap_or_default();
-        question.is_answered = true;
-        rewind.safety = Safety::Asked(question);
-        if self.status == Status::Failed {
-            return self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
-        }
-        // It reads by a snapshot of its own, which a chained transaction must not keep.
-        rewind.is_clean = self.status == Status::Idle;
-        self.ask(Step::Inquire, &request, OWN, now, out);
-    }
-
-    fn close_prepared(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Some(recording) = self.recording() else { return };
-        let mut request: Vec<u8> = recording.prepared_names().flat_map(close_statement).collect();
-        if request.is_empty() {
-            return self.ask_unit(0, now, out);
-        }
-        request.extend_from_slice(&SYNC);
-        if let Flow::Rewinding(rewind) = &mut self.flow {
-            rewind.has_closed = true;
-        }
-        self.ask(Step::Close, &request, 1, now, out);
-    }
-
-    /// Runs a unit again; after the last, the one in flight, or the client goes on.
-    fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
-        let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let Some(recording) = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut()) else { return };
-        recording.restart_answer();
-        let is_last = unit == recording.unit_count();
-        let in_flight = match &rewind.cause {
-            Cause::Cancelled(in_flight) => Some(in_flight.answered),
-            _ => None,
-        };
-        if is_last && in_flight.is_none() {
-            self.replayed();
-            self.since = now;
-            return;
-        }
-        rewind.is_clean = false;
-        let request = recording.bytes(recording.unit_range(unit)).to_vec();
-        let step = if is_last { Step::Beginning } else { Step::Unit(unit) };
-        let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
-        self.ask(step, &request, 1, now, out);
-        if is_last && self.is_taking(Step::Beginning) {
-            self.prepared.ask_again();
-            if self.status == Status::Idle {
-                // What was held back comes again.
-                self.unit.shown = Shown::Nothing(Vec::new());
-            }
-            if in_flight == Some(0) {
-                self.replayed();
-            }
-        } else {
-            self.unit.shown = shown;
-        }
-    }
-
-    fn is_taking(&self, step: Step) -> bool {
-        matches!(&self.flow, Flow::Rewinding(rewind) if rewind.step == step && !rewind.is_due)
-    }
-
-    /// Sends what the server answers by being ready that often. If a cancel is on its way after all, the step before stays the last one.
-    fn ask(&mut self, step: Step, request: &[u8], answers: usize, now: Instant, out: &mut impl Outbox) {
-        let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let Ok(number) = self.card.begin_unit(true) else { return };
-        (rewind.step, rewind.is_due, rewind.left, rewind.has_completed) = (step, false, answers, false);
-        self.unit_number = number;
-        let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
-        self.unit = Unit { shown, ..Unit::new(now) };
-        (0..answers).for_each(|_| self.outstanding.sent(number, false));
-        out.to_server(request);
     }
 
     /// Ends the session, for nobody can say any more how the server's transaction stands.

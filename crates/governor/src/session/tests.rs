@@ -10,9 +10,11 @@ use crate::settings::for_tests;
 
 mod classes;
 mod damage;
+mod failing;
 mod relaying;
 mod replaying;
 mod story;
+mod thinking;
 
 use story::{Story, check};
 

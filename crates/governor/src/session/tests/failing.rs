@@ -1,0 +1,241 @@
+//! Transactions that are rolled back and cannot be replayed, and those that must not be rolled back at all.
+
+use super::replaying::{BEGUN, verified};
+use super::*;
+
+#[test]
+fn what_is_not_safe_to_run_again_is_told() {
+    for statement in [
+        "listen_x",
+        "create_temp_table_t_(a_int)",
+        "select_pg%advisory%lock(1)",
+        "select_pg%advisory%xact%lock(1)",
+        "deallocate_s",
+        "fetch_c",
+        "create_function_f()_returns_int_language_sql_as_'select_1'",
+    ] {
+        check(
+            "low_user",
+            &format!(
+                "> Q:begin => S[Q:begin]
+                 < C:BEGIN Z:T => C[C:BEGIN Z:T]
+                 > Q:{statement} => S[Q:{statement}]
+                 ! aim =>
+                 < E:57014 Z:E =>
+                 > Q:rollback =>
+                 ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+                 < C:ROLLBACK E:42601 Z:E => S[Q:rollback] C[E:40001 Z:E]",
+            ),
+        );
+    }
+}
+
+/// A lock that was taken before a savepoint stays while what came after it has failed. Once a victim in a savepoint got 40001 and kept
+/// what the more important transaction waited for until its client had rolled back; and the client's way back to the
+/// savepoint must not be an error of another kind, for it looks for 40001.
+#[test]
+fn a_victim_gives_up_what_it_has_done_before_its_savepoint_too() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         > Q:savepoint_a => S[Q:savepoint_a]
+         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+         > Q:update => S[Q:update]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
+         > Q:rollback_to_a => C[E:40001 Z:E]
+         > Q:select => S[Q:select]
+         < E:25P02 Z:E => C[E:25P02 Z:E]
+         > P::release_a B:: E S => C[E:40001 Z:E]
+         > Q:rollback => S[Q:rollback]
+         < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]",
+    );
+}
+
+/// Our own way to make a transaction fail once went back to a savepoint that does not exist, unless a client had called one so: then the
+/// session went round in circles.
+#[test]
+fn no_savepoint_of_a_client_keeps_its_transaction_from_failing() {
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:savepoint_preempted%by%plimsoll => S[Q:savepoint_preempted%by%plimsoll]
+         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
+    );
+    // A server that will not let it fail ends the session, and nothing goes on for ever.
+    let mut story = Story::new("low_user");
+    story.play(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_x => S[Q:listen_x]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]",
+    );
+    (0..9).for_each(|_| story.play("< C:ROLLBACK Z:T => S[!ROLLBACK_AND_CHAIN !fail S]"));
+    story.play("< C:ROLLBACK Z:T => C[E:08P01]");
+    assert!(story.session.has_ended());
+}
+
+/// An error with a context of more than 64 KiB is not read whole; once it was passed on, though we had made it.
+#[test]
+fn an_error_of_our_own_making_is_kept_from_the_client_however_long_it_is() {
+    let long = "57014:".to_owned() + &"x".repeat(70 << 10);
+    let mut story = Story::new("low_user");
+    story.play(&format!(
+        "{BEGUN}
+         ! aim =>
+         < E:{long} Z:E =>
+         ! arrived => S[!ROLLBACK S]"
+    ));
+}
+
+/// The server is shut down while a victim is being rolled back: the client is to know why its connection ends.
+#[test]
+fn the_end_of_a_session_is_told_in_the_middle_of_a_rollback_too() {
+    check(
+        "low_user",
+        &format!(
+            "{BEGUN}
+             ! aim =>
+             < E:57014 Z:E =>
+             ! arrived => S[!ROLLBACK S]
+             < F:57P01 => C[F:57P01]"
+        ),
+    );
+}
+
+#[test]
+fn what_may_have_committed_is_no_victim() {
+    for statement in ["commit", "update;_commit", "prepare_transaction_'x'", "call_p()", "do_$$_begin_end_$$"] {
+        check("low_user", &format!("> Q:{statement} => S[Q:{statement}]\n! no_aim =>"));
+    }
+    // A COMMIT that was prepared long ago.
+    check(
+        "low_user",
+        "> P:c:commit S => S[P:c:commit S]
+         < 1 Z:I => C[1 Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > B::c E S => S[B::c E S]
+         ! no_aim =>",
+    );
+    // One unit upon the other.
+    check("low_user", "> Q:update Q:update => S[Q:update Q:update]\n! no_aim =>");
+}
+
+/// A transaction that lost five times, told of it each time, and was tried again each time, once began to count from nothing with each
+/// try: it could starve for ever.
+#[test]
+fn who_tries_again_after_a_rollback_has_been_rolled_back_before() {
+    let mut story = Story::new("low_user");
+    for times in 1..=3 {
+        story.play(
+            "> Q:begin => S[Q:begin]
+             < C:BEGIN Z:T => C[C:BEGIN Z:T]
+             > Q:listen_x => S[Q:listen_x]
+             ! aim =>
+             < E:57014 Z:E =>
+             ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
+             > Q:rollback => S[Q:rollback]
+             < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]",
+        );
+        assert_eq!(story.session.card.state().rollbacks, times);
+    }
+    story.play("> Q:update => S[Q:update]\n< C:UPDATE Z:I => C[C:UPDATE Z:I]");
+    assert_eq!(story.session.card.state().rollbacks, 0, "it has come to its end");
+}
+
+/// Asks the server what a transaction calls, and says how it is found in the session's own words.
+fn asks() -> Story {
+    let mut story = Story::new("low_user");
+    story.is_known = false;
+    story.play(BEGUN);
+    story.play("! aim =>\n< E:57014 Z:E =>\n! arrived => S[!ROLLBACK_AND_CHAIN S]");
+    story
+}
+
+/// What a transaction calls is asked in a block of its own, which holds nothing of the client's, and forgotten with it.
+#[test]
+fn the_server_is_asked_what_a_transaction_calls_before_it_is_run_again() {
+    let mut story = asks();
+    let question = story.asked("< C:ROLLBACK Z:T");
+    assert!(question.contains("pg%catalog.pg%proc"), "{question}");
+    story.play(
+        "< C:SELECT Z:T => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+    );
+    assert_eq!(verified(&story), 1);
+}
+
+#[test]
+fn what_the_server_does_not_say_is_not_assumed() {
+    for answer in ["E:42501 Z:E", "Z:T", "D:nonsense C:SELECT Z:T"] {
+        let mut story = asks();
+        story.asked("< C:ROLLBACK Z:T");
+        story.play(&format!(
+            "< {answer} => S[!ROLLBACK_AND_CHAIN !fail S]
+             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+        ));
+    }
+}
+
+/// A client cancelled while its transaction was being rolled back, and the cancel met our own ROLLBACK: the statement stayed, and every
+/// later one of ours was refused for its name; or the client's locks stayed, though they were said to be free.
+#[test]
+fn a_cancel_that_meets_our_own_statement_does_no_harm() {
+    let mut story = Story::new("low_user");
+    story.play(BEGUN);
+    story.play(
+        "! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         ! cancel =>
+         < E:57014 Z:E =>
+         ! client_arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:57014 Z:E]",
+    );
+    // While its client thinks the server is asked again, until it has rolled back.
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:update => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         ! idle => S[!ROLLBACK_AND_CHAIN S]
+         < E:57014 Z:E => S[!ROLLBACK_AND_CHAIN S]
+         < C:ROLLBACK Z:T =>
+         > Q:rollback => S[Q:rollback]",
+    );
+}
+
+/// Nobody knows what a function does that is called by its number: outside of a block it is never cancelled, in one never run again.
+#[test]
+fn a_call_by_number_is_not_run_again() {
+    check("low_user", "> F => S[F]\n! no_aim =>");
+    check(
+        "low_user",
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > F => S[F]
+         ! aim =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
+    );
+}
