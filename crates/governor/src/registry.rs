@@ -55,7 +55,7 @@ impl Phase {
     }
 }
 
-/// Why a transaction of a class that may be rolled back for others must not be now. While it is so, whoever waits for its locks waits.
+/// Why a transaction must not be rolled back now although its class may be. Sessions that wait for its locks go on waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Immunity {
     /// Its end was asked for, or could have been: COMMIT was sent, or a text too long to be read.

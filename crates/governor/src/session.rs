@@ -6,8 +6,8 @@
 //!
 //! `client` reads what the client sends and `server` what the server answers. `begin` is what happens when a transaction
 //! begins (admission), `class` which class it has, `transaction` what is known of it, `rewind` what happens when it was rolled back
-//! for another, `refuse` how we answer for the server. `outstanding`, `prepared`, `recording` and `unit` are what is remembered and
-//! foreseen.
+//! for another, `refuse` how we answer for the server. `outstanding`, `prepared` and `recording` remember what has passed; `unit` looks
+//! ahead.
 
 mod answers;
 mod begin;
@@ -193,7 +193,7 @@ pub struct Session {
     session_chosen_by: ChosenBy,
     /// The class that its client chose in its start-up message: what RESET goes back to.
     chosen_at_start: Option<ClassIndex>,
-    /// Whether its client was told that a tag gave its transaction no class.
+    /// Whether its client has received the warning about a tag without effect.
     has_told_of_tag: bool,
     reported: Reported,
     flow: Flow,

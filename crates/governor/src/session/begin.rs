@@ -21,7 +21,7 @@ use crate::statistics::count;
 #[derive(Debug, Clone)]
 pub(super) struct Queued {
     pub since: Instant,
-    /// Whether its client was told.
+    /// Whether its client has received the notice that it waits.
     pub is_noticed: bool,
     pub class: ClassIndex,
     entry: Entry,

@@ -182,7 +182,7 @@ impl Session {
             if let Some(error) = self.transaction.as_ref().and_then(|inside| inside.failure.clone())
                 && self.note_of_message(message.ask, message.body).uses_savepoint
             {
-                // Its savepoints are gone with what was rolled back, which the server could not tell.
+                // Its savepoints are gone, and the server's error for that would not be 40001.
                 self.flow = Flow::Refusing(Refusal::new(error, self.status));
                 return Fate::Drop;
             }

@@ -16,7 +16,7 @@ use crate::statistics::count;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     error: Vec<u8>,
-    /// What the client is told of the transaction after it: what the server has said.
+    /// The transaction status that the client receives after it: the one that the server has reported.
     status: Status,
     is_said: bool,
     /// A unit passes that only closes something: nobody would look at an error there.

@@ -1,10 +1,9 @@
 //! A transaction that was rolled back for another: running it again so that nobody notices, or saying so.
 //!
-//! First the server is asked whether what the transaction calls may be run twice (`effects`). Then what was recorded is asked
-//! again, unit by unit, and each answer must be the one that the client has got. When all of them are, the unit in flight is asked
-//! again, of whose answer the part that the client has got is compared and dropped, and then the session goes on as if
-//! nothing had happened. When one differs, the server's transaction is made to fail and the client gets 40001: that is what it would
-//! have got from a serializable database, and drivers run it again.
+//! First the server's catalogs say whether the transaction may run twice (`effects`). Then the recorded units are sent again, one by
+//! one, and each answer must equal the one that the client has got. If all of them do, the unit in flight is sent again; the part of its
+//! answer that the client has got already is compared and dropped, and the session goes on as if nothing had happened. If one
+//! differs, the session makes the server's transaction fail and the client gets 40001, as it would from a serializable database.
 //!
 //! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode
 //! that the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
@@ -116,7 +115,7 @@ enum Step {
     Unit(usize),
     /// The unit in flight is run again, and the beginning of its answer compared.
     Beginning,
-    /// What was closed is prepared again.
+    /// Statements that were closed for the replay are prepared again.
     PrepareAgain,
     /// The server's transaction is made to fail.
     Fail,

@@ -55,7 +55,7 @@ pub(super) struct Transaction {
     pub has_unnamed: bool,
     /// Kept if it may be run again.
     pub recording: Option<Box<Recording>>,
-    /// We have made it fail, and this is what its client was told.
+    /// The error that its client has received, if the session has made it fail.
     pub failure: Option<Vec<u8>>,
     /// The session's class before this transaction chose another one: if it is rolled back, that holds again.
     pub class_before: Option<(ClassIndex, ChosenBy)>,

@@ -25,7 +25,7 @@ pub(super) enum Failure {
     NotReplayable(NoReplay),
     /// Its client has cancelled.
     Cancelled,
-    /// It was not let in, or not allowed something, and this is what its client is told. What it has done stays.
+    /// The governor refuses its BEGIN or one of its statements with this error. Its work so far stays.
     Refused(Vec<u8>),
 }
 
@@ -91,8 +91,8 @@ impl Session {
         }
     }
 
-    /// Prepares again what was closed for a replay, because the client still has it. Each by itself: one may need what the
-    /// transaction has made, and is missing then.
+    /// Re-prepares the statements that a replay closed, because the client still holds them. Each in a unit of its own: one that needs a
+    /// table of the transaction fails alone.
     fn prepare_again(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         rewind.has_closed = false;
