@@ -37,14 +37,14 @@ mod cache;
 mod known;
 mod names;
 mod question;
+mod texts;
 
 use std::collections::{BTreeSet, HashSet};
 
 use plimsoll_policy::Unsafe;
 use sha2::{Digest, Sha256};
 
-use crate::statement::lexer::{Kind, Lexer};
-use crate::statement::{self, Statement, Strings, TextRules};
+use crate::statement::TextRules;
 use body::{Found, Language};
 pub use cache::Cache;
 use known::{Function, Judgement};
@@ -368,70 +368,6 @@ impl Inquiry {
         if self.bytes > BYTES_MAX || objects.iter().sum::<usize>() > OBJECTS_MAX || names > NAMES_MAX {
             self.is_unsafe(Unsafe::Function);
         }
-    }
-
-    /// Reads a text that the client sent in the transaction.
-    fn read_text(&mut self, sql: &[u8]) {
-        self.count_bytes(sql.len());
-        let read = statement::read_with(sql, self.rules);
-        // The rules for reading later texts are not known after a change of rules.
-        let is_unknown = read.changes_code || read.changes_rules;
-        if let Some(because) = read.unreplayable.or(is_unknown.then_some(Unsafe::Function)) {
-            self.is_unsafe(because);
-        }
-        self.take(&read);
-        if let Err(because) = self.read_body(sql, Language::Expression) {
-            self.is_unsafe(because);
-        }
-    }
-
-    /// Reads the text with which a statement was prepared, by Parse or by PREPARE.
-    fn read_prepared(&mut self, sql: &[u8]) {
-        self.count_bytes(sql.len());
-        // `standard_conforming_strings` may have changed since: both readings count.
-        for strings in [Strings::Standard, Strings::Escaped] {
-            let rules = TextRules { strings, ..self.rules };
-            let read = statement::read_with(sql, rules);
-            let mut pieces = Lexer::new(sql, rules).filter(|token| token.kind != Kind::Comment);
-            // The text includes PREPARE itself, which does not run again.
-            let is_done = pieces.next().is_some_and(|first| first.is_word("prepare"));
-            let because = read.unreplayable.filter(|because| !(is_done && *because == Unsafe::PreparedStatement));
-            let is_control = read.begins || read.ends.is_some() || read.savepoint;
-            let is_unknown = is_control || read.changes_code || read.changes_rules;
-            if let Some(because) = because.or(is_unknown.then_some(Unsafe::PreparedStatement)) {
-                self.is_unsafe(because);
-            }
-            self.take(&read);
-            let mut found = std::mem::take(&mut self.found);
-            let is_known = |name: &[u8]| self.names.contains(name);
-            let body = body::read(sql, rules, Language::Expression, is_known, &mut found);
-            self.found = found;
-            if let Err(because) = body {
-                self.is_unsafe(because);
-            }
-            if memchr::memchr(b'\\', sql).is_none() {
-                break;
-            }
-        }
-    }
-
-    fn take(&mut self, read: &Statement<'_>) {
-        self.found.is_ddl |= read.is_ddl;
-        self.found.uses_cursors |= !read.moves.is_empty();
-        for name in &read.executes {
-            let is_asked = self.executed_known.contains(&**name) || self.executed_asked.contains(&**name);
-            if !is_asked {
-                self.executed.insert(name.to_vec());
-            }
-        }
-    }
-
-    fn read_body(&mut self, text: &[u8], language: Language) -> Result<(), Unsafe> {
-        let mut found = std::mem::take(&mut self.found);
-        let read = body::read(text, self.rules, language, |name| self.names.contains(name), &mut found);
-        self.found = found;
-        self.count_bytes(0);
-        read
     }
 
     /// Judges a function, or reads its body.

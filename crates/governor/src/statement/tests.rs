@@ -1,6 +1,7 @@
 //! What texts say, in a few words each.
 
-use proptest::prelude::*;
+mod classes;
+mod generated;
 
 use super::*;
 
@@ -277,46 +278,6 @@ fn settings_that_change_how_texts_are_read_are_seen() {
 }
 
 #[test]
-fn classes_are_set_and_reset() {
-    for sql in [
-        "set plimsoll.class = 'high'",
-        "SET PLIMSOLL.CLASS TO high",
-        "set session plimsoll.class='high';",
-        "set plimsoll.class = HIGH",
-        "set \"plimsoll\".\"Class\" to \"high\"",
-        "set \"plimsoll.class\" = 'high'",
-        "set plimsoll /* x */ . class = 'high' -- y",
-    ] {
-        check(sql, "class Session high");
-    }
-    check("set local plimsoll.class = 'low'", "class Transaction low");
-    check("set plimsoll.class = 'it''s'", "class Session it's");
-    check("set plimsoll.class = 5", "class Session 5");
-    check("set plimsoll.class to default", "class Session -");
-    check("set local plimsoll.class to default", "class Transaction -");
-    check("reset plimsoll.class", "class Session -");
-    check("reset all", "class Session -");
-    check("discard all", "class Session -; unsafe prepared-statement");
-    for sql in [
-        "set plimsoll.classes = 'high'",
-        "set plimsoll = 'high'",
-        "set plimsoll.class",
-        "set plimsoll.class =",
-        "set plimsoll.class = a, b",
-        "set plimsoll.class a",
-        "set class = 'high'",
-        "set x.plimsoll.class = 'high'",
-        "set session authorization plimsoll",
-        "reset plimsoll.class x",
-        "reset plimsoll",
-        "select 'set plimsoll.class = a'",
-        "update t set plimsoll.class = 'a'",
-    ] {
-        check(sql, "");
-    }
-}
-
-#[test]
 fn what_must_not_be_run_twice_is_seen() {
     let check = |sql, because: Unsafe| assert_eq!(read(str::as_bytes(sql)).unreplayable, Some(because), "{sql}");
     check("copy t to stdout", Unsafe::Copy);
@@ -410,22 +371,6 @@ fn what_may_be_run_twice_is_not_held_to_be_unsafe() {
 }
 
 #[test]
-fn tags_stand_before_everything_or_after_it() {
-    check("/*class='high'*/ begin", "begins; tag high");
-    check("begin /*class='high'*/", "begins; tag high");
-    check("begin\n/*class='high'*/;", "begins; tag high");
-    check("begin; /*class='high'*/", "begins; tag high");
-    check("select 1 /*action='a',class='h%C3%A4'*/ -- x", "tag hä");
-    check("/*class='a'*/ select 1 /*class='b'*/", "tag a");
-    check("/*no*/ /*class='a'*/ select 1", "tag a");
-    check("select 1 /*class='b'*/ /*no*/", "tag b");
-    check("/*class='a'*/", "tag a");
-    check("select /*class='a'*/ 1", "");
-    check("select 1 /*class='a'*/; select 2", "several");
-    check("select '/*class=''a''*/'", "");
-}
-
-#[test]
 fn what_is_read_can_outlive_its_text() {
     let sql = b"set plimsoll.class = 'a' /*class='b'*/".to_vec();
     let owned = read(&sql).into_owned();
@@ -438,55 +383,4 @@ fn escapes_follow_the_setting() {
     let sql = br"select '\'; commit; --'";
     assert_eq!(read(sql).ends, Some(End::Commit));
     assert_eq!(read_with(sql, Strings::Escaped), Statement::default());
-}
-
-/// The largest text that is ever read, in every unpleasant way.
-#[test]
-fn long_texts_are_read_in_time() {
-    for part in
-        ["(", "/*class='", "/*class='a'*/", "begin;", "set plimsoll.class=", "dblink(", "create function begin "]
-    {
-        let _ = read(part.repeat(1_000_000 / part.len()).as_bytes());
-    }
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_can_be_read(sql in prop::collection::vec(any::<u8>(), 0..300), escaped in any::<bool>()) {
-        let _ = read_with(&sql, if escaped { Strings::Escaped } else { Strings::Standard });
-    }
-
-    /// What is hidden in literals, comments and quoted names says nothing.
-    #[test]
-    fn hidden_words_say_nothing(
-        words in prop::collection::vec(prop::sample::select(vec![
-            "commit", ";", "begin", "copy t from stdin", "set plimsoll.class = x", "pg_advisory_lock(1)", "temp", " ", "(",
-        ]), 0..8),
-        at in 0..6_usize,
-    ) {
-        const HIDING: [[&str; 2]; 6] =
-            [["'", "'"], ["\"", "\""], ["$$", "$$"], ["$x$", "$x$"], ["/*", "*/"], ["--", "\n"]];
-        let [begin, end] = HIDING[at];
-        let sql = format!("select a {begin}{}{end} from b", words.join(" "));
-        prop_assert_eq!(read(sql.as_bytes()), Statement::default(), "{}", sql);
-    }
-
-    /// Statements say the same one by one and together.
-    #[test]
-    fn several_statements_say_what_each_does(
-        texts in prop::collection::vec(prop::sample::select(vec![
-            "begin", "commit", "rollback", "rollback to a", "select 1", "copy t to stdout", "listen x", "", "do 'x'",
-            "set plimsoll.class = a", "reset all", "select ';'", "insert into temp values (1)",
-        ]), 0..6),
-    ) {
-        let together = texts.join(" ; ");
-        let together = read(together.as_bytes());
-        let each: Vec<_> = texts.iter().map(|text| read(text.as_bytes())).collect();
-        prop_assert_eq!(together.begins, each.iter().any(|it| it.begins));
-        prop_assert_eq!(together.copy, each.iter().any(|it| it.copy));
-        prop_assert_eq!(together.ends, each.iter().filter_map(|it| it.ends).max());
-        prop_assert_eq!(together.unreplayable, each.iter().find_map(|it| it.unreplayable));
-        prop_assert_eq!(&together.set_class, &each.iter().rev().find_map(|it| it.set_class.clone()));
-        prop_assert_eq!(together.several, texts.iter().filter(|text| !text.is_empty()).count() > 1);
-    }
 }
