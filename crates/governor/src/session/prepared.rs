@@ -15,6 +15,9 @@ use crate::statement::End;
 /// How many statements are remembered; all others are then taken for the worst.
 const NOTES_MAX: usize = 1000;
 
+/// How many changes may be waiting for their confirmation.
+const PENDING_MAX: usize = 10_000;
+
 /// What running a statement means for its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Note {
@@ -142,7 +145,16 @@ pub struct PreparedNotes {
 impl PreparedNotes {
     /// A change was asked for in that unit.
     pub fn ask(&mut self, unit: u64, change: Change) {
-        self.pending.push_back((unit, change));
+        if self.pending.len() < PENDING_MAX {
+            self.pending.push_back((unit, change));
+        } else {
+            // Which change the server confirms cannot be followed any more: from now on every statement may be any.
+            self.is_overfull = true;
+            self.named.clear();
+            self.unnamed = Note::UNREAD.clone();
+            self.pending.clear();
+            self.confirmed = 0;
+        }
     }
 
     /// The server has carried out the next change; what it was.
@@ -240,6 +252,17 @@ mod tests {
         }
         assert_eq!(notes.named.len(), NOTES_MAX);
         assert_eq!(notes.of(b"another"), *Note::UNREAD);
+    }
+
+    /// A client that prepares without end and never waits for an answer must not fill the governor's memory.
+    #[test]
+    fn changes_that_nobody_confirms_are_bounded() {
+        let mut notes = PreparedNotes::default();
+        notes.ask(1, prepare(b"s", Note::default()));
+        notes.confirm();
+        (0..3 * PENDING_MAX).for_each(|_| notes.ask(2, prepare(b"t", Note::default())));
+        assert!(notes.pending.len() <= PENDING_MAX);
+        assert!(notes.of(b"s").may_end && notes.of(b"another").may_end, "each may be any statement now");
     }
 
     /// A driver prepared `s` twice; the second time was refused with 42P05 and `s` stayed a COMMIT. Once the note of the
