@@ -136,6 +136,8 @@ pub struct PreparedNotes {
     named: HashMap<Box<[u8]>, Note>,
     unnamed: Note,
     is_overfull: bool,
+    /// More changes were waiting for their confirmation than can be followed.
+    is_lost: bool,
     /// Asked for by units that are not answered to their end, oldest first, each with its unit.
     pending: VecDeque<(u64, Change)>,
     /// How many of them the server has confirmed.
@@ -149,9 +151,8 @@ impl PreparedNotes {
             self.pending.push_back((unit, change));
         } else {
             // Which change the server confirms cannot be followed any more: from now on every statement may be any.
-            self.is_overfull = true;
+            self.is_lost = true;
             self.named.clear();
-            self.unnamed = Note::UNREAD.clone();
             self.pending.clear();
             self.confirmed = 0;
         }
@@ -198,6 +199,9 @@ impl PreparedNotes {
 
     /// What running it means, as far as is known.
     pub fn of(&self, name: &[u8]) -> Note {
+        if self.is_lost {
+            return Note::UNREAD.clone();
+        }
         let unconfirmed = self.pending.iter().skip(self.confirmed).rev();
         let mut pending = unconfirmed.filter_map(|(_, change)| match change {
             Change::Prepare { name: other, note, .. } if **other == *name => Some(note.clone()),
