@@ -13,6 +13,7 @@ mod cancel;
 mod dial;
 mod greet;
 mod serve;
+mod time;
 
 use std::mem;
 use std::sync::Arc;
@@ -342,43 +343,6 @@ impl Pair {
     pub(super) fn give_way(&mut self) {
         tracing::debug!(peer = %self.peer, "a client that has said nothing gives way to another");
         self.phase = Phase::Over;
-    }
-
-    /// A moment has come for which it waited, or has waited.
-    pub(super) fn on_time(&mut self, context: &mut Context, now: Instant) {
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
-            return self.on_deadline(context, now);
-        }
-        match &mut self.phase {
-            Phase::Session(session) if session.wakes_at().is_some_and(|at| at <= now) => {
-                let mut out = Pair::out(&mut self.client, &mut self.server, context);
-                session.on_time(now, &mut out);
-                out.finish();
-            }
-            Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
-            _ => {}
-        }
-    }
-
-    fn on_deadline(&mut self, context: &mut Context, now: Instant) {
-        match &self.phase {
-            Phase::Dialling(_) => self.on_dial_deadline(context, now),
-            Phase::Login(..) | Phase::Console(_) => {
-                let what = "canceling authentication due to timeout";
-                self.refuse(&Refusal::new("57014", what), context, now);
-            }
-            _ => self.phase = Phase::Over,
-        }
-    }
-
-    /// When it is to be looked at though nothing comes.
-    pub(super) fn wakes_at(&self) -> Option<Instant> {
-        let own = match &self.phase {
-            Phase::Session(session) => session.wakes_at(),
-            Phase::Dialling(dial) => Some(dial.next_attempt_at()),
-            _ => None,
-        };
-        own.into_iter().chain(self.deadline).min()
     }
 
     /// Ends it with an error that its client is told.

@@ -85,26 +85,35 @@ fn check_late_cancel(answer: &Result<String, String>) -> Result<(), String> {
     }
 }
 
-/// A client asks something that takes a moment, and its cancel is held up until that was answered. The next statement is sent
-/// before the cancel goes on. Without a `governed` everything goes to the server itself.
+/// A client asks something that waits, and its cancel is held up until that was answered. The next statement is sent before
+/// the cancel goes on, and waits too. Without a `governed` everything goes to the server itself.
 fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
     let meddler = Meddler::start(server.socket());
     let governed = is_governed.then(|| Governed::start_at(&meddler.url(), "", "", ""));
     let place = governed.as_ref().map_or(meddler.address(), |governed| governed.address);
     let mut client = Client::connect(place, "low", server.database()).unwrap();
+    // How long each statement takes is decided here and not by the clock: the machine may be busy.
+    let mut holder = server.connection();
+    holder.run("SELECT pg_advisory_lock(71), pg_advisory_lock(72)").unwrap();
     meddler.holds_cancels(true);
-    client.send_query("SELECT pg_sleep(0.3)").unwrap();
+    client.send_query("SELECT 'first' FROM pg_advisory_xact_lock(71)").unwrap();
+    wait_for_statement(server, "first");
     let key = client.key.clone();
     thread::scope(|scope| {
         scope.spawn(|| cancel(place, &key).unwrap());
         meddler.wait_for_cancel();
+        holder.run("SELECT pg_advisory_unlock(71)").unwrap();
         assert_eq!(client.answer().unwrap().refusal, None);
-        client.send_query("SELECT 'next' FROM pg_sleep(0.3)").unwrap();
+        client.send_query("SELECT 'next' FROM pg_advisory_xact_lock(72)").unwrap();
         if !is_governed {
-            wait_for_sleep(server);
+            wait_for_statement(server, "next");
         }
         meddler.holds_cancels(false);
     });
+    if is_governed {
+        // The cancel has arrived; the statement begins only now, or has met it.
+        holder.run("SELECT pg_advisory_unlock(72)").unwrap();
+    }
     let answer = client.answer().unwrap();
     match answer.refusal {
         None => Ok(answer.value().unwrap_or_default().to_owned()),
@@ -112,12 +121,14 @@ fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
     }
 }
 
-/// Waits until somebody's next statement is under way.
-fn wait_for_sleep(server: &Server) {
+/// Waits until that statement is under way, and waits for its lock.
+fn wait_for_statement(server: &Server, name: &str) {
     let began = Instant::now();
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT ''next''%'";
-    while server.value(sql) == "0" {
-        assert!(began.elapsed() < PATIENCE, "the next statement does not begin");
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ''{name}''%'"
+    );
+    while server.value(&sql) == "0" {
+        assert!(began.elapsed() < PATIENCE, "the statement `{name}` does not begin");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -134,19 +134,7 @@ impl Backend {
             }
             b'P' => {
                 let (name, sql) = (text(), text());
-                let is_taken = !name.is_empty() && self.prepared.contains_key(&name);
-                let first = sql.split_whitespace().next().unwrap_or_default().to_lowercase();
-                let wrong = match self.check_failed(&sql) {
-                    _ if !WORDS.contains(&first.as_str()) => Some(Wrong("42601")),
-                    Ok(()) if is_taken => Some(Wrong("42P05")),
-                    checked => checked.err(),
-                };
-                if let Some(wrong) = wrong {
-                    self.refuse(&wrong);
-                } else {
-                    self.prepared.insert(name, sql);
-                    self.say(b'1', b"");
-                }
+                self.prepare(name, sql);
             }
             b'B' => {
                 let (_portal, name) = (text(), text());
@@ -181,6 +169,22 @@ impl Backend {
             _ => panic!("the governor sent {message:?}"),
         }
         true
+    }
+
+    fn prepare(&mut self, name: String, sql: String) {
+        let is_taken = !name.is_empty() && self.prepared.contains_key(&name);
+        let first = sql.split_whitespace().next().unwrap_or_default().to_lowercase();
+        let wrong = match self.check_failed(&sql) {
+            _ if !WORDS.contains(&first.as_str()) => Some(Wrong("42601")),
+            Ok(()) if is_taken => Some(Wrong("42P05")),
+            checked => checked.err(),
+        };
+        if let Some(wrong) = wrong {
+            self.refuse(&wrong);
+        } else {
+            self.prepared.insert(name, sql);
+            self.say(b'1', b"");
+        }
     }
 
     fn finish_statement(&mut self, database: &mut Database) {

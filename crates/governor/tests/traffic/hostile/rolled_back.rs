@@ -199,6 +199,8 @@ fn an_error_of_our_cancel_may_have_any_length() {
     holder.run("BEGIN; UPDATE hot SET low = low WHERE id = 3").unwrap();
     let mut low = attacked.client("low");
     low.query("BEGIN").unwrap();
+    // It cannot be run again, so it is told that it was rolled back.
+    low.query("LISTEN birds").unwrap();
     low.query("UPDATE hot SET low = low WHERE id = 2").unwrap();
     low.send_query("SELECT noisy(3)").unwrap();
     attacked.client("high").query("UPDATE hot SET high = high WHERE id = 2").unwrap();

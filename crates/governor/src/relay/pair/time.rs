@@ -1,0 +1,46 @@
+//! What a pair does when a moment has come, and which moment is next.
+
+use std::time::Instant;
+
+use super::{Pair, Phase};
+use crate::relay::context::Context;
+use crate::relay::refusal::Refusal;
+
+impl Pair {
+    /// A moment has come for which it waited, or has waited.
+    pub(in crate::relay) fn on_time(&mut self, context: &mut Context, now: Instant) {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.on_deadline(context, now);
+        }
+        match &mut self.phase {
+            Phase::Session(session) if session.wakes_at().is_some_and(|at| at <= now) => {
+                let mut out = Pair::out(&mut self.client, &mut self.server, context);
+                session.on_time(now, &mut out);
+                out.finish();
+            }
+            Phase::Dialling(dial) if dial.next_attempt_at() <= now => self.on_attempt_timeout(context, now),
+            _ => {}
+        }
+    }
+
+    fn on_deadline(&mut self, context: &mut Context, now: Instant) {
+        match &self.phase {
+            Phase::Dialling(_) => self.on_dial_deadline(context, now),
+            Phase::Login(..) | Phase::Console(_) => {
+                let what = "canceling authentication due to timeout";
+                self.refuse(&Refusal::new("57014", what), context, now);
+            }
+            _ => self.phase = Phase::Over,
+        }
+    }
+
+    /// When it is to be looked at though nothing comes.
+    pub(in crate::relay) fn wakes_at(&self) -> Option<Instant> {
+        let own = match &self.phase {
+            Phase::Session(session) => session.wakes_at(),
+            Phase::Dialling(dial) => Some(dial.next_attempt_at()),
+            _ => None,
+        };
+        own.into_iter().chain(self.deadline).min()
+    }
+}

@@ -1,0 +1,189 @@
+//! A governor in a process of its own, and those who talk to it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::url::{Password, ServerUrl};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{EXPECTED_END, PATIENCE, SETTINGS};
+
+/// A governor in a process of its own.
+pub struct Governor {
+    /// Where its settings and sockets are.
+    pub folder: tempfile::TempDir,
+    /// Its settings.
+    pub file: PathBuf,
+    /// The process.
+    pub child: Child,
+    notify: UnixDatagram,
+    log: Receiver<serde_json::Value>,
+}
+
+impl Governor {
+    /// One whose server is not there: most of what is tested here works without.
+    pub fn start() -> Self {
+        Governor::start_with(|text| text, false)
+    }
+
+    /// One with other settings, which is stopped or drained in the end.
+    pub fn start_with(change: impl FnOnce(String) -> String, is_stopped: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plimsoll.toml");
+        let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+        notify.set_read_timeout(Some(PATIENCE)).unwrap();
+        fs::write(&file, change(settings(folder.path(), "pow", 2000))).unwrap();
+        let (child, log) = spawn(folder.path(), &file, is_stopped);
+        let governor = Governor { folder, file, child, notify, log };
+        assert_eq!(governor.told(), "READY=1");
+        governor
+    }
+
+    /// Kills it without a word and starts another one with the same settings.
+    pub fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.log) = spawn(self.folder.path(), &self.file, false);
+        assert_eq!(self.told(), "READY=1");
+    }
+
+    /// What systemd is told next.
+    pub fn told(&self) -> String {
+        let mut bytes = [0; 256];
+        let length = self.notify.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    /// Waits for a line of the log with that in its message.
+    pub fn logged(&self, part: &str) -> serde_json::Value {
+        loop {
+            let line = self.log.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{part}` was never logged"));
+            if line["message"].as_str().is_some_and(|message| message.contains(part)) {
+                return line;
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.process(), signal).unwrap();
+    }
+
+    /// A client that has said nothing.
+    pub fn client(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.folder.path().join(".s.PGSQL.6432")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// How long it has had a core, in hundredths of a second.
+    pub fn cpu_ticks(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
+    /// An operator's connection to it.
+    pub fn console(&self, user: &str) -> Connection {
+        let mut url = ServerUrl::of_socket(self.folder.path(), 6432, user, "plimsoll");
+        url.password = Some(Password::new(format!("{user}'s password")));
+        Connection::open(&url).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Waits for its end; whether it was the expected one.
+    pub fn ended(mut self) -> bool {
+        let status = self.child.wait().unwrap();
+        status.success()
+    }
+}
+
+impl Drop for Governor {
+    fn drop(&mut self) {
+        // Ended already, unless a test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a governor; its process, and its log line by line.
+fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde_json::Value>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
+        .env(SETTINGS, file)
+        .env("NOTIFY_SOCKET", folder.join("notify"))
+        .envs(is_stopped.then_some((EXPECTED_END, "stopped")))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            // The test's own words are no JSON.
+            if let Ok(value) = serde_json::from_str(&line)
+                && sender.send(value).is_err()
+            {
+                return;
+            }
+        }
+    });
+    (child, log)
+}
+
+/// The text of its settings.
+pub fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
+    format!(
+        r#"
+server = "postgres://nobody@localhost:1/none?sslmode=disable"
+[listen]
+addresses = []
+socket_folders = ["{folder}"]
+clients_max = {clients_max}
+workers = 1
+[preemption]
+policy = "{policy}"
+[[rule]]
+class = "high"
+user = "shop"
+[http]
+address = "127.0.0.1:0"
+[log]
+format = "json"
+[[admin.user]]
+name = "admin"
+password = "admin's password"
+may_change = true
+[[admin.user]]
+name = "viewer"
+password = "viewer's password"
+"#,
+        folder = folder.display()
+    )
+}
+
+/// The values of one column of an answer, by the values of the first.
+pub fn pairs(console: &mut Connection, statement: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    let mut each = |row: &[Option<&str>]| {
+        let cell = |place: usize| row.get(place).copied().flatten().unwrap_or_default().to_owned();
+        pairs.push((cell(0), cell(1)));
+    };
+    console.text_rows(statement, &mut each).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    pairs
+}
+
+/// The value of a key; there must be one.
+pub fn value(pairs: &[(String, String)], key: &str) -> String {
+    pairs.iter().find(|(other, _)| other == key).unwrap_or_else(|| panic!("no {key} in {pairs:?}")).1.clone()
+}
