@@ -131,6 +131,12 @@ impl Session {
             Setting::Refused(error) => return self.refuse_setting(error, message, bytes, now, out),
         }
         let mut note = None;
+        if let (true, Ask::Query | Ask::FunctionCall, Some(inside)) =
+            (self.is_unit_open, message.ask, &mut self.transaction)
+        {
+            // Behind messages without a Sync: whether it is answered depends on them.
+            inside.overlapped = true;
+        }
         if !self.is_unit_open && message.ask.is_of_unit() {
             match self.begin_unit(message, bytes, &mut note, now, out) {
                 Fate::Pass => {}
@@ -238,8 +244,9 @@ impl Session {
         match ask {
             _ if ask.ends_unit() => {
                 self.outstanding.sent(self.unit_number, ask == Ask::Sync);
-                self.is_unit_open = false;
+                self.is_unit_open = self.outstanding.is_skipping();
             }
+            Ask::Parse | Ask::Bind | Ask::Describe | Ask::Execute | Ask::Close => self.outstanding.sent_extended(),
             Ask::CopyEnd => self.outstanding.sent_copy_end(),
             // Its client waits for the answers so far.
             Ask::Flush => self.show(out),

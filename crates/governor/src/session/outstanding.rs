@@ -9,6 +9,8 @@ struct Asked {
     unit: u64,
     /// Whether it is a `Sync`; otherwise a `Query` or a `FunctionCall`.
     is_sync: bool,
+    /// How many messages of the extended protocol came before it in its unit.
+    extended: u64,
     /// How many `CopyDone` and `CopyFail` the client had sent before it.
     copy_ends: u64,
 }
@@ -17,9 +19,17 @@ struct Asked {
 ///
 /// A server that takes in a copy ignores every `Sync` until the copy ends (protocol, "COPY Operations"), so those that a
 /// client sent beforehand, as libpq does with each `Execute`, are never answered.
+///
+/// After an error in the extended protocol a server ignores everything up to the next `Sync`, a `Query` included ("Extended
+/// Query"). A client that sends one behind messages without a `Sync` gets an answer to it or not, depending on where the error was.
 #[derive(Debug, Default)]
 pub struct Outstanding {
     asked: VecDeque<Asked>,
+    /// Messages of the extended protocol in the unit that is open, and how many of the unit in front were answered.
+    extended_sent: u64,
+    extended_done: u64,
+    /// The server ignores what comes until a `Sync`.
+    is_skipping: bool,
     copy_ends_sent: u64,
     copy_ends_used: u64,
     /// A copy has begun whose end the client has not sent.
@@ -51,7 +61,12 @@ impl Outstanding {
             self.syncs_in_copy += 1;
             return;
         }
-        self.asked.push_back(Asked { unit, is_sync, copy_ends: self.copy_ends_sent });
+        if self.is_skipping && !is_sync {
+            return;
+        }
+        self.is_skipping = false;
+        let extended = std::mem::take(&mut self.extended_sent);
+        self.asked.push_back(Asked { unit, is_sync, extended, copy_ends: self.copy_ends_sent });
     }
 
     /// A `CopyDone` or `CopyFail` was sent.
@@ -75,6 +90,7 @@ impl Outstanding {
 
     /// A `ReadyForQuery` has come; the unit that it answers, or `None` if none was to come.
     pub fn answered(&mut self) -> Option<u64> {
+        self.extended_done = 0;
         let late = self.syncs_in_copy > 0;
         let answered = self.asked.pop_front();
         if answered.is_none() && late {
@@ -91,6 +107,33 @@ impl Outstanding {
     /// A statement has failed, and with it a copy that it had begun: the next `Sync` is answered.
     pub fn failed(&mut self) {
         self.is_copying_in = false;
+        let Some(front) = self.asked.front() else {
+            self.is_skipping = self.extended_sent > 0;
+            return;
+        };
+        if front.is_sync || self.extended_done >= front.extended {
+            return;
+        }
+        while self.asked.front().is_some_and(|asked| !asked.is_sync) {
+            self.asked.pop_front();
+        }
+        self.is_skipping = self.asked.is_empty();
+    }
+
+    /// A message of the extended protocol was sent that is answered by itself.
+    pub fn sent_extended(&mut self) {
+        self.extended_sent += 1;
+    }
+
+    /// The server has answered something, by that message.
+    pub fn heard(&mut self, tag: u8) {
+        // The last or only answer to Parse, Bind, Close, Execute (three ways) and Describe (two).
+        self.extended_done += u64::from(matches!(tag, b'1' | b'2' | b'3' | b'C' | b'I' | b's' | b'T' | b'n'));
+    }
+
+    /// Whether the server ignores what comes until a `Sync`.
+    pub fn is_skipping(&self) -> bool {
+        self.is_skipping
     }
 }
 
@@ -111,6 +154,8 @@ mod tests {
                 "G" => drop(outstanding.copy_in_begins()),
                 "Z" => assert!(outstanding.answered().is_some(), "{story}"),
                 "E" => outstanding.failed(),
+                "x" => outstanding.sent_extended(),
+                "1" => outstanding.heard(b'1'),
                 _ => unreachable!("{step}"),
             }
             assert_eq!(outstanding.count().to_string(), count, "{story} at {step}");
@@ -140,6 +185,18 @@ mod tests {
         check("S1 G0 S0 S0 S0 c0 S1 Z0");
         // A copy that fails in the middle: the next Sync is answered.
         check("S1 G0 S0 E0 S1 Z0");
+    }
+
+    /// A client sent an Execute that failed and a Query behind it without a Sync. The server ignores that Query; the session once waited for
+    /// its answer, and a later statement for everything before it, for ever.
+    #[test]
+    fn what_comes_between_an_error_and_its_sync_is_not_answered() {
+        check("x0 Q1 Q2 S3 E1 Z0");
+        check("x0 E0 Q0 Q0 S1 Z0 Q1 Z0");
+        check("x0 Q1 E0 Q0 S1 Z0");
+        // The error is the Query's own.
+        check("x0 Q1 11 E1 Z0");
+        check("S1 x1 Q2 Z1 E0 S1 Z0");
     }
 
     #[test]

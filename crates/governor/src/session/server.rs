@@ -50,6 +50,7 @@ impl Session {
                 self.send(&bytes[passed..at], out);
                 passed = at;
             }
+            self.outstanding.heard(head.tag);
             let is_passed = self.read_answer(answer, body, now, out)?;
             if !is_passed {
                 self.send(&bytes[passed..at], out);
@@ -245,6 +246,13 @@ impl Session {
             return true;
         }
         self.outstanding.failed();
+        if self.outstanding.is_skipping() {
+            // It waits for a Sync, which must not wait for it.
+            self.is_unit_open = true;
+            if self.gate == Gate::UntilRest {
+                self.gate = Gate::Open;
+            }
+        }
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
         if let Flow::Rewinding(_) = self.flow {
             if was_cancelled {
