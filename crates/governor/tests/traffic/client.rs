@@ -144,9 +144,15 @@ impl Stream {
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(bytes),
-            Stream::Unix(stream) => stream.read(bytes),
+        loop {
+            let read = match self {
+                Stream::Tcp(stream) => stream.read(bytes),
+                Stream::Unix(stream) => stream.read(bytes),
+            };
+            // A read with a time-out is interrupted by whatever the process hears, such as completions of a ring.
+            if !matches!(&read, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+                return read;
+            }
         }
     }
 }
