@@ -119,8 +119,7 @@ impl Session {
         let error = error_response(&notice);
         match entry {
             Entry::Statement => self.flow = Flow::Refusing(Refusal::new(error, Status::Idle)),
-            Entry::Block => self.refuse_block(error, now, out),
-            Entry::WithinBlock => self.fail_block(error, now, out),
+            Entry::Block | Entry::WithinBlock => self.fail_block(error, now, out),
         }
     }
 

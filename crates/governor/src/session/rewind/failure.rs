@@ -44,19 +44,14 @@ impl Session {
         self.go_on_rewinding(now, out);
     }
 
-    /// Makes the block fail that the client is in, as the server would for an error, and answers what the client says next with
-    /// that one.
+    /// Makes the block fail that the client is in or asks for, as the server would for an error, and answers what the client says next
+    /// with that one. A BEGIN that is not let in may have been sent together with what was to be done in it, which must not be done
+    /// without a block: so the server is given one that has failed.
     pub(in crate::session) fn fail_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
         if let Some(inside) = &mut self.transaction {
             inside.is_unsafe(Unsafe::Refused);
         }
         self.end_failed_block(error, Shape::default(), now, out);
-    }
-
-    /// Refuses a transaction block whose BEGIN is not let in. It may have been sent together with what was to be done in it,
-    /// which must not be done without: so the server is given a block that has failed, as if its first statement had.
-    pub(in crate::session) fn refuse_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
-        self.fail_block(error, now, out);
     }
 
     /// Makes the server's transaction fail, if it has not, and tells the client.
