@@ -280,7 +280,10 @@ impl Play<'_> {
     ) -> Result<(), Difference> {
         let status = |answer: &[Message]| answer.last().map_or(0, |last| last.body[0]);
         if may_end(unit) && (status(governed), status(plain)) == (b'I', b'E') {
-            self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])?;
+            // A server that leaves its transaction tells of what it was notified of meanwhile.
+            for answer in self.on_plain(&[Unit::Query(vec!["ROLLBACK".to_owned()])])? {
+                self.keep_notifications(1, &answer);
+            }
             plain.last_mut().expect("it has an end").body[0] = b'I';
         }
         Ok(())
