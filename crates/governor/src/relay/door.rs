@@ -101,7 +101,9 @@ impl Door {
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => drop(self.ready.remove(0)),
                 Some(Err(error)) if listener::is_out_of_room(&error) => {
                     self.complain(&error, now);
-                    if !self.turn_away(place, context) {
+                    let (was_there, visitor) = self.turn_away(place, context);
+                    own.extend(visitor);
+                    if !was_there {
                         self.opens_at = Some(now + PAUSE);
                         return own;
                     }
@@ -148,21 +150,25 @@ impl Door {
     }
 
     /// No file is left for a client. One is kept for this: it takes the client's connection for as long as it takes to tell the
-    /// client so. Whether there was a client to tell.
-    fn turn_away(&mut self, place: usize, context: &Context) -> bool {
+    /// client so. Whether there was a client, and who of them is the caller's: if files have come free meanwhile, it is let in.
+    fn turn_away(&mut self, place: usize, context: &Context) -> (bool, Option<Visitor>) {
         drop(self.kept.take());
-        let accepted = self.listeners.get(place).map(Listener::accept);
-        if let Some(Ok((socket, peer))) = &accepted {
-            count(&context.governor.statistics.clients);
-            count(&context.governor.statistics.clients_refused);
-            tracing::debug!(%peer, "client refused: no file is left for it");
-            // Into the empty buffer of a new connection, which takes it all or is gone.
-            let _ = (&*socket).write(&no_files().bytes());
-            socket.shut_down(Shutdown::Write);
-        }
-        let is_told = matches!(accepted, Some(Ok(_)));
-        drop(accepted);
+        let Some(Ok((socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
+            self.kept = keep_a_file();
+            return (false, None);
+        };
         self.kept = keep_a_file();
-        is_told
+        if self.kept.is_some() {
+            return (true, self.deal(socket, peer, context));
+        }
+        count(&context.governor.statistics.clients);
+        count(&context.governor.statistics.clients_refused);
+        tracing::debug!(%peer, "client refused: no file is left for it");
+        // Into the empty buffer of a new connection, which takes it all or is gone.
+        let _ = (&socket).write(&no_files().bytes());
+        socket.shut_down(Shutdown::Write);
+        drop(socket);
+        self.kept = keep_a_file();
+        (true, None)
     }
 }

@@ -214,12 +214,8 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
             let _ = newcomer.write_all(&startup("bob"));
             let mut said = Vec::new();
             newcomer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            // A connection that is closed with bytes unread may be reset after what was said. On a busy machine one newcomer was
-            // seen to wait until the next one came.
-            if newcomer.read_to_end(&mut said).is_err() && said.is_empty() {
-                drop(governor.client());
-                let _ = newcomer.read_to_end(&mut said);
-            }
+            // A connection that is closed with bytes unread may be reset after what was said.
+            let _ = newcomer.read_to_end(&mut said);
             let said = String::from_utf8_lossy(&said).into_owned();
             assert!(said.contains("53300") && said.contains("no file descriptor left"), "{event_loop}: {said:?}");
         };
