@@ -167,6 +167,8 @@ pub struct CardState {
     pub immune: Option<Immunity>,
     /// Whether it could be replayed, as far as is known.
     pub replayable: Result<(), NoReplay>,
+    /// Whether its client waits for an answer of the server, which it could cancel.
+    pub is_awaited: bool,
     /// Cancels under way.
     pub cancels: Cancels,
 }
@@ -221,6 +223,7 @@ impl SessionCard {
             preemptible: false,
             immune: None,
             replayable: Ok(()),
+            is_awaited: false,
             cancels: Cancels::default(),
         };
         SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
@@ -266,10 +269,10 @@ impl SessionCard {
         Ok(state.unit)
     }
 
-    /// Aims a client's own cancel at whatever unit is in flight; `None` if none is, and then nothing is to be sent.
+    /// Aims a client's own cancel at whatever unit is in flight; `None` if the client waits for none, and then nothing is to be sent.
     pub fn aim_client_cancel(&self) -> Option<u64> {
         let mut state = self.state();
-        if !matches!(state.phase, Phase::Active | Phase::Preempted | Phase::Ungoverned) {
+        if !state.is_awaited {
             return None;
         }
         state.cancels.in_flight += 1;

@@ -519,6 +519,12 @@ impl Session {
             Flow::Relay | Flow::Refusing(_) if self.transaction.is_some() => (Phase::IdleInTransaction, self.since),
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
         };
+        let is_awaited = match &self.flow {
+            Flow::Relay | Flow::Refusing(_) => !self.outstanding.is_empty() || self.is_unit_open,
+            Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
+            Flow::Ungoverned => true,
+            Flow::Queued(_) | Flow::RolledBack(_) | Flow::Ended { .. } => false,
+        };
         let watched = self.transaction.as_ref().filter(|inside| inside.is_watched);
         let immune = watched.and_then(|inside| self.immunity(inside));
         let replayable = watched.map_or(Ok(()), |inside| self.replay_verdict(inside, self.rollbacks));
@@ -527,6 +533,7 @@ impl Session {
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
+        state.is_awaited = is_awaited;
         if self.transaction.is_none() && phase != Phase::Queued {
             (state.class, state.chosen_by) = (self.session_class, self.session_chosen_by);
         }

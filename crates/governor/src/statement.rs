@@ -74,6 +74,8 @@ pub struct Statement<'a> {
     pub set_class: Option<SetClass<'a>>,
     /// Why it must not be run twice in one transaction, the first reason if there are several.
     pub unreplayable: Option<Unsafe>,
+    /// It takes or releases an advisory lock, whatever else it does.
+    pub takes_advisory_lock: bool,
     /// It copies.
     pub copy: bool,
     /// Cursors that it declares.
@@ -108,6 +110,7 @@ impl Statement<'_> {
             several: self.several,
             set_class: self.set_class.map(|it| SetClass { scope: it.scope, class: it.class.map(own) }),
             unreplayable: self.unreplayable,
+            takes_advisory_lock: self.takes_advisory_lock,
             copy: self.copy,
             declares: own_all(self.declares),
             moves: own_all(self.moves),

@@ -188,6 +188,11 @@ impl Session {
             if let Some(error) = self.transaction.as_ref().and_then(|inside| inside.failure.clone())
                 && self.note_of_message(message.ask, message.body).uses_savepoint
             {
+                if !self.outstanding.is_empty() {
+                    // What was sent before may have ended the failed transaction, and begun another.
+                    self.gate = Gate::UntilRest;
+                    return Fate::Stay;
+                }
                 // Its savepoints are gone, and the server's error for that would not be 40001.
                 self.flow = Flow::Refusing(Refusal::new(error, self.status));
                 return Fate::Drop;
@@ -258,6 +263,9 @@ impl Session {
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
         let Message { ask, body, is_whole, bytes } = message;
         let is_watched = self.transaction.as_ref().is_some_and(|inside| inside.is_watched);
+        if ask == Ask::Query {
+            self.prepared.query();
+        }
         match ask {
             Ask::Query if is_watched => {
                 // A text of which only the beginning was read may end the transaction further on.
@@ -368,6 +376,7 @@ impl Session {
             changes_code: statement.changes_code,
             changes_rules: statement.changes_rules,
             unsafe_because: statement.unreplayable,
+            takes_advisory_lock: statement.takes_advisory_lock,
             names: has_names.then(|| {
                 Arc::new(Names {
                     declares: own(&statement.declares),

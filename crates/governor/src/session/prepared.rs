@@ -43,6 +43,8 @@ pub struct Note {
     pub changes_rules: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// It takes or releases an advisory lock.
+    pub takes_advisory_lock: bool,
     /// Cursors and prepared statements that it names.
     pub names: Option<Arc<Names>>,
 }
@@ -72,6 +74,7 @@ impl Note {
         changes_code: false,
         changes_rules: false,
         unsafe_because: Some(Unsafe::Unread),
+        takes_advisory_lock: false,
         names: None,
     };
 
@@ -94,6 +97,7 @@ impl Note {
             changes_code: self.changes_code || other.changes_code,
             changes_rules: self.changes_rules || other.changes_rules,
             unsafe_because: self.unsafe_because.or(other.unsafe_because),
+            takes_advisory_lock: self.takes_advisory_lock || other.takes_advisory_lock,
             names: match (self.names, &other.names) {
                 (None, names) => names.clone(),
                 (names, None) => names,
@@ -155,6 +159,18 @@ impl PreparedNotes {
             self.named.clear();
             self.pending.clear();
             self.confirmed = 0;
+        }
+    }
+
+    /// A `Query` is asked for: the unnamed statement goes with it, whatever comes of it.
+    pub fn query(&mut self) {
+        self.unnamed = Note::UNREAD.clone();
+        for (_, change) in self.pending.iter_mut() {
+            if let Change::Prepare { name, note, .. } = change
+                && name.is_empty()
+            {
+                *note = Note::UNREAD.clone();
+            }
         }
     }
 

@@ -144,6 +144,11 @@ impl Rewind {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && !self.is_due
     }
 
+    /// Whether its client thinks, and so knows nothing of it.
+    pub(super) fn is_unnoticed(&self) -> bool {
+        matches!(self.cause, Cause::Thinking(_))
+    }
+
     /// Whether what the server says now is compared.
     pub(super) fn is_comparing(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
@@ -265,6 +270,8 @@ impl Session {
         let event = if cancels == (true, false) && is_ours { self.count_preempted() } else { None };
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         match cancels {
+            // A client that thinks waits for nothing that it could cancel; what we do meanwhile is done again.
+            (_, true) if rewind.is_unnoticed() => {}
             (_, true) => rewind.failure = Some(Failure::Cancelled),
             (true, false) if is_ours => {
                 rewind.was_cancelled = true;
@@ -330,8 +337,9 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            // Somebody may have cancelled it, such as the client itself.
-            (Step::RollBack | Step::Fail, _) => rewind.is_clean = rewind.has_completed,
+            // Somebody may have cancelled it, such as the client itself, or what came behind it.
+            (Step::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
+            (Step::Fail, _) => rewind.is_clean = rewind.has_completed,
             (Step::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
                     question.inquiry.on_answered(question.is_answered && rewind.has_completed);
@@ -351,7 +359,7 @@ impl Session {
         if !rewind.is_due || cancels.in_flight > 0 {
             return;
         }
-        if cancels.by_client.is_some() && !matches!(rewind.cause, Cause::Thinking(_)) {
+        if cancels.by_client.is_some() && !rewind.is_unnoticed() {
             rewind.failure.get_or_insert(Failure::Cancelled);
         }
         if rewind.failure.is_some() {

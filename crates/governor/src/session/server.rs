@@ -200,6 +200,10 @@ impl Session {
         let answered = std::mem::replace(&mut self.unit, Unit::new(now));
         if let Some(inside) = &mut self.transaction {
             inside.unit_immunity = None;
+            if status == Status::Block || status == Status::Idle && !is_alone {
+                // Its end was sent together with what follows.
+                inside.failure = None;
+            }
         }
         if is_alone {
             (self.rings_at, self.since, self.rules_may_change) = (None, now, false);

@@ -55,7 +55,7 @@ pub(super) struct Transaction {
     pub has_unnamed: bool,
     /// Kept if it may be run again.
     pub recording: Option<Box<Recording>>,
-    /// The error that its client has received, if the session has made it fail.
+    /// What its client is told if it goes back to a savepoint, if the session has made it fail.
     pub failure: Option<Vec<u8>>,
     /// The session's class before this transaction chose another one: if it is rolled back, that holds again.
     pub class_before: Option<(ClassIndex, ChosenBy)>,
@@ -112,13 +112,13 @@ impl Transaction {
             self.changes_code = true;
             self.is_unsafe(Unsafe::Function);
         }
+        self.relies_on_lock |= note.takes_advisory_lock;
         let Some(because) = note.unsafe_because else { return };
         if status == Status::Idle && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
             // By itself it may commit on its way, or has taken what cannot be sent again.
             let copies = because == Unsafe::Copy;
             self.unit_immunity = Some(if copies { Immunity::Copy } else { Immunity::OutsideBlock });
         }
-        self.relies_on_lock |= matches!(because, Unsafe::AdvisoryLock | Unsafe::SessionLock);
         self.is_unsafe(because);
     }
 

@@ -227,6 +227,7 @@ impl<'a> Reading<'a> {
     }
 
     fn is_unsafe(&mut self, because: Option<Unsafe>) {
+        self.found.takes_advisory_lock |= matches!(because, Some(Unsafe::AdvisoryLock | Unsafe::SessionLock));
         self.found.unreplayable = self.found.unreplayable.or(because);
     }
 

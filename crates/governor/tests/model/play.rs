@@ -16,7 +16,7 @@ use std::fmt;
 use std::io;
 
 use super::interposer::Done;
-use super::script::{Injection, PROBE, Script, Transaction, Unit};
+use super::script::{Injection, PROBE, Request, Script, Transaction, Unit};
 use super::wire::{Client, Message, fields};
 use super::world::World;
 use answers::{cut, is_generated, notices, seen, without_tables};
@@ -232,9 +232,26 @@ impl Play<'_> {
         if let Some(told) = &told
             && self.status != b'I'
         {
+            // What was to be done to a unit that has not come about must not be done to this one.
+            self.world.interposer.arm([]);
             self.exchange(&[&rollback_like(units[told.unit])], false)?;
         }
+        if let Some(told) = &told
+            && matches!(units[told.unit], Unit::Query(_))
+        {
+            self.forget_unnamed()?;
+        }
         Ok(told.is_some_and(|told| told.retry))
+    }
+
+    /// A server forgets its unnamed statement with every query, also with one that the governor answers in its stead.
+    fn forget_unnamed(&mut self) -> Result<(), Difference> {
+        self.world.interposer.arm_change(None, false);
+        let close = Unit::Extended(vec![Request::CloseStatement(String::new())]);
+        for client in [&mut self.governed, &mut self.plain] {
+            converse(client, &[&close]).or_else(|error| different("closing", error.to_string()))?;
+        }
+        Ok(())
     }
 
     fn count(&mut self, done: Done) {

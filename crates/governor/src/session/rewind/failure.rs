@@ -108,23 +108,28 @@ impl Session {
     fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
         let statistics = self.statistics(self.inside_index());
-        let (error, outcome) = match rewind.failure {
-            Some(Failure::Cancelled) => (cancelled_error(), Outcome::Abandoned),
-            Some(Failure::Refused(error)) => (error, Outcome::Abandoned),
+        // `gone` is what its client is told later if it goes back to a savepoint: nothing of the transaction is there any more.
+        let (error, gone, outcome) = match rewind.failure {
+            Some(Failure::Cancelled) => {
+                let gone = preempted_error("its client cancelled it while it was run again");
+                (cancelled_error(), Some(gone), Outcome::Abandoned)
+            }
+            Some(Failure::Refused(error)) => (error, None, Outcome::Abandoned),
             Some(Failure::NotReplayable(why)) => {
                 count(&statistics.replays_unsafe);
-                (preempted_error(&format!("not replayed ({why})")), Outcome::NotReplayed(why))
+                let error = preempted_error(&format!("not replayed ({why})"));
+                (error.clone(), Some(error), Outcome::NotReplayed(why))
             }
             Some(Failure::Differed(unit)) => {
                 count(&statistics.replays_differed);
-                let why = format!("in the replay the answer to statement {} differed", unit + 1);
-                (preempted_error(&why), Outcome::Differed(unit + 1))
+                let error = preempted_error(&format!("in the replay the answer to statement {} differed", unit + 1));
+                (error.clone(), Some(error), Outcome::Differed(unit + 1))
             }
             None => unreachable!("it has failed for a reason"),
         };
         self.settle(rewind.event, outcome);
-        if let Some(inside) = self.transaction.as_mut().filter(|_| outcome.is_failure()) {
-            inside.failure = Some(error.clone());
+        if let (Some(inside), Some(_)) = (&mut self.transaction, &gone) {
+            inside.failure = gone;
         }
         self.since = now;
         if !matches!(rewind.cause, Cause::Cancelled(_)) {

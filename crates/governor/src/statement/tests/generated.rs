@@ -40,7 +40,7 @@ proptest! {
     fn several_statements_say_what_each_does(
         texts in prop::collection::vec(prop::sample::select(vec![
             "begin", "commit", "rollback", "rollback to a", "select 1", "copy t to stdout", "listen x", "", "do 'x'",
-            "set plimsoll.class = a", "reset all", "select ';'", "insert into temp values (1)",
+            "set plimsoll.class = a", "reset all", "select ';'", "insert into temp values (1)", "select pg_advisory_xact_lock(1)",
         ]), 0..6),
     ) {
         let together = texts.join(" ; ");
@@ -50,6 +50,7 @@ proptest! {
         prop_assert_eq!(together.copy, each.iter().any(|it| it.copy));
         prop_assert_eq!(together.ends, each.iter().filter_map(|it| it.ends).max());
         prop_assert_eq!(together.unreplayable, each.iter().find_map(|it| it.unreplayable));
+        prop_assert_eq!(together.takes_advisory_lock, each.iter().any(|it| it.takes_advisory_lock));
         prop_assert_eq!(&together.set_class, &each.iter().rev().find_map(|it| it.set_class.clone()));
         prop_assert_eq!(together.several, texts.iter().filter(|text| !text.is_empty()).count() > 1);
     }

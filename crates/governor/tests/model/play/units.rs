@@ -52,9 +52,18 @@ pub fn may_end(unit: &Unit) -> bool {
     }
 }
 
+/// Whether a unit runs what rolls a transaction back. What is only prepared is not run.
 pub fn rolls_back(unit: &Unit) -> bool {
-    let text = unit.to_string();
-    text.contains("ABORT") || text.contains("ROLLBACK") && !text.contains("ROLLBACK TO")
+    let does = |sql: &str| sql.contains("ABORT") || sql.contains("ROLLBACK") && !sql.contains("ROLLBACK TO");
+    match unit {
+        Unit::Extended(requests) => requests.iter().enumerate().any(|(place, request)| {
+            let Request::Parse { name, sql } = request else { return false };
+            let mut later = requests[place..].iter();
+            let is_bound = later.any(|request| matches!(request, Request::Bind { statement, .. } if statement == name));
+            does(sql) && is_bound && later.any(|request| matches!(request, Request::Execute { .. }))
+        }),
+        _ => does(&unit.to_string()),
+    }
 }
 
 /// Whether a unit does the same again once its transaction was rolled back, so that it can be done again on the plain side.
