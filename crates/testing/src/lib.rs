@@ -47,8 +47,10 @@ pub enum Need {
     PerfTool,
     /// A kernel that keeps pressure (`/proc/pressure`).
     Pressure,
-    /// A kernel that accounts for each thread: its times on and before a core, its waiting for disks, its reads.
+    /// A kernel that accounts for each thread's times on a core and before it, and for its reads.
     Accounting,
+    /// A kernel that accounts for the waiting of each thread for disks (`kernel.task_delayacct`).
+    DiskWaits,
     /// The rights of root.
     Root,
     /// A file system in memory at `/dev/shm`.
@@ -60,7 +62,7 @@ pub enum Need {
 }
 
 /// Every need.
-pub const NEEDS: [Need; 14] = [
+pub const NEEDS: [Need; 15] = [
     Need::Cgroups,
     Need::CgroupsV1,
     Need::Disk,
@@ -71,6 +73,7 @@ pub const NEEDS: [Need; 14] = [
     Need::PerfTool,
     Need::Pressure,
     Need::Accounting,
+    Need::DiskWaits,
     Need::Root,
     Need::Shm,
     Need::Core0,
@@ -91,6 +94,7 @@ impl Need {
             Need::PerfTool => "perf-tool",
             Need::Pressure => "pressure",
             Need::Accounting => "accounting",
+            Need::DiskWaits => "disk-waits",
             Need::Root => "root",
             Need::Shm => "shm",
             Need::Core0 => "core-0",
