@@ -263,9 +263,14 @@ impl Peer {
         (code, text)
     }
 
+    /// Reads what there is, waiting for it if need be.
+    pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        again_if_interrupted(|| self.stream.read(bytes))
+    }
+
     /// Whether the other end closes without a further word.
     pub fn is_closed(&mut self) -> bool {
-        match self.stream.read(&mut [0]) {
+        match self.read(&mut [0]) {
             Ok(bytes) => bytes == 0,
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
@@ -274,9 +279,19 @@ impl Peer {
     /// Whether nothing comes for a while.
     pub fn is_silent(&mut self) -> bool {
         self.stream.wait(A_WHILE);
-        let read: io::Result<usize> = self.stream.read(&mut [0]);
+        let read = self.read(&mut [0]);
         self.stream.wait(PATIENCE);
         matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+}
+
+/// A read or write with a time limit is interrupted by whatever the process hears, such as completions of a ring.
+pub fn again_if_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match act() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 
