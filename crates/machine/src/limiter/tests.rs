@@ -39,17 +39,19 @@ struct World {
 
 impl World {
     fn new(groups: Groups) -> World {
-        World { machine: Machine::new(groups), state: quick_folder() }
+        let world = World { machine: Machine::new(groups), state: quick_folder() };
+        world.machine.watch(world.state.path().join("restore.jsonl"));
+        world
     }
 
     fn limiter(&self) -> Limiter {
         Limiter::begin(self.machine.host(), subject(), self.state.path()).unwrap()
     }
 
-    /// Leaves a journal behind, as a kill does.
+    /// Leaves a journal behind, as a kill does: as it is now, or as it was when changes began to fail.
     fn kill(&self, limiter: Limiter) {
         let journal = self.state.path().join("restore.jsonl");
-        let text = fs::read(&journal);
+        let text = self.machine.left().map_or_else(|| fs::read(&journal), Ok);
         self.machine.trouble(0, usize::MAX);
         drop(limiter);
         self.machine.trouble(0, 0);
@@ -244,6 +246,51 @@ fn a_torn_journal_tells_all_that_was_done() {
     let error = world.restore().unwrap_err().to_string();
     assert!(error.starts_with("not put back: lines [2] of"), "{error}");
     assert!(Limiter::begin(world.machine.host(), subject(), world.state.path()).is_err());
+}
+
+/// A kill comes while a line is written, at any byte of it: what was changed before is in the lines before, and the change that the
+/// line is about was not made. So the machine is as it was after restoring, and the journal is gone.
+#[test]
+fn a_journal_that_is_cut_at_any_byte_tells_all_that_was_done() {
+    let world = World::new(Groups::V1);
+    let before = world.machine.snapshot();
+    let journal = world.state.path().join("restore.jsonl");
+    // Limits until the given number of changes is made, dies, and leaves its journal.
+    let killed_after = |changes: usize| {
+        let mut limiter = world.limiter();
+        world.machine.trouble(changes, usize::MAX);
+        let few = [("cores", "2"), ("nice", "5"), ("huge_pages", "never")];
+        let is_whole = limiter.set(&limits(&few)).is_ok();
+        world.kill(limiter);
+        (fs::read(&journal).unwrap_or_default(), is_whole)
+    };
+    let (mut noted_before, mut cuts) = (0, 0);
+    for changes in 0.. {
+        let (text, is_whole) = killed_after(changes);
+        world.restore().unwrap();
+        // What was noted since the last change, whose lines must be whole.
+        for cut in noted_before..=text.len() {
+            let (again, _) = killed_after(changes);
+            assert_eq!(again.len(), text.len());
+            fs::write(&journal, &text[..cut]).unwrap();
+            let restored = world.restore().unwrap();
+            assert_eq!(restored.failed, Vec::<String>::new(), "{changes} changes, {cut} bytes");
+            assert_same!(world.machine, before, "{changes} changes, {cut} bytes");
+            assert!(!journal.exists(), "{changes} changes, {cut} bytes");
+            cuts += 1;
+        }
+        noted_before = text.len();
+        if is_whole {
+            break;
+        }
+    }
+    assert!(cuts > 500, "every byte of a long journal: {cuts}");
+
+    // Within a character of more than one byte.
+    let text = "{\"process\":1,\"boot\":null}\n{\"control\":\"größer\"}";
+    fs::write(&journal, &text.as_bytes()[..=text.find('ö').unwrap()]).unwrap();
+    assert!(fs::read_to_string(&journal).is_err(), "the cut is within a character");
+    assert_eq!(world.restore().unwrap(), Restored::default());
 }
 
 #[test]
