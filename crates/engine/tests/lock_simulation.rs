@@ -161,7 +161,7 @@ fn hosts_with_a_planted_bug_are_caught() {
         // These two the clients see by themselves, from the answers that they have had.
         match fault {
             Fault::GrantsWhatMustWait => assert!(error.contains("is told that it has"), "{error}"),
-            Fault::ForgetsRelease => assert!(error.contains("which nobody holds against it"), "{error}"),
+            Fault::ForgetsRelease => assert!(error.contains("which nobody holds against them"), "{error}"),
             _ => {}
         }
     }

@@ -331,8 +331,8 @@ impl<'a> Simulation<'a> {
 
     /// Whoever waits, waits for somebody, and somebody does not wait: said by the host, and held against what clients know.
     fn check_waiting(&self) -> Result<(), String> {
-        let waiting = (0..CLIENTS).filter(|who| self.host.state(*who) == State::Waiting);
-        let waiting = waiting.map(|who| self.ledger.check_waiting(who)).collect::<Result<Vec<()>, _>>()?;
+        let waiting: Vec<Who> = (0..CLIENTS).filter(|who| self.host.state(*who) == State::Waiting).collect();
+        self.ledger.check_waiting(&waiting)?;
         if waiting.len() == CLIENTS { Err("everybody waits".to_owned()) } else { Ok(()) }
     }
 }

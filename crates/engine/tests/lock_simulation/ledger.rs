@@ -56,14 +56,18 @@ impl Ledger {
         self.asked.remove(&who);
     }
 
-    /// Whoever waits, waits for somebody: for a holder, or behind another who waits for the same thing.
-    pub fn check_waiting(&self, who: Who) -> Result<(), String> {
-        let Some((thing, mode)) = self.asked.get(&who).copied() else { return Ok(()) };
-        let wanted = self.all_of(who, thing).supremum(mode);
-        let is_behind = self.asked.iter().any(|(other, (theirs, _))| *other != who && *theirs == thing);
-        match self.in_the_way(who, thing, wanted) {
-            None if !is_behind => Err(format!("{who} waits for {mode:?} on {thing}, which nobody holds against it")),
-            _ => Ok(()),
+    /// Of those who wait for the same thing, the first one waits for a holder.
+    pub fn check_waiting(&self, waiting: &[Who]) -> Result<(), String> {
+        let mut waited_for: BTreeMap<Thing, bool> = BTreeMap::new();
+        for (who, thing, mode) in
+            waiting.iter().filter_map(|who| self.asked.get(who).map(|(thing, mode)| (*who, *thing, *mode)))
+        {
+            let wanted = self.all_of(who, thing).supremum(mode);
+            *waited_for.entry(thing).or_default() |= self.in_the_way(who, thing, wanted).is_some();
+        }
+        match waited_for.iter().find(|(_, is_held)| !**is_held) {
+            Some((thing, _)) => Err(format!("there are waiters for {thing}, which nobody holds against them")),
+            None => Ok(()),
         }
     }
 
