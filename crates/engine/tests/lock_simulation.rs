@@ -20,6 +20,8 @@
 mod clients;
 #[path = "lock_simulation/events.rs"]
 mod events;
+#[path = "lock_simulation/ledger.rs"]
+mod ledger;
 #[path = "common/lock_host.rs"]
 mod lock_host;
 #[path = "lock_simulation/planted.rs"]
@@ -84,14 +86,15 @@ impl Schedulers {
         tally
     }
 
-    /// The first seeds that go wrong, with the reason.
-    fn catch(&self, host: impl Fn(Table) -> Box<dyn Host>, bug: &str) {
+    /// What is said of the first seed that goes wrong.
+    fn catch(&self, host: impl Fn(Table) -> Box<dyn Host>, bug: &str) -> String {
         let wrong = (0..300).find_map(|seed| {
             let error = self.simulate(&*host(self.table(seed)), seed).err()?;
             Some((seed, error))
         });
         let (seed, error) = wrong.unwrap_or_else(|| panic!("not caught: {bug}"));
         println!("{bug}: seed {seed}, {}", error.lines().next().unwrap_or_default());
+        error
     }
 }
 
@@ -154,6 +157,12 @@ fn schedulers_with_a_planted_bug_are_caught() {
 fn hosts_with_a_planted_bug_are_caught() {
     for (fault, lock) in Fault::ALL {
         let host = |table| Box::new(FaultyHost::new(table, fault)) as _;
-        Schedulers::named(lock, "none").catch(host, &format!("{fault:?} under {lock}"));
+        let error = Schedulers::named(lock, "none").catch(host, &format!("{fault:?} under {lock}"));
+        // These two the clients see by themselves, from the answers that they have had.
+        match fault {
+            Fault::GrantsWhatMustWait => assert!(error.contains("is told that it has"), "{error}"),
+            Fault::ForgetsRelease => assert!(error.contains("which nobody holds against them"), "{error}"),
+            _ => {}
+        }
     }
 }

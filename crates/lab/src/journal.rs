@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::RunRecord;
 use crate::results::FORMAT;
+use crate::run_directory::disk::sync_folder;
 
 /// What a journal is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +104,8 @@ impl Journal {
         let file = OpenOptions::new().read(true).append(true).create_new(true).open(place).map_err(io_error)?;
         let mut journal = Journal::hold(place, file)?;
         journal.append_line(header)?;
+        // The name must be on disk as well as the line.
+        sync_folder(place.parent().unwrap_or(Path::new(""))).map_err(io_error)?;
         Ok(journal)
     }
 

@@ -1,8 +1,11 @@
 //! The folder of an experiment: what was asked for, what is known so far, and in the end what came of it.
 //!
 //! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can
-//! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when
-//! they are whole and on disk: a folder with a `results.json` has all files, of all runs that were done when it was written.
+//! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when all of
+//! them are whole and on disk, and a `results.json` from before goes first: a folder that has one has all files, of the runs that were
+//! done when it was written, also after a kill or a loss of power.
+
+pub(crate) mod disk;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -18,6 +21,7 @@ use crate::record::RunRecord;
 use crate::report;
 use crate::results::{FORMAT, Results};
 use crate::samples;
+use disk::{Disk, Failed, Partials, RealDisk, sync_folder};
 
 /// Names of the files that are there from the beginning.
 const EXPERIMENT: &str = "experiment.toml";
@@ -25,6 +29,9 @@ const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "journal.jsonl";
 /// The file that says that all others are written.
 const RESULTS: &str = "results.json";
+const REPORT: &str = "report.html";
+const SAMPLES: &str = "samples.parquet";
+const REQUESTS: &str = "requests.hdr";
 
 /// A folder that an experiment is run into.
 #[derive(Debug)]
@@ -37,6 +44,7 @@ pub struct RunDirectory {
     is_made: bool,
     /// The files of workloads in it, as seen from the folder.
     kept: Vec<PathBuf>,
+    disk: Box<dyn Disk>,
 }
 
 /// An experiment that was begun, as found in its folder.
@@ -125,7 +133,8 @@ impl RunDirectory {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(RunDirectoryError::Io { place: place.to_owned(), error }),
         };
-        fs::create_dir_all(place).map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
+        let made = fs::create_dir_all(place).and_then(|()| place.parent().map_or(Ok(()), sync_folder));
+        made.map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         let journal = Journal::create(&place.join(JOURNAL), header);
         let journal = journal.map_err(|error| match error {
             // Another process has begun in this very moment: the folder and what is in it are that one's.
@@ -137,8 +146,14 @@ impl RunDirectory {
                 error.into()
             }
         })?;
-        let directory =
-            RunDirectory { place: place.to_owned(), journal, is_worth_keeping: false, is_made, kept: Vec::new() };
+        let directory = RunDirectory {
+            place: place.to_owned(),
+            journal,
+            is_worth_keeping: false,
+            is_made,
+            kept: Vec::new(),
+            disk: Box::new(RealDisk),
+        };
         write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
         write(place, MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
@@ -150,8 +165,14 @@ impl RunDirectory {
             let place = self.place.join(path);
             self.kept.push(path.clone());
             let folder = place.parent().unwrap_or(&self.place);
-            let made = fs::create_dir_all(folder).and_then(|()| fs::write(&place, text));
-            made.map_err(|error| RunDirectoryError::Io { place: place.clone(), error })?;
+            let write = || {
+                fs::create_dir_all(folder)?;
+                let mut file = File::create(&place)?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                sync_folder(folder)
+            };
+            write().map_err(|error| RunDirectoryError::Io { place: place.clone(), error })?;
         }
         Ok(())
     }
@@ -175,8 +196,14 @@ impl RunDirectory {
         if torn > 0 {
             warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
         }
-        let directory =
-            RunDirectory { place: place.to_owned(), journal, is_worth_keeping: true, is_made: false, kept: Vec::new() };
+        let directory = RunDirectory {
+            place: place.to_owned(),
+            journal,
+            is_worth_keeping: true,
+            is_made: false,
+            kept: Vec::new(),
+            disk: Box::new(RealDisk),
+        };
         Ok(Begun { directory, header, text, records, warnings })
     }
 
@@ -206,33 +233,33 @@ impl RunDirectory {
             workloads: &record.histograms,
         });
         let runs = runs.collect::<Vec<_>>();
-        write(&self.place, "samples.parquet", |file| samples::write(file, results, records))?;
-        write(&self.place, "requests.hdr", |file| write_log(file, &runs))?;
-        write(&self.place, "report.html", |file| file.write_all(report::render(results).as_bytes()))?;
-        write(&self.place, RESULTS, |file| write_json(file, results))?;
-        let names = ["report.html", RESULTS, "samples.parquet", "requests.hdr", MACHINE];
+        // All are written before any takes its name, so that a full disk leaves what was there before.
+        let mut files = Partials::new(&*self.disk, &self.place);
+        files.write(SAMPLES, |file| samples::write(file, results, records))?;
+        files.write(REQUESTS, |file| write_log(file, &runs))?;
+        files.write(REPORT, |file| file.write_all(report::render(results).as_bytes()))?;
+        files.write(RESULTS, |file| write_json(file, results))?;
+        files.name_all(RESULTS)?;
+        let names = [REPORT, RESULTS, SAMPLES, REQUESTS, MACHINE];
         Ok(names.iter().map(|name| self.place.join(name)).collect())
     }
 }
 
-/// Writes a file of a run's folder beside its place and gives it its name when it is on disk.
+impl From<Failed> for RunDirectoryError {
+    fn from((place, error): Failed) -> Self {
+        RunDirectoryError::Io { place, error }
+    }
+}
+
+/// Writes one file of a run's folder.
 fn write(
     folder: &Path,
-    name: &str,
+    name: &'static str,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), RunDirectoryError> {
-    let (place, partial) = (folder.join(name), folder.join(format!(".{name}.partial")));
-    let written = File::create(&partial).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        fs::rename(&partial, &place)
-    });
-    written.map_err(|error| {
-        // Nothing refers to it, and nothing more can be done should this fail.
-        let _ = fs::remove_file(&partial);
-        RunDirectoryError::Io { place, error }
-    })
+    let mut file = Partials::new(&RealDisk, folder);
+    file.write(name, write)?;
+    Ok(file.name_all(name)?)
 }
 
 impl Drop for RunDirectory {
@@ -284,8 +311,8 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
 /// Writes the report anew from the results in a run's folder, and returns its path.
 pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
     let results = read_results(place)?;
-    write(place, "report.html", |file| file.write_all(report::render(&results).as_bytes()))?;
-    Ok(place.join("report.html"))
+    write(place, REPORT, |file| file.write_all(report::render(&results).as_bytes()))?;
+    Ok(place.join(REPORT))
 }
 
 fn write_json(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {

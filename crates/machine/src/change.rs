@@ -40,8 +40,9 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// A number of a made-up machine is that of a stranger here.
     fn thread(&self, thread: i32) -> io::Result<Option<Pid>> {
-        match Pid::from_raw(thread) {
-            Some(pid) if self.is_real && thread > 0 => Ok(Some(pid)),
+        // `from_raw` asserts that the number is not negative.
+        match Some(thread).filter(|thread| *thread > 0).and_then(Pid::from_raw) {
+            Some(pid) if self.is_real => Ok(Some(pid)),
             _ => Err(io::Error::new(io::ErrorKind::Unsupported, "no thread of this machine")),
         }
     }

@@ -92,6 +92,8 @@ impl GroupFolder {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
     use crate::host::fake::FakeHost;
 
@@ -108,10 +110,12 @@ mod tests {
     fn a_process_is_moved_there_and_back() {
         let host = Host::real();
         let own = Cgroups::read(&host);
-        let Some(parent) = own.version_1_folder("cpu").or(own.version_2_folder()) else { return };
+        let Some(parent) = own.version_1_folder("cpu").or(own.version_2_folder()) else {
+            return skip(Need::Cgroups, "no hierarchy of control groups is mounted");
+        };
         let folder = parent.join(format!("plimsoll-test-{}", std::process::id()));
         if let Err(error) = std::fs::create_dir(&folder) {
-            return eprintln!("not tested, for no control group can be made here: {error}");
+            return skip(Need::Cgroups, format!("no control group can be made: {error}"));
         }
         let mut child = Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap();
         let process = ProcessIdentity::of(&host, child.id().cast_signed()).unwrap();

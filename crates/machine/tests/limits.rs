@@ -1,5 +1,4 @@
-//! Limits on the control groups of the machine that the tests run on, and on real processes. What this machine lacks is
-//! said on standard error, and left out.
+//! Limits on the control groups of the machine that the tests run on, and on real processes.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
 
@@ -7,13 +6,31 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
+use plimsoll_testing::{Need, skip};
 
 /// Set for a copy of this program that limits itself, says so, and waits to be killed.
 const HOLD: &str = "PLIMSOLL_TEST_HOLD";
+
+/// Longer than anything here takes, also on a busy machine; only what is broken waits that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that must come.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A process that ends with the test.
 struct Subprocess(Child);
@@ -45,13 +62,14 @@ impl Drop for Subprocess {
     }
 }
 
-/// Whether a control works here by control groups; says so if not.
+/// Whether a control works here by control groups. If not, that is noted as a skip.
 fn works(key: &str) -> bool {
     let control = CONTROLS.iter().find(|control| control.key() == key).unwrap();
     let probe = control.probe(&Host::real());
     let works = probe.available && probe.reason.contains("control groups");
     if !works {
-        eprintln!("left out: {key}: {}", probe.reason);
+        let need = if key.ends_with("_mb_s") { Need::Disk } else { Need::Cgroups };
+        skip(need, format!("{key}: {}", probe.reason));
     }
     works
 }
@@ -88,6 +106,16 @@ fn groups_for(subject: i32) -> BTreeSet<PathBuf> {
     groups_of(std::process::id()).into_iter().filter(|path| path.ends_with(&name)).collect()
 }
 
+/// How often the kernel has stopped the group of this subject because its CPU time was used up.
+fn times_stopped(subject: i32) -> u64 {
+    let groups = groups_for(subject);
+    let stopped = |group: &PathBuf| {
+        let text = std::fs::read_to_string(group.join("cpu.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("nr_throttled ")?.parse::<u64>().ok())
+    };
+    groups.iter().find_map(stopped).expect("one of the groups has the controller of CPU time")
+}
+
 fn number(verdict: &Verdict) -> f64 {
     match verdict.achieved {
         Some(Amount::Number(number)) => number,
@@ -105,15 +133,18 @@ fn limits_bite_and_everything_is_put_back() {
     let before = busy.groups();
     let mut limiter = Limiter::begin(Host::real(), busy.subject(Path::new("/")), state.path()).unwrap();
     assert!(limiter.left_over().undone.is_empty());
-    limiter.set(&limits(&[("cores", 1.0), ("cpu_quota", 0.25), ("cpu_weight", 50.0)])).unwrap();
+    // Little enough to be used up by a process that gets but a small part of a busy core.
+    limiter.set(&limits(&[("cores", 1.0), ("cpu_quota", 0.05), ("cpu_weight", 50.0)])).unwrap();
     assert_ne!(busy.groups(), before);
-    let window = limiter.observe();
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    let (window, stopped) = (limiter.observe(), times_stopped(busy.id()));
+    until("the quota to stop the process", || (times_stopped(busy.id()) > stopped + 2).then_some(()));
     let verdicts = limiter.verify(&window);
     assert_eq!(verdicts["cores"], Verdict { achieved: Some(Amount::Number(1.0)), why_not: None });
     assert_eq!(verdicts["cpu_weight"].why_not, None);
     assert_eq!(verdicts["cpu_quota"].why_not, None, "{verdicts:?}");
-    assert!(number(&verdicts["cpu_quota"]) > 0.0);
+    // Three times stopped is three times used up: 5 ms each, within at least two periods of 100 ms.
+    let cores = number(&verdicts["cpu_quota"]);
+    assert!(cores > 0.0 && cores < 0.15, "{verdicts:?}");
 
     limiter.set(&limits(&[("cpu_quota", 0.5)])).unwrap();
     assert_eq!(limiter.in_force(), limits(&[("cpu_quota", 0.5)]));
@@ -157,7 +188,7 @@ fn transfer(key: &str, side: &str, other_side: &str, flag: &str) {
 fn what_the_page_cache_writes_past_a_limit_is_seen() {
     let probe = CONTROLS.iter().find(|control| control.key() == "write_mb_s").unwrap().probe(&Host::real());
     if !probe.reason.contains("version 1") {
-        return eprintln!("left out: only version 1 lets it past ({})", probe.reason);
+        return skip(Need::CgroupsV1, format!("only version 1 lets it past: {}", probe.reason));
     }
     let folder = folder();
     let command = format!("dd if=/dev/zero of={} bs=64k count=256", folder.path().join("data").display());
@@ -184,20 +215,16 @@ fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Opt
     let mut limiter = Limiter::begin(Host::real(), subprocess.subject(folder), state.path()).unwrap();
     if let Err(error) = limiter.set(&limits(&[(key, 2.0)])) {
         assert!(error.to_string().contains("without a disk of its own"), "{error}");
-        eprintln!("left out: {error}");
+        skip(Need::Disk, error);
         return None;
     }
     let window = limiter.observe();
     std::fs::write(&go, "").unwrap();
-    let status = loop {
-        match std::fs::read_to_string(&done) {
-            Ok(status) if status.ends_with('\n') => break status,
-            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
-        }
-    };
+    let status =
+        until("the command to end", || std::fs::read_to_string(&done).ok().filter(|status| status.ends_with('\n')));
     after();
     if status.trim() != "0" {
-        eprintln!("left out: this file system takes no such requests");
+        skip(Need::Disk, "this file system takes no such requests");
         return None;
     }
     limiter.verify(&window).remove(key)
@@ -265,11 +292,15 @@ fn what_a_killed_one_left_is_put_back() {
         .spawn()
         .unwrap();
     let process = holder.id();
-    let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let child = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("holding ")?.parse::<i32>().ok());
-    let child = child.expect("the program holds limits");
+    let (tell, told) = mpsc::channel();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines().map_while(Result::ok);
+    std::thread::spawn(move || tell.send(lines.find_map(|line| line.strip_prefix("holding ")?.parse::<i32>().ok())));
+    let child = told.recv_timeout(PATIENCE).expect("the program does not hang").expect("the program holds limits");
     let groups = |process: i32| std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
     let limited = groups_of(process);
+    if works("cores") {
+        assert!(!limited.is_empty() && groups(child).contains("plimsoll"), "it has limited nothing: {limited:?}");
+    }
     let busy = restore_left_over(&Host::real(), state.path()).unwrap_err();
     assert!(matches!(busy, LimiterError::InUse { process: Some(other) } if other == process as i32), "{busy}");
     holder.kill().unwrap();
@@ -282,5 +313,5 @@ fn what_a_killed_one_left_is_put_back() {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     assert_eq!(groups(child), own, "the child is where the program came from");
     assert_eq!(restore_left_over(&Host::real(), state.path()).unwrap().undone, Vec::<String>::new());
-    let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
+    let _ = Command::new("sh").args(["-c", &format!("kill -9 {child}")]).status();
 }

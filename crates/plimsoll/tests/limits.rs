@@ -1,5 +1,4 @@
-//! Limits of the machine as a user sees them: put in force, seen to bite, and gone afterwards, whatever happens. What this
-//! machine cannot do is said on standard error and left out.
+//! Limits of the machine as a user sees them: put in force, seen to bite, and gone afterwards, whatever happens.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,9 +11,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use plimsoll_machine::control::CONTROLS;
 use plimsoll_machine::sensor::SENSORS;
+use plimsoll_testing::{Need, skip};
 use program::{Running, assert_ended, items, json, names, plimsoll, printed, run, said};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -80,7 +82,7 @@ fn machine() -> Value {
     json(&run(&["machine", "--json"], tempfile::tempdir().unwrap().path()))
 }
 
-/// By which mechanism cores are limited here; `None`, said on standard error, if they cannot be.
+/// By which mechanism cores are limited here; `None`, noted as a skip, if they cannot be.
 fn mechanism() -> Option<String> {
     let machine = machine();
     let cores = items(&machine["controls"]).iter().find(|control| control["key"] == "cores").unwrap();
@@ -88,16 +90,16 @@ fn mechanism() -> Option<String> {
     if cores["available"] == true {
         return Some(reason);
     }
-    eprintln!("left out: cores cannot be limited on this machine: {reason}");
+    skip(Need::Cgroups, format!("cores cannot be limited: {reason}"));
     None
 }
 
-/// Whether cores are limited by a group of their own here; said on standard error if not.
+/// Whether cores are limited by a group of their own here; noted as a skip if not.
 fn makes_groups() -> bool {
     match mechanism() {
         Some(reason) if reason.starts_with("control groups") => true,
         Some(reason) => {
-            eprintln!("left out: this machine has no control group for cores: {reason}");
+            skip(Need::Cgroups, format!("cores are not limited by a control group: {reason}"));
             false
         }
         None => false,
@@ -288,11 +290,20 @@ fn a_hog_reports_for_each_line_and_ends_with_its_input() {
     let mut lines = BufReader::new(hog.stdout.take().unwrap()).lines();
     let mut line = || serde_json::from_str::<Value>(&lines.next().expect("a line").unwrap()).unwrap();
     assert_eq!(line()["ready"]["hog"], "cpu:1");
-    for _ in 0..2 {
+    // On a busy machine it may take a while to get a core. A thread tells its time every so often, so that a window should not
+    // be too short.
+    let began = Instant::now();
+    loop {
+        thread::sleep(Duration::from_millis(250));
         input.write_all(b"\n").unwrap();
         let report = &line()["report"];
         assert_eq!((&report["hog"], &report["unit"]), (&"cpu:1".into(), &"threads".into()));
-        assert!(report["achieved"].as_f64().is_some_and(|threads| threads >= 0.0), "{report}");
+        let threads = report["achieved"].as_f64().expect("what it took is a number");
+        assert!((0.0..=1.5).contains(&threads), "one thread has at most one core: {report}");
+        if threads > 0.0 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it takes nothing: {report}");
     }
     drop(input);
     assert!(hog.wait().unwrap().success());

@@ -1,5 +1,7 @@
-//! House rules that no compiler knows: every file says what it is, files and functions stay short, and the map of crates in
-//! `ARCHITECTURE.md` is the workspace as it is.
+//! House rules that no compiler knows: every file says what it is, files and functions stay short, pure crates are pure, only `machine`
+//! reads what the kernel tells, and the map of crates in `ARCHITECTURE.md` is the workspace as it is.
+//!
+//! This file needs nothing but the standard library, so that `./check fast` compiles it alone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,6 +88,141 @@ fn sources_follow_the_house_rules() {
     assert!(report.is_empty(), "\n{}", report.join("\n"));
 }
 
+/// Crates whose answers follow from their arguments alone, and the dependencies that were found to allow that.
+const PURE: [(&str, &[&str]); 2] = [("model", &["rand", "rand_pcg", "thiserror"]), ("policy", &["glob", "serde"])];
+
+/// What a pure crate has no business with: a clock, the world outside, threads, chance without a seed, and state that calls share.
+const IMPURE: [&str; 18] = [
+    "Instant::now",
+    ".elapsed()",
+    "SystemTime",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::env",
+    "std::process",
+    "std::io",
+    "std::os",
+    "use std::{",
+    "rand::rng",
+    "rand::random",
+    "SysRng",
+    "static mut",
+    "thread_local!",
+    "println!",
+    "unsafe ",
+];
+
+/// Files outside of `machine` that ask the kernel themselves, each with the reason.
+const KERNEL_EXCEPTIONS: [(&str, &str); 5] = [
+    ("governor/src/own_process.rs", "what the governor itself uses, for its metrics; it watches nothing by it"),
+    ("postgres/src/connection.rs", "whether the number that a server tells is a process of this machine"),
+    ("postgres/src/database/location.rs", "whether a server runs on this machine"),
+    ("postgres/src/server/record.rs", "the boot of a record, through `machine`'s host"),
+    ("postgres/src/server/shared_memory.rs", "segments of System V that a killed server has left"),
+];
+
+/// The lines of a source with their numbers, without comments and without the tests at its end.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let production = text.split("\n#[cfg(test)]").next().unwrap_or(text);
+    let lines = production.lines().enumerate().map(|(at, line)| (at + 1, line));
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Where a source does what a pure crate must not.
+fn impurities(text: &str) -> Vec<String> {
+    let found = |(at, line): (usize, &str)| {
+        let word = IMPURE.iter().find(|word| line.contains(**word))?;
+        Some(format!("line {at}: `{word}` in a crate that is pure"))
+    };
+    code(text).filter_map(found).collect()
+}
+
+/// Where a source asks the kernel: a path below /proc or /sys, or the crate that reads them.
+fn kernel_questions(text: &str) -> Vec<String> {
+    let is_path = |line: &str| {
+        ["\"/proc/", "\"/sys/"].iter().any(|root| {
+            line.match_indices(root).any(|(at, _)| {
+                // A message that names a path goes on with other words, and a quoted path is part of one.
+                let path = line[at + 1..].split('"').next().unwrap_or("");
+                !path.contains(' ') && !line[..at].ends_with('\\')
+            })
+        })
+    };
+    let asks = |(at, line): (usize, &str)| {
+        (is_path(line) || line.contains("procfs::"))
+            .then(|| format!("line {at}: asks the kernel, which `machine` does"))
+    };
+    code(text).filter_map(asks).collect()
+}
+
+/// The sources of a crate that are not tests, with their names as seen from `crates`.
+fn production(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    sources(&folder.join("src"), &mut files);
+    let name = |file: &Path| file.strip_prefix(root().join("crates")).expect("below crates").display().to_string();
+    let is_test = |name: &str| name.ends_with("/tests.rs") || name.contains("/tests/");
+    let named = files.iter().map(|file| (name(file), fs::read_to_string(file).expect("readable")));
+    named.filter(|(name, _)| !is_test(name)).collect()
+}
+
+#[test]
+fn pure_crates_are_pure() {
+    for (name, allowed) in PURE {
+        let folder = root().join("crates").join(name);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let dependencies = manifest.split("[dependencies]\n").nth(1).unwrap_or("").split("\n\n").next().unwrap_or("");
+        let there: Vec<&str> = dependencies.lines().filter_map(|line| line.split(['.', ' ']).next()).collect();
+        assert_eq!(there, allowed, "a dependency of {name}, which is pure: look whether it is, too");
+        let files = production(&folder);
+        assert!(files.len() > 5, "the walk has missed {name}");
+        let report: Vec<String> = files
+            .iter()
+            .flat_map(|(file, text)| impurities(text).into_iter().map(move |fault| format!("crates/{file}: {fault}")))
+            .collect();
+        assert!(report.is_empty(), "\n{}", report.join("\n"));
+    }
+}
+
+#[test]
+fn only_machine_asks_the_kernel() {
+    let crates = fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("readable").path());
+    let others = crates.filter(|folder| !folder.ends_with("machine"));
+    let asking = others.flat_map(|folder| production(&folder)).filter_map(|(file, text)| {
+        let questions = kernel_questions(&text);
+        (!questions.is_empty()).then_some((file, questions))
+    });
+    let asking: Vec<_> = asking.collect();
+    for (file, why) in KERNEL_EXCEPTIONS {
+        assert!(asking.iter().any(|(other, _)| other == file), "{file} asks nothing any more ({why})");
+    }
+    let is_allowed = |file: &str| KERNEL_EXCEPTIONS.iter().any(|(other, _)| *other == file);
+    let report: Vec<String> = asking
+        .iter()
+        .filter(|(file, _)| !is_allowed(file))
+        .flat_map(|(file, questions)| questions.iter().map(move |question| format!("crates/{file}: {question}")))
+        .collect();
+    assert!(report.is_empty(), "\n{}", report.join("\n"));
+}
+
+/// The packages that README tells to install are those that ./check installs.
+#[test]
+fn the_readme_has_the_list_of_needs() {
+    let script = fs::read_to_string(root().join("tools/install-needs")).expect("tools/install-needs");
+    let needs: BTreeSet<&str> =
+        script.lines().filter_map(|line| line.strip_prefix("need ")?.split(' ').next()).collect();
+    assert!(needs.len() > 5, "{needs:?}");
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let told: BTreeSet<&str> = readme
+        .split("`apt install ")
+        .filter_map(|rest| rest.split('`').next())
+        .find(|list| list.contains("python3-venv"))
+        .expect("README.md has `apt install …` with what ./check needs")
+        .split_whitespace()
+        .collect();
+    assert_eq!(told, needs, "README.md and tools/install-needs differ");
+}
+
 /// The rules themselves, lest they accept everything.
 #[test]
 fn faults_are_seen() {
@@ -95,6 +232,12 @@ fn faults_are_seen() {
     assert_eq!(faults(&long), ["line 4: a function of 72 lines, at most 70"]);
     let file = format!("//! Long.\n{}", "const A: u8 = 0;\n".repeat(450));
     assert!(faults(&file)[0].contains("has 451 lines"));
+    assert_eq!(impurities("//! Pure: no std::fs.\nuse std::time::Instant;\n"), Vec::<String>::new());
+    assert_eq!(impurities("let now = Instant::now();\n")[0], "line 1: `Instant::now` in a crate that is pure");
+    assert_eq!(impurities("fn f() {}\n#[cfg(test)]\nuse std::fs;\n"), Vec::<String>::new());
+    assert_eq!(kernel_questions("const A: &str = \"/sys is not mounted\";\n"), Vec::<String>::new());
+    assert_eq!(kernel_questions("text(\"/sys/x is not there\");\n"), Vec::<String>::new());
+    assert_eq!(kernel_questions("read(\"/proc/self/stat\");\nprocfs::f();\n").len(), 2);
 }
 
 #[test]

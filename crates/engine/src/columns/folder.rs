@@ -77,6 +77,8 @@ pub fn memory_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
 
     #[test]
@@ -84,8 +86,7 @@ mod tests {
         let error = DiskFolder::open(Path::new("/no/such/folder")).expect_err("not there").to_string();
         assert!(error.contains("/no/such/folder") && error.contains("No such file"), "{error}");
         if !Path::new("/dev/shm").is_dir() {
-            eprintln!("left out: there is no /dev/shm to refuse");
-            return;
+            return skip(Need::Shm, "there is no /dev/shm to refuse");
         }
         let error = DiskFolder::open(Path::new("/dev/shm")).expect_err("in memory").to_string();
         assert_eq!(error, "the folder /dev/shm is on a tmpfs, which is memory and not a disk; name a folder on a disk");

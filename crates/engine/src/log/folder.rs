@@ -99,6 +99,8 @@ fn remove_abandoned(parent: &Path) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
 
     #[test]
@@ -124,8 +126,7 @@ mod tests {
     fn memory_is_refused_as_a_disk() {
         let memory = Path::new("/dev/shm");
         if memory_file_system(memory).ok().flatten().is_none() {
-            eprintln!("left out: there is no file system in memory at /dev/shm here");
-            return;
+            return skip(Need::Shm, "there is no file system in memory at /dev/shm");
         }
         let error = LogFolder::create(memory).unwrap_err().to_string();
         assert!(error.contains("is in memory (tmpfs)") && error.contains("set log_folder"), "{error}");

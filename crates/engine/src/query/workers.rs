@@ -25,9 +25,11 @@ impl Workers {
         let runtime = Builder::new_multi_thread()
             .worker_threads(count.max(1))
             .thread_name(name)
-            .on_thread_start(move || started.lock().extend(own_id()))
+            .on_thread_start(move || {
+                started.lock().insert(own_id());
+            })
             .on_thread_stop(move || {
-                own_id().map(|id| stopped.lock().remove(&id));
+                stopped.lock().remove(&own_id());
             })
             .enable_time()
             .build()
@@ -82,10 +84,9 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }
 
-/// The kernel's id of the calling thread: the last part of where `/proc/thread-self` points, `PID/task/TID`.
-fn own_id() -> Option<i32> {
-    let link = std::fs::read_link("/proc/thread-self").ok()?;
-    link.file_name()?.to_str()?.parse().ok()
+/// The kernel's id of the calling thread.
+fn own_id() -> i32 {
+    rustix::thread::gettid().as_raw_pid()
 }
 
 #[cfg(test)]

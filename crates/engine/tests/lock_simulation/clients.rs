@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::events::Seen;
+use super::ledger::Ledger;
 use super::lock_host::{FIRST_GAP, Host, Outcome, Thing, Who};
 use super::specification::{Rules, Specification};
 
@@ -85,6 +86,7 @@ struct Client {
 pub struct Simulation<'a> {
     host: &'a dyn Host,
     specification: Specification,
+    ledger: Ledger,
     clients: Vec<Client>,
     random: Pcg64,
     tally: Tally,
@@ -97,6 +99,7 @@ impl<'a> Simulation<'a> {
         Simulation {
             host,
             specification: Specification::new(rules, CLIENTS, &THINGS),
+            ledger: Ledger::default(),
             clients: vec![idle; CLIENTS],
             random: Pcg64::seed_from_u64(seed),
             tally: Tally::default(),
@@ -189,7 +192,9 @@ impl<'a> Simulation<'a> {
     fn ask(&mut self, who: Who) -> Result<(), String> {
         let (thing, mode) = self.clients[who].program[self.clients[who].at];
         let what = || format!("{who} asks for {mode:?} on {thing}");
+        self.ledger.ask(who, thing, mode);
         let answer = self.host.ask(who, thing, mode);
+        self.ledger.hear(who, answer).map_err(|error| format!("{}: {error}", what()))?;
         match self.specification.ask(who, thing, mode) {
             Some(expect) if expect == answer => {
                 self.take(who, answer, false);
@@ -240,6 +245,7 @@ impl<'a> Simulation<'a> {
     fn roll_back(&mut self, who: Who, again: bool) -> Result<(), String> {
         self.clients[who].doing = Doing::Ending { again };
         self.host.roll_back(who);
+        self.ledger.give_up(who);
         self.specification.roll_back(who);
         self.settle(|| format!("{who} rolls back"), None)
     }
@@ -250,6 +256,7 @@ impl<'a> Simulation<'a> {
         if !held.is_empty() {
             let thing = held[self.random.random_range(0..held.len())];
             self.host.release(who, thing);
+            self.ledger.release(who, thing);
             self.specification.release(who, thing);
             return self.settle(|| format!("{who} gives back {thing}"), None);
         }
@@ -289,10 +296,17 @@ impl<'a> Simulation<'a> {
         let mut seen = Vec::with_capacity(CLIENTS);
         for who in 0..CLIENTS {
             let at_once = asked.filter(|(asked, answer)| *asked == who && *answer != Ok(Answer::Wait));
-            let outcome = at_once.map(|(_, answer)| answer).or_else(|| self.host.outcome(who));
+            let outcome = match at_once {
+                Some((_, answer)) => Some(answer),
+                None => self.host.outcome(who),
+            };
+            if let (None, Some(outcome)) = (at_once, outcome) {
+                self.ledger.hear(who, outcome).map_err(|error| format!("{}: {error}", what()))?;
+            }
             let (state, priority, nice) = (self.host.state(who), self.host.priority(who), self.host.nice(who));
             seen.push(Seen { state, priority, nice, outcome });
         }
+        self.check_waiting().map_err(|error| format!("{}: {error}", what()))?;
         let Some(after) = self.specification.explain(&seen) else {
             let wrong = format!("{}: cannot lead to {seen:?}", what());
             return Err(format!("{wrong}\nexpected {:?} of {:?}", self.specification.events(), self.specification));
@@ -308,31 +322,18 @@ impl<'a> Simulation<'a> {
                 self.take(who, outcome, true);
             }
         }
-        self.check_invariants().map_err(|error| format!("{}: {error}", what()))
+        let waits = |who: &Who| self.host.state(*who) == State::Waiting;
+        match (0..CLIENTS).find(|who| waits(who) != (self.clients[*who].doing == Doing::Waiting)) {
+            Some(who) => Err(format!("{}: {who} is at {:?} and waits: {}", what(), self.clients[who], waits(&who))),
+            None => Ok(()),
+        }
     }
 
-    /// What must hold between any two steps, said again in the simplest form.
-    fn check_invariants(&self) -> Result<(), String> {
-        // Readers of a gap that has disappeared are beside whoever was inserting into the next one.
-        for (thing, lock) in self.specification.locks.iter().filter(|(thing, _)| **thing < FIRST_GAP) {
-            for (who, mode) in &lock.grants {
-                let other = lock.grants.iter().find(|(other, held)| *other != who && !held.is_compatible(*mode));
-                if let Some((other, held)) = other {
-                    return Err(format!("{who} holds {mode:?} on {thing} and {other} {held:?}"));
-                }
-            }
-        }
-        for (who, client) in self.clients.iter().enumerate() {
-            let waits = self.specification.transactions[who].state == State::Waiting;
-            if waits != (client.doing == Doing::Waiting) {
-                return Err(format!("{who} is at {client:?} and waits: {waits}"));
-            }
-            if waits && self.specification.waited_for_by(who).is_empty() {
-                return Err(format!("{who} waits for nobody"));
-            }
-        }
-        let waiting = self.clients.iter().filter(|client| client.doing == Doing::Waiting).count();
-        if waiting == CLIENTS { Err("everybody waits".to_owned()) } else { Ok(()) }
+    /// Whoever waits, waits for somebody, and somebody does not wait: said by the host, and held against what clients know.
+    fn check_waiting(&self) -> Result<(), String> {
+        let waiting: Vec<Who> = (0..CLIENTS).filter(|who| self.host.state(*who) == State::Waiting).collect();
+        self.ledger.check_waiting(&waiting)?;
+        if waiting.len() == CLIENTS { Err("everybody waits".to_owned()) } else { Ok(()) }
     }
 }
 

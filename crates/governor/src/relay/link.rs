@@ -258,11 +258,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
 
     /// A link on a ring, and its peer; none where there is no io_uring.
     fn boarded() -> Option<(Ring, Link, UnixStream)> {
-        let ring = Ring::new().inspect_err(|error| eprintln!("not tested, for there is no io_uring here: {error}"));
+        let ring = Ring::new().inspect_err(|error| skip(Need::Uring, error));
         let (own, peer) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
         let mut link = Link::new(Socket::Unix(mio::net::UnixStream::from_std(own)));

@@ -16,6 +16,7 @@ use plimsoll_governor::run::{End, govern};
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::{Need, skip};
 use process::{Governor, pairs, settings, value};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
@@ -164,17 +165,27 @@ fn converse(client: &mut UnixStream, server: &mut TcpStream, status: u8) {
     assert_eq!(read(client, answer.len()), answer);
 }
 
-const EVENT_LOOPS: [&str; 2] = ["epoll", "auto"];
+/// What the settings say, and how the relay then receives and sends.
+fn event_loops() -> [(&'static str, &'static str); 2] {
+    let auto = match io_uring::IoUring::new(8) {
+        Ok(_) => "by io_uring",
+        Err(error) => {
+            skip(Need::Uring, error);
+            "by epoll"
+        }
+    };
+    [("epoll", "by epoll"), ("auto", auto)]
+}
 
 /// A transaction that nobody ends holds up a governor that was interrupted once. The second interrupt, and SIGQUIT, end it
 /// at once, with each event loop.
 #[test]
 fn a_second_interrupt_and_a_quit_end_at_once() {
-    for event_loop in EVENT_LOOPS {
+    for (event_loop, way) in event_loops() {
         for signals in [&[Signal::INT, Signal::INT][..], &[Signal::TERM, Signal::QUIT], &[Signal::QUIT]] {
             let server = TcpListener::bind("127.0.0.1:0").unwrap();
             let governor = Governor::start_with(before(&server, event_loop), true);
-            governor.logged(if event_loop == "epoll" { "by epoll" } else { "the relay receives and sends by" });
+            governor.logged(way);
             let (mut client, mut played) = session(&governor, &server);
             converse(&mut client, &mut played, b'T');
             for (place, signal) in signals.iter().enumerate() {
@@ -196,7 +207,7 @@ fn a_second_interrupt_and_a_quit_end_at_once() {
 /// told so now, those who are in go on, operators come in, and nothing spins.
 #[test]
 fn without_files_newcomers_are_told_and_sessions_go_on() {
-    for event_loop in EVENT_LOOPS {
+    for (event_loop, _) in event_loops() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let governor = Governor::start_with(before(&server, event_loop), false);
         let (mut client, mut played) = session(&governor, &server);
@@ -268,7 +279,7 @@ fn a_killed_governor_leaves_no_share_behind() {
     let own = ServerUrl::of_socket(server.socket_folder(), server.port(), user, database);
     let mut own = Connection::open(&own).unwrap();
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("not tested: only root may give processes back what others took");
+        return skip(Need::Root, "only root may give processes back what others took");
     }
     own.run("create role shop login").unwrap();
     let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());

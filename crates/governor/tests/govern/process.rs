@@ -1,11 +1,13 @@
 //! A governor in a process of its own, and those who talk to it.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::{Password, ServerUrl};
@@ -55,7 +57,13 @@ impl Governor {
     /// What systemd is told next.
     pub fn told(&self) -> String {
         let mut bytes = [0; 256];
-        let length = self.notify.recv(&mut bytes).unwrap();
+        let length = loop {
+            match self.notify.recv(&mut bytes) {
+                // A machine that was stopped for a moment ends waiting with a time limit so.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result.unwrap(),
+            }
+        };
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     }
 
@@ -102,8 +110,14 @@ impl Governor {
 
     /// Waits for its end; whether it was the expected one.
     pub fn ended(mut self) -> bool {
-        let status = self.child.wait().unwrap();
-        status.success()
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            assert!(Instant::now() < deadline, "the governor does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -128,7 +142,7 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde
         .unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let (sender, log) = mpsc::channel();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             // The test's own words are no JSON.
             if let Ok(value) = serde_json::from_str(&line)

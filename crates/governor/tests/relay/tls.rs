@@ -154,7 +154,7 @@ fn a_server_with_another_certificate_is_refused() {
     let mut client = world.client();
     client.send(&startup(&[("user", "ann")]));
     let mut server = accept_encrypted(&world, &settings);
-    assert!(server.stream.read(&mut [0]).is_err(), "the governor said something to a stranger");
+    assert!(server.read(&mut [0]).is_err(), "the governor said something to a stranger");
     let (code, text) = client.error();
     assert!(code == "08001" && text.contains("certificate"), "{text}");
     assert!(text.contains("sslrootcert") && !text.contains("Is PostgreSQL running"), "{text}");

@@ -1,6 +1,6 @@
 //! Bytes both ways: in pieces, in masses, and such as nobody looks at.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::thread;
 
 use crate::world::*;
@@ -13,7 +13,7 @@ fn fill(peer: &mut Peer, chunk: &[u8]) -> usize {
     peer.stream.wait(A_WHILE * 4);
     let mut taken = 0;
     loop {
-        match peer.stream.write(&chunk[taken % chunk.len()..]) {
+        match again_if_interrupted(|| peer.stream.write(&chunk[taken % chunk.len()..])) {
             Ok(bytes) => taken += bytes,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
             Err(error) => panic!("{error}"),
@@ -30,7 +30,7 @@ fn drain(peer: &mut Peer, chunk: &[u8], length: usize) {
     let mut seen = 0;
     while seen < length {
         let wanted = buffer.len().min(length - seen);
-        let bytes = peer.stream.read(&mut buffer[..wanted]).unwrap();
+        let bytes = peer.read(&mut buffer[..wanted]).unwrap();
         assert!(bytes > 0, "the end after {seen} of {length} bytes");
         for (at, byte) in buffer[..bytes].iter().enumerate() {
             assert_eq!(*byte, chunk[(seen + at) % chunk.len()], "byte {}", seen + at);

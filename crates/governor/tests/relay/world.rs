@@ -12,6 +12,7 @@ use plimsoll_policy::{
     ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, StarvationBound,
 };
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::{Need, skip};
 
 /// Longer than anything here takes; only what is broken waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,11 +20,19 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How long is waited to see that nothing comes.
 pub const A_WHILE: Duration = Duration::from_millis(50);
 
-/// The same tests are built twice, for either way of receiving and sending.
-const EVENT_LOOP: EventLoop = match env!("CARGO_CRATE_NAME").as_bytes() {
-    b"relay_by_epoll" => EventLoop::Epoll,
-    _ => EventLoop::Auto,
-};
+/// The same tests are built twice, for either way of receiving and sending. Without io_uring both are by epoll.
+fn event_loop() -> EventLoop {
+    if env!("CARGO_CRATE_NAME") == "relay_by_epoll" {
+        return EventLoop::Epoll;
+    }
+    match io_uring::IoUring::new(8) {
+        Ok(_) => EventLoop::IoUring,
+        Err(error) => {
+            skip(Need::Uring, error);
+            EventLoop::Epoll
+        }
+    }
+}
 
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
 pub fn settings(server: &str) -> Settings {
@@ -55,7 +64,7 @@ pub fn settings(server: &str) -> Settings {
             login_timeout: PATIENCE,
             proxy_protocol_from: Vec::new(),
             workers: 1,
-            event_loop: EVENT_LOOP,
+            event_loop: event_loop(),
             tls: None,
             certificate: None,
             tls_required: false,
@@ -254,9 +263,14 @@ impl Peer {
         (code, text)
     }
 
+    /// Reads what there is, waiting for it if need be.
+    pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        again_if_interrupted(|| self.stream.read(bytes))
+    }
+
     /// Whether the other end closes without a further word.
     pub fn is_closed(&mut self) -> bool {
-        match self.stream.read(&mut [0]) {
+        match self.read(&mut [0]) {
             Ok(bytes) => bytes == 0,
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
@@ -265,9 +279,19 @@ impl Peer {
     /// Whether nothing comes for a while.
     pub fn is_silent(&mut self) -> bool {
         self.stream.wait(A_WHILE);
-        let read: io::Result<usize> = self.stream.read(&mut [0]);
+        let read = self.read(&mut [0]);
         self.stream.wait(PATIENCE);
         matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+}
+
+/// A read or write with a time limit is interrupted by whatever the process hears, such as completions of a ring.
+pub fn again_if_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match act() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 

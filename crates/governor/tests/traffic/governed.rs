@@ -9,6 +9,8 @@ use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plimsoll_testing::{Need, skip};
+
 use super::client::{Client, Failure, PATIENCE};
 use super::server::{PASSWORD, Server};
 
@@ -206,7 +208,16 @@ fn event_loop() -> &'static str {
         "traffic_by_io_uring" => true,
         _ => !runs_with_both && test.bytes().map(u32::from).sum::<u32>() % 2 == 1,
     };
-    if wants_ring && io_uring::IoUring::new(8).is_ok() { "io_uring" } else { "epoll" }
+    if !wants_ring {
+        return "epoll";
+    }
+    match io_uring::IoUring::new(8) {
+        Ok(_) => "io_uring",
+        Err(error) => {
+            skip(Need::Uring, error);
+            "epoll"
+        }
+    }
 }
 
 /// Starts this program again as a governor, and waits until it listens.

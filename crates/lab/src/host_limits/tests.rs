@@ -1,6 +1,8 @@
-//! Limits on real processes. What this machine lacks is said on standard error, and left out.
+//! Limits on real processes, as far as this machine has control groups.
 
 use std::process::Stdio;
+
+use plimsoll_testing::{Need, skip};
 
 use super::*;
 
@@ -49,7 +51,7 @@ fn everything_that_a_server_has_started_belongs_to_it_and_what_we_have_started_d
 fn a_limit_takes_in_what_was_started_before_it() {
     let probe = CONTROLS.iter().find(|control| control.key() == "cpu_weight").unwrap().probe(&Host::real());
     if !probe.available || !probe.reason.contains("control groups") {
-        return eprintln!("left out: cpu_weight: {}", probe.reason);
+        return skip(Need::Cgroups, format!("cpu_weight: {}", probe.reason));
     }
     let state = tempfile::tempdir().unwrap();
     let family = Family::start();

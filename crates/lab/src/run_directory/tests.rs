@@ -1,5 +1,9 @@
 //! What is in a run's folder, and when.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::record::RunId;
 use crate::report::fixture;
@@ -133,4 +137,150 @@ fn files_of_workloads_are_kept() {
     directory.keep(&record()).expect("it can be kept");
     drop(directory);
     assert!(place.join("a.sql").is_file() && place.join("deep/er/b.sql").is_file());
+}
+
+/// A disk that does nothing more from a step of choice on, as for a process that was killed, and that then may lose its power: what was
+/// not brought to it is gone.
+#[derive(Debug, Clone)]
+struct Killed {
+    steps_left: Arc<AtomicUsize>,
+    /// How to undo each change of names since the folder was last brought to the disk.
+    unsynced: Arc<Mutex<Vec<Change>>>,
+}
+
+/// What a loss of power takes of the changes of names that were not brought to the disk: a disk may keep some and not others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Loss {
+    None,
+    One(usize),
+    All,
+}
+
+/// A change of names, and what the place had before.
+#[derive(Debug)]
+struct Change {
+    /// Where what is there now came from.
+    from: Option<PathBuf>,
+    place: PathBuf,
+    before: Option<Vec<u8>>,
+}
+
+impl Killed {
+    fn after(steps: usize) -> Self {
+        Killed { steps_left: Arc::new(AtomicUsize::new(steps)), unsynced: Arc::default() }
+    }
+
+    fn step(&self) -> io::Result<()> {
+        let left = self.steps_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| io::Error::other("killed"))
+    }
+
+    fn note(&self, from: Option<&Path>, place: &Path) {
+        let change = Change { from: from.map(Path::to_owned), place: place.to_owned(), before: fs::read(place).ok() };
+        self.unsynced.lock().expect("no test panics with it").push(change);
+    }
+
+    /// Takes back changes of names, the last first. Returns how many there were.
+    fn lose(&self, loss: Loss) -> usize {
+        let changes = std::mem::take(&mut *self.unsynced.lock().expect("no test panics with it"));
+        let count = changes.len();
+        let is_lost = |number: usize| loss == Loss::All || loss == Loss::One(number);
+        for (_, change) in changes.into_iter().enumerate().rev().filter(|(number, _)| is_lost(*number)) {
+            if let Some(from) = &change.from {
+                fs::rename(&change.place, from).expect("it was renamed");
+            }
+            if let Some(before) = &change.before {
+                fs::write(&change.place, before).expect("writable");
+            }
+        }
+        count
+    }
+}
+
+impl Disk for Killed {
+    fn create(&self, place: &Path) -> io::Result<File> {
+        self.step()?;
+        RealDisk.create(place)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        // Half of it was written when the kill came, or had come to the disk when the power went.
+        self.step().inspect_err(|_| file.set_len(file.metadata().expect("open").len() / 2).expect("open"))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step()?;
+        self.note(Some(from), to);
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, place: &Path) -> io::Result<()> {
+        self.step()?;
+        self.note(None, place);
+        RealDisk.remove(place)
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        self.step()?;
+        self.unsynced.lock().expect("no test panics with it").clear();
+        Ok(())
+    }
+}
+
+/// The files that `finish` writes, by name.
+fn outcome(place: &Path) -> Option<Vec<Vec<u8>>> {
+    let files = [RESULTS, REPORT, SAMPLES, REQUESTS];
+    place.join(RESULTS).exists().then(|| files.map(|name| fs::read(place.join(name)).expect("vouched for")).to_vec())
+}
+
+/// An experiment was finished and goes on with more runs. Its process is killed at each step of the second end, and the power may go
+/// with it. The folder then has the files of the first end, or of the second, or no results; never some of each. The journal
+/// is whole, so that resuming it ends as if nothing had happened.
+#[test]
+fn a_kill_at_any_step_of_the_end_leaves_one_moment_or_none() {
+    let (first, mut second) = (fixture::study(), fixture::study());
+    second.experiment.title = Some("with more runs".to_owned());
+    let records = [record(), record()];
+    let whole = {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("run");
+        let mut directory = create(&place).expect("writable");
+        directory.finish(&second, &records).expect("written");
+        outcome(&place)
+    };
+    let finished = |steps: usize, loss: Loss| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = folder.path().join("run");
+        let mut directory = create(&place).expect("writable");
+        directory.keep(&records[0]).expect("writable");
+        directory.finish(&first, &records[..1]).expect("written");
+        let before = outcome(&place);
+        directory.keep(&records[1]).expect("writable");
+        let disk = Killed::after(steps);
+        directory.disk = Box::new(disk.clone());
+        let ended = directory.finish(&second, &records).is_ok();
+        drop(directory);
+        let unsynced = disk.lose(loss);
+        let after = outcome(&place);
+        assert!(after.is_none() || after == before || after == whole, "a mixture after {steps} steps, {loss:?}");
+        assert!(!ended || after == whole, "it has ended well, {loss:?}");
+        let mut found = RunDirectory::open(&place).expect("the journal is whole");
+        assert_eq!(found.records.len(), 2);
+        found.directory.finish(&second, &found.records).expect("written");
+        assert_eq!(outcome(&place), whole, "finished again after {steps} steps, {loss:?}");
+        assert!(names(&place).iter().all(|name| !name.starts_with('.')), "{:?}", names(&place));
+        (ended, unsynced, after == before)
+    };
+    let mut kept = 0;
+    for steps in 0.. {
+        let (has_ended, unsynced, is_kept) = finished(steps, Loss::None);
+        kept += usize::from(is_kept);
+        let losses = (0..unsynced).map(Loss::One).chain((unsynced > 1).then_some(Loss::All));
+        losses.for_each(|loss| drop(finished(steps, loss)));
+        if has_ended {
+            assert!(steps >= 14, "there are {steps} steps: four files are created and synced, and get their names");
+            break;
+        }
+    }
+    assert!(kept > 0, "nothing is taken away before all is written");
 }

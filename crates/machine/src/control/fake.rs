@@ -40,7 +40,8 @@ impl Machine {
     /// group `db`, 200 in `db/sub` (in version 2: below groups that offer all controllers).
     pub fn new(groups: Groups) -> Machine {
         let folder = quick_folder();
-        let kernel = Arc::new(FakeKernel { root: folder.path().to_owned(), trouble: Mutex::new(None) });
+        let kernel =
+            Arc::new(FakeKernel { root: folder.path().to_owned(), trouble: Mutex::default(), left: Mutex::default() });
         let machine = Machine { folder, kernel, groups };
         let mut mounts = String::new();
         for (at, mount) in machine.hierarchies().iter().enumerate() {
@@ -155,6 +156,17 @@ impl Machine {
     /// From now on `good` changes go well and `bad` fail, before all go well again.
     pub fn trouble(&self, good: usize, bad: usize) {
         *self.kernel.trouble.lock().unwrap() = Some((good, bad));
+        self.kernel.left.lock().unwrap().1 = None;
+    }
+
+    /// Looks at this file whenever a change fails.
+    pub fn watch(&self, file: PathBuf) {
+        self.kernel.left.lock().unwrap().0 = file;
+    }
+
+    /// What the watched file had in it at the first of the changes that failed; `None` if none has.
+    pub fn left(&self) -> Option<Vec<u8>> {
+        self.kernel.left.lock().unwrap().1.clone()
     }
 
     /// Whether nothing has failed yet of what was to fail.

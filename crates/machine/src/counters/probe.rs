@@ -47,6 +47,8 @@ pub(super) fn wander(buffer: &[u64], loads: usize) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
     use crate::counters::Event;
 
@@ -55,7 +57,7 @@ mod tests {
     fn the_work_is_seen_by_the_counters() {
         let reading = match probe() {
             Ok(reading) => reading,
-            Err(why) => return eprintln!("left out, no hardware counters: {why}"),
+            Err(why) => return skip(Need::Perf, why),
         };
         let instructions = reading.figure(Event::Instructions).expect("every plan has instructions");
         // Some turns are on less work than others, so that the estimate is not exact.

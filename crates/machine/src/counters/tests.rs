@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use plimsoll_testing::{Need, skip};
+
 use super::*;
 use crate::cpu_time::current_thread_id;
 
@@ -14,7 +16,7 @@ fn kernel_plan() -> Option<Plan> {
     match Plan::of_kernel() {
         Ok(plan) => Some(plan),
         Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. })) => {
-            eprintln!("left out: {why}");
+            skip(Need::PerfEvents, why);
             None
         }
         Err(error) => panic!("{error}"),
@@ -93,7 +95,10 @@ fn this_machine_has_a_plan_or_a_reason() {
             let cycles = counters.read().figure(Event::Cycles).unwrap();
             assert!(cycles.count > 0 && cycles.coverage > 0.0, "{cycles:?}");
         }
-        Err(unavailable) => assert!(unavailable.to_string().len() > 20, "{unavailable}"),
+        Err(unavailable) => {
+            assert!(unavailable.to_string().len() > 20, "{unavailable}");
+            skip(Need::Perf, unavailable);
+        }
     }
 }
 
@@ -139,7 +144,7 @@ fn two_threads_are_summed_and_one_may_end() {
 fn groups_take_turns() {
     let Some(plan) = kernel_plan() else { return };
     if plan.groups().count() < 2 {
-        return eprintln!("left out, one group only: {:?}", plan.notes().collect::<Vec<_>>());
+        return skip(Need::PerfEvents, format!("one group only: {:?}", plan.notes().collect::<Vec<_>>()));
     }
     let mut counters = open(&plan, &Watched::Threads(vec![current_thread_id()]));
     counters.enable().unwrap();
@@ -281,16 +286,16 @@ fn a_control_group_counts_who_is_in_it() {
     let Some(plan) = kernel_plan() else { return };
     let group = match MadeGroup::make() {
         Ok(group) => group,
-        Err(why) => return eprintln!("left out, no control group can be made: {why}"),
+        Err(why) => return skip(Need::Cgroups, format!("no control group can be made: {why}")),
     };
     let mut inside = Worker::start(FORKS);
     let mut outside = Worker::start(FORKS);
     if let Err(error) = std::fs::write(group.0.join("cgroup.procs"), inside.process().to_string()) {
-        return eprintln!("left out, nobody can be put into a control group: {error}");
+        return skip(Need::Cgroups, format!("nobody can be put into a control group: {error}"));
     }
     let mut counters = match CounterSet::open(&plan, &Watched::ControlGroup(group.0.clone())) {
         Ok(counters) => counters,
-        Err(why) => return eprintln!("left out: {why}"),
+        Err(why) => return skip(Need::PerfEvents, why),
     };
     counters.enable().unwrap();
     outside.work();
@@ -317,7 +322,7 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     let mut perf = match perf {
         Ok(perf) => perf,
         Err(error) => {
-            eprintln!("left out, perf cannot be run: {error}");
+            skip(Need::PerfTool, format!("perf cannot be run: {error}"));
             worker.end();
             return None;
         }
@@ -348,7 +353,7 @@ fn beside_perf(plan: &Plan, event: Event, perf_event: &str, work: &str) -> Optio
     match theirs {
         Some(theirs) => Some((theirs, ours)),
         None => {
-            eprintln!("left out, perf counts no {perf_event}: {told}");
+            skip(Need::PerfTool, format!("perf counts no {perf_event}: {told}"));
             None
         }
     }
@@ -364,7 +369,7 @@ fn assert_close(theirs: u64, ours: u64) {
 fn instructions_are_those_of_perf() {
     let mut plan = match Plan::of_machine() {
         Ok(plan) => plan,
-        Err(why) => return eprintln!("left out, no hardware counters: {why}"),
+        Err(why) => return skip(Need::Perf, why),
     };
     // Cycles and instructions only, so that there are counters left for perf.
     plan.groups.truncate(1);

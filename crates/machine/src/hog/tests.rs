@@ -1,5 +1,7 @@
 //! Every hog starts, does work, says so, and stops. How much it does is the machine's affair.
 
+use plimsoll_testing::{Need, skip};
+
 use super::*;
 
 /// Reports until there is work in one, which takes longer on a busy machine.
@@ -22,9 +24,10 @@ fn start(spec: &str, place: &Place) -> HogHandle {
 #[test]
 fn loops_use_processors() {
     let mut hog = start("cpu:2", &Place::default());
-    let report = first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
+    // A thread tells its iterations before its time, so that a report may come in between.
+    let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
     assert_eq!((report.wanted, report.unit.as_str()), (2.0, "threads"));
-    assert!(report.achieved.is_some_and(|cores| cores > 0.0), "{report:?}");
+    first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
     assert_eq!(hog.stop().hog.to_string(), "cpu:2");
 }
 
@@ -64,7 +67,7 @@ fn disks_are_used_and_nothing_is_left() {
         let mut hog = match spec.parse::<HogSpec>().unwrap().start(&place) {
             Ok(hog) => hog,
             Err(error @ (HogError::Folder { .. } | HogError::DiskFull { .. })) => {
-                eprintln!("left out: {spec}: {error}");
+                skip(Need::Disk, format!("{spec}: {error}"));
                 continue;
             }
             Err(error) => panic!("{error}"),

@@ -63,8 +63,9 @@ impl Journal {
     pub fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
         let path = path_in(state);
         let failed = |error| LimiterError::State { path: path.clone(), error };
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
+        let text = match std::fs::read(&path) {
+            // The last line may be torn within a character.
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
             Err(error) => return Err(failed(error)),
         };

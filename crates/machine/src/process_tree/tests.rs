@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use plimsoll_testing::{Need, skip};
+
 use super::*;
 use crate::host::fake::FakeHost;
 
@@ -228,8 +230,7 @@ fn a_real_tree_that_burns_and_one_that_sleeps() {
     burning.run(BURN);
     let burning_after = burning_before.again();
     if !burning_after.keeps_times() {
-        eprintln!("left out: this kernel keeps no times of threads");
-        return;
+        return skip(Need::Accounting, "this kernel keeps no times of threads");
     }
     let busy = burning_after.since(&burning_before, began.elapsed());
     let idle = sleeping_before.again().since(&sleeping_before, began.elapsed());
@@ -278,8 +279,7 @@ impl Drop for Killed {
 fn a_real_process_that_writes_waits_for_block_io() {
     let host = Host::real();
     if DelayAccounting::read(&host) == DelayAccounting::Off {
-        eprintln!("left out: kernel.task_delayacct is 0, so no waiting for block I/O is measured");
-        return;
+        return skip(Need::DiskWaits, "kernel.task_delayacct is 0, so no waiting for block I/O is measured");
     }
     let folder = tempfile::tempdir_in(".").unwrap();
     let file = format!("of={}", folder.path().join("file").display());
@@ -296,8 +296,7 @@ fn a_real_process_that_writes_waits_for_block_io() {
             return;
         }
         if after.processes().is_empty() || after.threads().is_empty() {
-            eprintln!("left out: this file system writes without waiting, or not directly at all");
-            return;
+            return skip(Need::Disk, "this file system writes without waiting, or not directly at all");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use plimsoll_testing::{Need, skip};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -243,9 +244,9 @@ fn a_real_mount_if_there_is_one() {
     let host = Host::real();
     let resctrl = match Resctrl::open(&host) {
         Ok(resctrl) => resctrl,
-        Err(absent) => return eprintln!("left out: no real resctrl here: {absent}"),
+        Err(absent) => return skip(Need::Resctrl, absent),
     };
-    let Some(cache) = resctrl.capabilities().last_level() else { return eprintln!("left out: no cache allocation") };
+    let Some(cache) = resctrl.capabilities().last_level() else { return skip(Need::Resctrl, "no cache allocation") };
     let before = resctrl.group_names();
     let mut notes = Notes::default();
     let mask = cache.mask(cache.ways_min.max(1));
@@ -253,7 +254,7 @@ fn a_real_mount_if_there_is_one() {
     let made = resctrl.group(&name, Shares { mask: Some(mask), bandwidth: None }, None, &mut notes);
     let group = match made {
         Ok(group) => group,
-        Err(error) => return eprintln!("left out: no group can be made: {error}"),
+        Err(error) => return skip(Need::Resctrl, format!("no group can be made: {error}")),
     };
     let masks = group.schemata().map(|schemata| schemata.masks(&cache.resources[0]));
     let removed = resctrl.take_back(&group.folder(), None);

@@ -3,9 +3,12 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -61,10 +64,14 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Longer than a program here is silent or takes to end, also on a busy machine; only one that hangs is waited for that long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A program that runs while the test goes on.
 pub struct Running {
     child: Child,
-    lines: BufReader<ChildStderr>,
+    /// What it says on stderr, a line each; closed when it ends.
+    lines: Receiver<String>,
     /// What it has said on stderr so far.
     pub said: String,
 }
@@ -73,7 +80,9 @@ impl Running {
     /// Starts it; what it prints on stdout is thrown away.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tell, lines) = mpsc::channel();
+        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         Running { child, lines, said: String::new() }
     }
 
@@ -84,25 +93,37 @@ impl Running {
 
     /// Waits until it says `moment`.
     pub fn until(&mut self, moment: &str) {
-        loop {
-            let begin = self.said.len();
-            let read = self.lines.read_line(&mut self.said).unwrap();
-            assert_ne!(read, 0, "it ended before it said `{moment}`: {}", self.said);
-            if self.said[begin..].contains(moment) {
+        while let Some(line) = self.next_line() {
+            if line.contains(moment) {
                 return;
             }
+        }
+        panic!("it ended before it said `{moment}`: {}", self.said);
+    }
+
+    /// The next line that it says; `None` once it has ended.
+    fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                self.said.push_str(&line);
+                self.said.push('\n');
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it hangs, after it has said: {}", self.said),
         }
     }
 
     /// Sends a signal, such as `INT`.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
+        // The shell's own `kill`: the program of that name is in a package that small systems do not have.
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Waits for its end; the exit code, none after a signal that kills.
     pub fn end(&mut self) -> Option<i32> {
-        self.lines.read_to_string(&mut self.said).unwrap();
+        while self.next_line().is_some() {}
         self.child.wait().unwrap().code()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plimsoll_testing::{Need, skip};
 use plimsoll_workload::tpch::load::batches;
 use plimsoll_workload::tpch::tables::{LINEITEM, SCHEMA};
 
@@ -73,8 +74,7 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
 #[test]
 fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
     if !Path::new("/dev/shm").is_dir() {
-        eprintln!("left out: there is no /dev/shm to refuse");
-        return;
+        return skip(Need::Shm, "there is no /dev/shm to refuse");
     }
     for options in [["column_store=file", "column_folder=/dev/shm"], ["memory_grant_mib=4", "spill_folder=/dev/shm"]] {
         let error = Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap_err().to_string();

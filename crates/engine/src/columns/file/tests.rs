@@ -6,6 +6,8 @@ use arrow::array::{
     BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt8Array, UInt16Array,
 };
 
+use plimsoll_testing::{Need, skip};
+
 use super::*;
 use crate::columns::folder::{DEFAULT_FOLDER, DiskFolder};
 
@@ -72,8 +74,7 @@ fn every_read_reaches_the_disk() {
     let extent = writer.append(&columns()[0]).unwrap();
     let file = writer.finish().unwrap();
     let Some(before) = read_from_disk() else {
-        eprintln!("left out: the kernel does not account for the reads of a thread");
-        return;
+        return skip(Need::Accounting, "the kernel does not account for the reads of a thread");
     };
     for _ in 0..3 {
         file.read(&extent).unwrap();

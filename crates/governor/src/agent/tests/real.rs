@@ -12,6 +12,7 @@ use plimsoll_policy::{ClassIndex, Login};
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::{Need, skip};
 
 use crate::governor::Governor;
 use crate::registry::{BackendKey, Phase, SessionCard};
@@ -74,7 +75,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     if !is_on {
         // Without rights nothing is given that could not be taken back.
         assert_eq!(share(process), before);
-        return;
+        return skip(Need::Root, "the shares of other users' processes cannot be changed and put back");
     }
     until("it has its share", || share(process) == before.with_nice(15));
 
@@ -122,10 +123,12 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
 #[test]
 fn processes_of_a_class_are_in_its_control_group_until_the_governor_ends() {
     let own = Cgroups::read(&Host::real());
-    let Some(parent) = own.version_1_folder("cpu").or(own.version_2_folder()) else { return };
+    let Some(parent) = own.version_1_folder("cpu").or(own.version_2_folder()) else {
+        return skip(Need::Cgroups, "no hierarchy of control groups is mounted");
+    };
     let folder = parent.join(format!("plimsoll-agent-test-{}", std::process::id()));
     if let Err(error) = std::fs::create_dir(&folder) {
-        return eprintln!("not tested, for no control group can be made here: {error}");
+        return skip(Need::Cgroups, format!("no control group can be made: {error}"));
     }
     let (_server, url) = server();
     let mut settings = for_tests();

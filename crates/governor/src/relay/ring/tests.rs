@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use plimsoll_testing::{Need, skip};
+
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn ring() -> Option<Ring> {
-    Ring::new().inspect_err(|error| eprintln!("not tested, for there is no io_uring here: {error}")).ok()
+    Ring::new().inspect_err(|error| skip(Need::Uring, error)).ok()
 }
 
 /// A socket for the ring, and its peer.

@@ -1,12 +1,13 @@
 //! Passwords, keys and rights.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use plimsoll_postgres::connection::Connection;
 use postgres_protocol::message::frontend;
 
-use super::super::client::{Client, Failure, cancel, cancel_request, message};
+use super::super::client::{Client, Failure, PATIENCE, cancel, cancel_request, message};
 use super::super::governed::CONSOLE;
 use super::super::server::PASSWORD;
 use super::Attacked;
@@ -143,7 +144,12 @@ fn only_the_right_key_cancels() {
     let mut sleeper = attacked.client("low");
     let other = attacked.client("low");
     let key = sleeper.key.clone();
-    sleeper.send_query("SELECT pg_sleep(1.5), 'slept'").unwrap();
+    let process = u32::from_be_bytes(key[..4].try_into().unwrap());
+    // It sleeps until it is let go on, however long the wrong keys take.
+    let mut own = attacked.server.connection();
+    own.run("SELECT pg_advisory_lock(4711)").unwrap();
+    sleeper.send_query("SELECT pg_advisory_xact_lock(4711), 'slept'").unwrap();
+    until_it_waits(&mut own, process, "advisory");
     let changed = |place: usize| {
         let mut wrong = key.clone();
         wrong[place] ^= 1;
@@ -155,6 +161,7 @@ fn only_the_right_key_cancels() {
     for key in &wrong {
         cancel(attacked.address(), key).unwrap();
     }
+    own.run("SELECT pg_advisory_unlock(4711)").unwrap();
     let answer = sleeper.answer().unwrap();
     assert_eq!(answer.refusal, None, "a wrong key cancels");
     assert_eq!(answer.rows[0][1].as_deref(), Some("slept"));
@@ -164,12 +171,24 @@ fn only_the_right_key_cancels() {
         cancel(attacked.address(), &key).unwrap();
         assert_eq!(sleeper.value("SELECT 'awake'").unwrap(), "awake", "a cancel came after its time");
     }
-    sleeper.send_query("SELECT pg_sleep(60)").unwrap();
-    thread::sleep(Duration::from_millis(100));
+    sleeper.send_query("SELECT pg_sleep(600)").unwrap();
+    until_it_waits(&mut own, process, "PgSleep");
     cancel(attacked.address(), &key).unwrap();
     assert_eq!(sleeper.answer().unwrap().refusal.unwrap().state, "57014");
     drop((sleeper, other));
     attacked.stop();
+}
+
+/// Waits until a server process waits for that: before, there is nothing that a cancel could hit.
+fn until_it_waits(own: &mut Connection, process: u32, wait_event: &str) {
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND state = 'active' AND wait_event = '{wait_event}'"
+    );
+    let began = Instant::now();
+    while own.text(&sql).unwrap().as_deref() != Some("1") {
+        assert!(began.elapsed() < PATIENCE, "it does not come to wait for {wait_event}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

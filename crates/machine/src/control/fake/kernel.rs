@@ -16,6 +16,8 @@ pub(super) struct FakeKernel {
     pub root: PathBuf,
     /// How many changes go well, and how many then fail.
     pub trouble: Mutex<Option<(usize, usize)>>,
+    /// A file, and its text at the first change that failed, which a process that was killed there would leave.
+    pub left: Mutex<(PathBuf, Option<Vec<u8>>)>,
 }
 
 /// The files of a group, by controller, and what they hold at first.
@@ -171,6 +173,8 @@ impl FakeKernel {
             Some((0, 0)) | None => Ok(()),
             Some((0, bad)) => {
                 *bad -= 1;
+                let (file, text) = &mut *self.left.lock().unwrap();
+                text.get_or_insert_with(|| fs::read(file).unwrap_or_default());
                 Err(Errno::IO.into())
             }
             Some((good, _)) => {

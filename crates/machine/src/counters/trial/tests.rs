@@ -1,6 +1,7 @@
 //! Trials with the kernel's own events, some of which do not exist, and one that never counts.
 
 use perf_event::events::Software;
+use plimsoll_testing::{Need, skip};
 
 use super::super::plan::Plan;
 use super::super::source::Source;
@@ -28,7 +29,7 @@ fn settled(wishes: Vec<Vec<WantedGroup>>) -> Option<Result<Plan, CountersUnavail
         Plan { groups: Vec::new(), family: None, slots_per_cycle: None, why_no_top_down: None, notes: BTreeSet::new() };
     match plan.settle(&Host::real(), wishes) {
         Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. })) => {
-            eprintln!("left out: {why}");
+            skip(Need::PerfEvents, why);
             None
         }
         settled => Some(settled.map(|()| plan)),

@@ -161,11 +161,19 @@ async fn copy(config: &Config) {
 }
 
 async fn cancel(config: &Config) {
-    let client = client(config).await;
+    let (client, watcher) = (client(config).await, client(config).await);
+    let process = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0);
+    let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'";
     for _ in 0..3 {
         let token = client.cancel_token();
-        let (slept, ()) = tokio::join!(client.batch_execute("SELECT pg_sleep(60)"), async {
-            sleep(Duration::from_millis(200)).await;
+        let (slept, ()) = tokio::join!(client.batch_execute("SELECT pg_sleep(600)"), async {
+            // Before it sleeps there is nothing to cancel.
+            let until_it_sleeps = async {
+                while watcher.query_one(sleeps, &[&process]).await.unwrap().get::<_, i64>(0) == 0 {
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(PATIENCE, until_it_sleeps).await.expect("the statement begins");
             token.cancel_query(NoTls).await.unwrap();
         });
         assert_refused(&SqlState::QUERY_CANCELED, slept);

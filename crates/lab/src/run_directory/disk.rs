@@ -1,0 +1,124 @@
+//! How files come into a run's folder for good.
+//!
+//! A file is written beside its place, brought to the disk, and given its name; the folder is brought to the disk, too, for a name that is
+//! only in memory is lost with the power. A test gives a disk that stops at a step of choice, as a kill does.
+
+use std::fmt::Debug;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Steps of writing, each of which a kill may be the end of.
+pub(super) trait Disk: Debug + Send + Sync {
+    /// Makes an empty file, or empties the one that is there.
+    fn create(&self, place: &Path) -> io::Result<File>;
+    /// Brings what a file contains to the disk.
+    fn sync(&self, file: &File) -> io::Result<()>;
+    /// Gives a file another name in its folder, which may be that of another file.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes a file away.
+    fn remove(&self, place: &Path) -> io::Result<()>;
+    /// Brings the names in a folder to the disk.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+}
+
+/// The disk itself.
+#[derive(Debug)]
+pub(super) struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create(&self, place: &Path) -> io::Result<File> {
+        File::create(place)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, place: &Path) -> io::Result<()> {
+        fs::remove_file(place)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        sync_folder(folder)
+    }
+}
+
+/// Brings the names in a folder to the disk.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    // The folder of a name without one is the current one.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(folder)?.sync_all()
+}
+
+/// A file, or a step with one, that failed.
+pub(super) type Failed = (PathBuf, io::Error);
+
+/// Files of a folder that are written and wait for their names. Those that have none when it is dropped are taken away.
+#[derive(Debug)]
+pub(super) struct Partials<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+    names: Vec<&'static str>,
+}
+
+impl<'a> Partials<'a> {
+    pub fn new(disk: &'a dyn Disk, folder: &'a Path) -> Self {
+        Partials { disk, folder, names: Vec::new() }
+    }
+
+    fn partial(&self, name: &str) -> PathBuf {
+        self.folder.join(format!(".{name}.partial"))
+    }
+
+    /// Writes a file beside its place.
+    pub fn write(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), Failed> {
+        self.names.push(name);
+        let written = self.disk.create(&self.partial(name)).and_then(|file| {
+            let mut file = BufWriter::new(file);
+            write(&mut file)?;
+            self.disk.sync(&file.into_inner().map_err(io::IntoInnerError::into_error)?)
+        });
+        written.map_err(|error| (self.folder.join(name), error))
+    }
+
+    /// Gives all of them their names, and the one that vouches for the others last: whenever it is there, so are they, of the
+    /// same moment. One of before goes first, unless it is the only file and is replaced in one step.
+    pub fn name_all(mut self, last: &'static str) -> Result<(), Failed> {
+        let place = |name: &str| self.folder.join(name);
+        let at = |name: &'static str| move |error| (place(name), error);
+        let in_folder = |error| (self.folder.to_owned(), error);
+        if self.names.len() > 1 {
+            match self.disk.remove(&place(last)) {
+                Ok(()) => self.disk.sync_folder(self.folder).map_err(in_folder)?,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err((place(last), error)),
+            }
+            for name in self.names.iter().copied().filter(|name| *name != last) {
+                self.disk.rename(&self.partial(name), &place(name)).map_err(at(name))?;
+            }
+            self.disk.sync_folder(self.folder).map_err(in_folder)?;
+        }
+        self.disk.rename(&self.partial(last), &place(last)).map_err(at(last))?;
+        self.disk.sync_folder(self.folder).map_err(in_folder)?;
+        self.names.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Partials<'_> {
+    fn drop(&mut self) {
+        // Nothing refers to them, and nothing more can be done should this fail.
+        for name in &self.names {
+            let _ = self.disk.remove(&self.partial(name));
+        }
+    }
+}

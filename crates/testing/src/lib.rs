@@ -1,0 +1,216 @@
+//! What tests of all crates share: how a test leaves something out that this machine cannot do.
+//!
+//! A test that returns early looks like one that passed. So it calls [`skip`] first, which says why on standard error, adds a
+//! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
+//!
+//! ```no_run
+//! # fn ring() -> std::io::Result<()> { Ok(()) }
+//! use plimsoll_testing::{Need, skip};
+//!
+//! if let Err(error) = ring() {
+//!     return skip(Need::Uring, error);
+//! }
+//! ```
+//!
+//! `./check` counts these lines and prints them at its end.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::panic::Location;
+
+/// The environment variable that lists what this machine has, by [`Need::name`] and with commas between: tests that would be
+/// skipped for want of one of these fail.
+pub const REQUIRE: &str = "PLIMSOLL_REQUIRE";
+
+/// The environment variable that names the file to which every skip adds a line: need, crate, test and reason, with tabs
+/// between.
+pub const SKIPS: &str = "PLIMSOLL_SKIPS";
+
+/// What a machine may lack that tests need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Control groups that this process may make, and limits of cores and memory by them.
+    Cgroups,
+    /// Control groups of version 1, whose limits behave differently.
+    CgroupsV1,
+    /// A file system on a disk of its own that takes direct requests, and control groups that limit it.
+    Disk,
+    /// Cache allocation by a mounted resctrl in which this process may make groups.
+    Resctrl,
+    /// A kernel that offers `io_uring` to this process.
+    Uring,
+    /// A processor whose performance counters the kernel can see.
+    Perf,
+    /// The right to call `perf_event_open` for the kernel's own events.
+    PerfEvents,
+    /// The program `perf`.
+    PerfTool,
+    /// A kernel that keeps pressure (`/proc/pressure`).
+    Pressure,
+    /// A kernel that accounts for each thread's times on a core and before it, and for its reads.
+    Accounting,
+    /// A kernel that accounts for the waiting of each thread for disks (`kernel.task_delayacct`).
+    DiskWaits,
+    /// The rights of root.
+    Root,
+    /// A file system in memory at `/dev/shm`.
+    Shm,
+    /// The right to run on core 0.
+    Core0,
+    /// PostgreSQL's programs. Nothing is skipped without them: tests that need them always fail.
+    Postgres,
+}
+
+/// Every need.
+pub const NEEDS: [Need; 15] = [
+    Need::Cgroups,
+    Need::CgroupsV1,
+    Need::Disk,
+    Need::Resctrl,
+    Need::Uring,
+    Need::Perf,
+    Need::PerfEvents,
+    Need::PerfTool,
+    Need::Pressure,
+    Need::Accounting,
+    Need::DiskWaits,
+    Need::Root,
+    Need::Shm,
+    Need::Core0,
+    Need::Postgres,
+];
+
+impl Need {
+    /// Its name in [`REQUIRE`] and in lines of [`SKIPS`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::Cgroups => "cgroups",
+            Need::CgroupsV1 => "cgroups-v1",
+            Need::Disk => "disk",
+            Need::Resctrl => "resctrl",
+            Need::Uring => "uring",
+            Need::Perf => "perf",
+            Need::PerfEvents => "perf-events",
+            Need::PerfTool => "perf-tool",
+            Need::Pressure => "pressure",
+            Need::Accounting => "accounting",
+            Need::DiskWaits => "disk-waits",
+            Need::Root => "root",
+            Need::Shm => "shm",
+            Need::Core0 => "core-0",
+            Need::Postgres => "postgres",
+        }
+    }
+}
+
+/// Notes that the test which calls it, or a part of that test, is left out because this machine lacks something.
+///
+/// # Panics
+/// If [`REQUIRE`] lists the need, or lists something that is not a need.
+#[track_caller]
+pub fn skip(need: Need, why: impl Display) {
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    let why = one_line(&why.to_string());
+    match is_required(&required, need) {
+        Ok(false) => {}
+        Ok(true) => panic!("this test may not be skipped, for {REQUIRE} lists `{}`: {why}", need.name()),
+        Err(unknown) => panic!("{REQUIRE} lists `{unknown}`, which is none of {}", names().join(", ")),
+    }
+    eprintln!("left out for want of {}: {why}", need.name());
+    let Some(file) = std::env::var_os(SKIPS) else { return };
+    let line = format!("{}\t{}\t{}\t{why}\n", need.name(), of_crate(), test(Location::caller()));
+    // One write of one line: tests of many processes add to the file at the same time.
+    let written = std::fs::File::options().create(true).append(true).open(&file);
+    let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("{SKIPS} is {}, to which nothing can be added: {error}", file.display()));
+}
+
+/// Whether a list of needs has this one; an entry that is no need, if there is one, since a wrong name would require nothing.
+fn is_required(list: &str, need: Need) -> Result<bool, String> {
+    let entries = || list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    match entries().find(|entry| !names().contains(entry)) {
+        Some(unknown) => Err(unknown.to_owned()),
+        None => Ok(entries().any(|entry| entry == need.name())),
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    NEEDS.iter().map(|need| need.name()).collect()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The crate whose tests run; cargo tells them.
+fn of_crate() -> String {
+    std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "?".to_owned())
+}
+
+/// The running test: its thread has its name, unless tests run one by one on the main thread; then the place in its source.
+fn test(place: &Location<'_>) -> String {
+    match std::thread::current().name() {
+        Some(name) if name != "main" => name.to_owned(),
+        _ => format!("{}:{}", place.file(), place.line()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_is_required_and_a_wrong_name_is_told() {
+        assert_eq!(is_required("", Need::Perf), Ok(false));
+        assert_eq!(is_required("cgroups, uring,", Need::Uring), Ok(true));
+        assert_eq!(is_required("cgroups-v1", Need::Cgroups), Ok(false));
+        assert_eq!(is_required("uring,iouring", Need::Uring), Err("iouring".to_owned()));
+    }
+
+    #[test]
+    fn every_need_is_listed_once() {
+        let mut all = names();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), NEEDS.len());
+        for (at, need) in NEEDS.iter().enumerate() {
+            assert_eq!(*need as usize, at, "{} is not in the order of the enum", need.name());
+        }
+    }
+
+    /// Not a test by itself: the skip that [`a_skip_is_noted_or_fails`] runs in a process of its own.
+    #[test]
+    fn skip_in_a_process_of_its_own() {
+        if std::env::var_os("PLIMSOLL_TEST_SKIP").is_some() {
+            skip(Need::Pressure, "no\nsuch thing");
+        }
+    }
+
+    #[test]
+    fn a_skip_is_noted_or_fails() {
+        let file = std::env::temp_dir().join(format!("plimsoll-skips-{}", std::process::id()));
+        let run = |required: &str| {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "tests::skip_in_a_process_of_its_own"])
+                .env("PLIMSOLL_TEST_SKIP", "1")
+                .env("CARGO_PKG_NAME", "plimsoll-testing")
+                .env(SKIPS, &file)
+                .env(REQUIRE, required)
+                .output()
+                .unwrap()
+        };
+        assert!(run("cgroups").status.success());
+        let noted = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let expect = "pressure\tplimsoll-testing\ttests::skip_in_a_process_of_its_own\tno such thing\n";
+        assert_eq!(noted, expect);
+
+        let failed = run("cgroups,pressure");
+        let said = String::from_utf8_lossy(&failed.stdout).into_owned();
+        assert!(!failed.status.success() && said.contains("may not be skipped"), "{said}");
+        assert!(!file.exists(), "what has failed is no skip");
+        let failed = run("presure");
+        let said = String::from_utf8_lossy(&failed.stdout).into_owned();
+        assert!(!failed.status.success() && said.contains("`presure`, which is none of cgroups"), "{said}");
+    }
+}
