@@ -1,11 +1,10 @@
 //! Whether the processor tells cache occupancy and memory traffic of groups.
 
-use std::hint::black_box;
-
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, Resctrl, Traffic};
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::resctrl::{Absent, CacheSample, Group, Resctrl};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Cache occupancy and memory traffic by resctrl groups.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ impl Sensor for ResctrlMonitoring {
     }
 
     fn figures(&self) -> &'static str {
-        "last-level cache held, memory traffic (bytes)"
+        "last-level cache held (MiB), memory traffic (MB/s)"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -48,12 +47,36 @@ impl Sensor for ResctrlMonitoring {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let group = Resctrl::open(host).ok().map(|resctrl| resctrl.default_group());
-        Box::new(move || {
-            if let Some(group) = &group {
-                black_box((group.occupancy().is_ok(), group.memory_bytes(Traffic::Total).is_ok()));
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let availability = self.probe(instruments.host());
+        if !availability.available {
+            return Err(availability);
+        }
+        let resctrl = Resctrl::open(instruments.host()).map_err(|absent| absent.availability())?;
+        let group = match observed {
+            Observed::ControlGroup(process) => {
+                let gone = || Availability::no("the process is in no group of resctrl", None);
+                Some(resctrl.group_of(*process).ok_or_else(gone)?)
             }
-        })
+            _ => None,
+        };
+        Ok(Box::new(Watching { resctrl, group, lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    resctrl: Resctrl,
+    /// `None` for the whole machine: then all groups.
+    group: Option<Group>,
+    lap: Lap<CacheSample>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        let sample = match &self.group {
+            Some(group) => CacheSample::read(std::slice::from_ref(group)),
+            None => CacheSample::read(&self.resctrl.groups()),
+        };
+        figures.cache = self.lap.next(sample, CacheSample::since);
     }
 }
