@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::process_tree::Key;
-use crate::process_tree::stat::{Stat, from_ticks};
+use crate::process_tree::stat::{Stat, from_ticks, thread_folder};
 
 /// Whether the kernel measures delays of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +77,7 @@ impl DelaySample {
     /// Samples these threads, of this process or others.
     pub fn read(host: &Host, threads: &[i32]) -> DelaySample {
         let thread = |id: &i32| {
-            let own = format!("/proc/self/task/{id}");
-            let folder = if host.exists(&own) { own } else { format!("/proc/{id}/task/{id}") };
+            let folder = thread_folder(host, *id);
             let stat = Stat::read(host, format!("{folder}/stat"))?;
             let io = |key: &str| host.line_value(format!("{folder}/io"), key);
             let storage_bytes = io("read_bytes").zip(io("write_bytes")).map(|(read, written)| read + written);

@@ -43,15 +43,20 @@ struct DiskBytes {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupUse {
     /// Memory in use at the end, page cache included, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<f64>,
     /// Cores that it kept busy, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_cores: Option<f64>,
     /// Share of the periods of its CPU quota in which it had used the quota up and was stopped, 0 to 1; `None` also if it has
     /// no quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
     /// Megabytes (10^6 bytes) read from disks per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_mb_s: Option<f64>,
     /// Megabytes (10^6 bytes) written to disks per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mb_s: Option<f64>,
 }
 

@@ -33,16 +33,22 @@ struct Stalls {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureUse {
     /// Some task waited for a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_some: Option<f64>,
     /// No task of the group got a core, because its quota was used up or others had them. Never known of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_full: Option<f64>,
     /// Some task waited for memory to be freed or read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_some: Option<f64>,
     /// All tasks did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_full: Option<f64>,
     /// Some task waited for I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_some: Option<f64>,
     /// All tasks did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_full: Option<f64>,
 }
 

@@ -56,7 +56,7 @@ impl ProcessIdentity {
 
     /// Sends it a signal. Does nothing if it has ended, and never reaches another process.
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
-        let Some(pid) = Pid::from_raw(self.id).filter(|_| self.id > 0) else { return Ok(()) };
+        let Some(pid) = Some(self.id).filter(|id| *id > 0).and_then(Pid::from_raw) else { return Ok(()) };
         // Opened before the beginning is compared: what is open stays this process, whatever becomes of the number.
         let gone = |error: Errno| if error == Errno::SRCH { Ok(()) } else { Err(error.into()) };
         match pidfd_open(pid, PidfdFlags::empty()) {

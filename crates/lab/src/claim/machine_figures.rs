@@ -34,7 +34,7 @@ pub const EVENTS: [&str; 9] = [
 pub const TOP_DOWN: [&str; 6] = ["retiring", "bad_speculation", "frontend", "backend", "memory", "core"];
 
 /// Parts of a breakdown by cache misses: keys of [`CacheMissBreakdown`](plimsoll_machine::cache_miss::CacheMissBreakdown).
-pub const CACHE_MISSES: [&str; 5] = ["l2", "llc", "dram", "memory", "disagreement"];
+pub const CACHE_MISSES: [&str; 7] = ["l2", "llc", "dram", "memory", "disagreement", "icache", "decoding"];
 
 /// Figures of devices: keys of [`Device`](crate::results::Device).
 pub const DEVICE: [&str; 7] =

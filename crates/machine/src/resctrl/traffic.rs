@@ -11,8 +11,10 @@ use super::group::{Group, NotRead, Traffic};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheUse {
     /// Last-level cache held at the end, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_mib: Option<f64>,
     /// Megabytes (10^6 bytes) moved between caches and memory per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb_s: Option<f64>,
 }
 

@@ -51,7 +51,7 @@ impl Reading for Watching {
         match self.lap.next(sample, |now, earlier, _| now.since(earlier)) {
             None => {}
             Some(Ok(waited)) => figures.block_io = Some(waited),
-            Some(Err(why)) => figures.miss(BlockIoDelay.name(), &why),
+            Some(Err(why)) => figures.miss(BlockIoDelay.name(), why),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Reading for Watching {
     fn read(&mut self, figures: &mut Figures) {
         figures.devices = self.lap.next(DeviceSample::read_from(&self.host), DeviceSample::since).unwrap_or_default();
         if let Some(why) = &self.why_no_disk {
-            figures.miss(Devices.name(), why);
+            figures.miss(Devices.name(), why.clone());
         }
     }
 }

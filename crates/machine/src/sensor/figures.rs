@@ -36,15 +36,14 @@ pub struct Figures {
     /// Last-level cache held, and traffic between caches and memory.
     pub cache: Option<CacheUse>,
     /// Why a sensor told nothing, or not everything, by its name; with what would help.
-    pub missing: BTreeMap<&'static str, String>,
+    pub missing: BTreeMap<&'static str, Availability>,
     /// What a reader of the figures must know.
     pub notes: BTreeSet<String>,
 }
 
 impl Figures {
     /// Notes why a sensor tells nothing.
-    pub(crate) fn miss(&mut self, sensor: &'static str, why: &Availability) {
-        let remedy = why.remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default();
-        self.missing.insert(sensor, format!("{}{remedy}", why.reason));
+    pub(crate) fn miss(&mut self, sensor: &'static str, why: Availability) {
+        self.missing.insert(sensor, why);
     }
 }

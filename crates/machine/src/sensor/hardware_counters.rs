@@ -72,7 +72,7 @@ impl Reading for Counting {
         self.is_counting = true;
         if let Err(why) = self.sets.iter_mut().try_for_each(CounterSet::enable) {
             self.sets.clear();
-            figures.miss(NAME, &unavailable(&why));
+            figures.miss(NAME, unavailable(&why));
         }
     }
 }

@@ -20,7 +20,7 @@ impl Sensors {
         for sensor in SENSORS.iter().filter(has_figures).filter(|sensor| wanted(**sensor)) {
             match sensor.open(instruments, observed) {
                 Ok(reading) => sensors.readings.push(reading),
-                Err(why) => sensors.none.miss(sensor.name(), &why),
+                Err(why) => sensors.none.miss(sensor.name(), why),
             }
         }
         sensors

@@ -107,7 +107,7 @@ fn a_made_up_group_between_two_moments() {
     });
     assert_eq!(figures.group.and_then(|group| group.memory_mib), Some(2.0), "the database's, not ours");
     assert_eq!(figures.pressure.and_then(|pressure| pressure.cpu_some), Some(0.0));
-    let why = &figures.missing["hardware counters"];
+    let why = &figures.missing["hardware counters"].reason;
     assert!(why.contains("only the machine this process runs on"), "{why}");
     assert_eq!(figures.missing.keys().copied().collect::<Vec<_>>(), ["hardware counters", "resctrl monitoring"]);
 }

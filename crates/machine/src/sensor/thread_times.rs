@@ -73,7 +73,7 @@ impl Reading for Watching {
         let why = format!(
             "no scheduling times of {missing} of {all} threads: they had ended or never ran, or the kernel keeps none"
         );
-        figures.miss(ThreadSchedulingTimes.name(), &Availability::no(why, None));
+        figures.miss(ThreadSchedulingTimes.name(), Availability::no(why, None));
     }
 }
 
@@ -114,6 +114,9 @@ mod tests {
         assert_eq!((times.run.as_nanos(), times.wait.as_nanos()), (53, 2), "of another process too");
         let figures = read(&mut gone);
         assert_eq!(figures.times, None);
-        assert!(figures.missing["thread times"].starts_with("no scheduling times of 1 of 2 threads"), "{figures:?}");
+        assert!(
+            figures.missing["thread times"].reason.starts_with("no scheduling times of 1 of 2 threads"),
+            "{figures:?}"
+        );
     }
 }
