@@ -128,7 +128,7 @@ pub const DEVICE_FIGURES: &[DeviceFigure] = &[
 ];
 
 /// Why a sensor told nothing within a window, or not everything.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unmeasured {
     /// The reason.
     pub reason: String,
