@@ -125,9 +125,9 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         float("cpu_run_s", &|row| row.sample.cpu_run_s),
         float("cpu_wait_s", &|row| row.sample.cpu_wait_s),
         float("block_io_s", &|row| row.sample.block_io_s),
-        text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())),
     ];
     columns.extend(devices);
+    columns.push(text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())));
     columns
 }
 

@@ -1,6 +1,7 @@
 //! Figures of the machine that claims can be about, by their keys in `results.json`.
 
 use super::syntax::Function;
+use crate::results::DEVICE_FIGURES;
 
 /// A figure of the machine during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,10 +37,6 @@ pub const TOP_DOWN: [&str; 6] = ["retiring", "bad_speculation", "frontend", "bac
 /// Parts of a breakdown by cache misses: keys of [`CacheMissBreakdown`](plimsoll_machine::cache_miss::CacheMissBreakdown).
 pub const CACHE_MISSES: [&str; 7] = ["l2", "llc", "dram", "memory", "disagreement", "icache", "decoding"];
 
-/// Figures of devices: keys of [`Device`](crate::results::Device).
-pub const DEVICE: [&str; 7] =
-    ["cpu_busy", "cpu_busy_proxy", "busy_cores_others", "io_busy", "read_mb_s", "write_mb_s", "dram_read_gb_s"];
-
 impl MachineFigure {
     /// The figure of that name which a function gives; `None` if there is no such figure.
     pub(super) fn of(function: Function, name: &str) -> Option<MachineFigure> {
@@ -59,7 +56,7 @@ impl MachineFigure {
             Function::PerRequest => EVENTS.to_vec(),
             Function::TopDown => TOP_DOWN.to_vec(),
             Function::CacheMisses => CACHE_MISSES.to_vec(),
-            Function::Device => DEVICE.to_vec(),
+            Function::Device => DEVICE_FIGURES.iter().map(|figure| figure.key).collect(),
             Function::Achieved => crate::limits::names().collect(),
             _ => Vec::new(),
         }

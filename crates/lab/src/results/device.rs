@@ -64,6 +64,14 @@ pub struct Device {
     pub group_cache: Option<CacheUse>,
 }
 
+impl Device {
+    /// The figure of that [name](DEVICE_FIGURES), if there is one and it was measured.
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        let figure = DEVICE_FIGURES.iter().find(|figure| figure.key == key)?;
+        (figure.of)(self)
+    }
+}
+
 /// A figure of [`Device`].
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceFigure {
@@ -180,6 +188,20 @@ mod tests {
             (figure.key.to_owned(), value as u64)
         });
         assert_eq!(listed.collect::<BTreeSet<_>>(), in_document);
+    }
+
+    /// Rows of the tables of columns, and names that claims may use.
+    #[test]
+    fn the_guides_tell_every_figure() {
+        let (data, claims) =
+            (include_str!("../../../../docs/data.md"), include_str!("../../../../docs/experiments.md"));
+        for DeviceFigure { key, unit, by_second, .. } in DEVICE_FIGURES {
+            let row = format!("\n| `{key}` | DOUBLE | {unit} | ");
+            assert_eq!(data.contains(&row), *by_second, "docs/data.md: {row}");
+            assert!(claims.contains(&format!("`{key}`")), "docs/experiments.md: {key}");
+        }
+        let device = Device { stolen: Some(0.5), ..Device::default() };
+        assert_eq!((device.figure("stolen"), device.figure("mhz"), device.figure("no such")), (Some(0.5), None, None));
     }
 
     /// Each number of a document under the names that lead to it.
