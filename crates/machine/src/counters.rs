@@ -206,7 +206,8 @@ impl CounterSet {
 
     /// How many threads were found and are counted, not counting those that these started since; of a control group, how
     /// many cores.
-    pub fn target_count(&self) -> usize {
+    #[cfg(test)]
+    fn target_count(&self) -> usize {
         self.targets.len()
     }
 

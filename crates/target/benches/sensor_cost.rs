@@ -82,11 +82,8 @@ fn main() {
         for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let stop = AtomicBool::new(false);
             pair[side] = std::thread::scope(|scope| {
-                let watcher = (side == 1).then(|| {
-                    scope.spawn(|| {
-                        watch(&mut sensors(), &stop, Duration::from_secs(1) / READINGS_PER_S)
-                    })
-                });
+                let watcher = (side == 1)
+                    .then(|| scope.spawn(|| watch(&mut sensors(), &stop, Duration::from_secs(1) / READINGS_PER_S)));
                 let reached = throughput(&database, &tpcc, window, round);
                 stop.store(true, Ordering::Relaxed);
                 if let Some(watcher) = watcher {

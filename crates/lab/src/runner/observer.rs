@@ -236,11 +236,11 @@ fn serving(threads: &WorkloadThreads) -> &Vec<i32> {
 /// Of each workload, whether its query threads serve one before it, too.
 fn shared_workers(threads: &[WorkloadThreads]) -> Vec<bool> {
     let mut seen = BTreeSet::new();
-    let mut is_shared = |threads: &WorkloadThreads| {
+    let is_shared = |threads: &WorkloadThreads| {
         let workers = threads.workers.iter().flatten();
         workers.fold(false, |is_shared, worker| is_shared | !seen.insert(*worker))
     };
-    threads.iter().map(|threads| is_shared(threads)).collect()
+    threads.iter().map(is_shared).collect()
 }
 
 /// Whom to watch. Query threads that several workloads share are counted for the first one only, so that sums over workloads

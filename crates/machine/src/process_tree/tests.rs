@@ -102,7 +102,7 @@ fn rounding_is_no_ended_thread() {
 #[test]
 fn processes_that_ended_are_in_the_totals_of_their_ancestors() {
     let fake = host();
-    let process = |parent, cpu, children| Made { parent, cpu, children, began: 5, ..Made::default() };
+    let process = |parent, cpu, children| Made { parent, cpu, children, began: 5 };
     process(1, 100, 40).write(&fake, 10, 1000, 0);
     process(10, 20, 10).write(&fake, 11, 200, 0);
     process(11, 5, 0).write(&fake, 12, 50, 0);
@@ -125,11 +125,11 @@ fn a_process_that_began_long_ago_brings_no_time_into_the_tree() {
     let fake = host();
     Made { parent: 1, began: 5, ..Made::default() }.write(&fake, 10, 1, 0);
     let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
-    Made { parent: 10, began: 7, cpu: 500, children: 100, ..Made::default() }.write(&fake, 11, 5000, 9);
+    Made { parent: 10, began: 7, cpu: 500, children: 100 }.write(&fake, 11, 5000, 9);
     let usage = earlier.again().since(&earlier);
     assert_eq!((usage.run, usage.run_ended), (Duration::ZERO, Duration::ZERO));
     assert!(usage.notes.iter().any(|note| note.contains("adopted")), "{:?}", usage.notes);
-    let newcomer = Made { parent: 10, began: 1000, cpu: 50, children: 10, ..Made::default() };
+    let newcomer = Made { parent: 10, began: 1000, cpu: 50, children: 10 };
     newcomer.write(&fake, 11, 500, 9);
     let usage = earlier.again().since(&earlier);
     assert_eq!((usage.run, usage.run_ended), (ms(500), ms(100)));
