@@ -5,14 +5,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use plimsoll_machine::MachineFacts;
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
+use plimsoll_machine::facts::{self, Cache};
 use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::hog::{HogProcess, HogSpec};
 use plimsoll_machine::host::{Host, parse_core_list};
 use plimsoll_machine::limiter::{LimitWindow, Limiter, LimiterError, default_state_folder};
+use plimsoll_machine::memory_speed::MemorySpeed;
 use plimsoll_machine::process_tree::TreeSample;
 use plimsoll_machine::resctrl::{CacheControl, Resctrl};
-use plimsoll_machine::{MachineFacts, facts};
 use plimsoll_workload::database::Footprint;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MachineLimits};
@@ -27,12 +29,13 @@ pub struct HostLimits {
     /// What runs beside the workloads, by the limit that asks for it.
     hogs: BTreeMap<&'static str, (HogSpec, HogProcess)>,
     window: Option<LimitWindow>,
-    /// Size of the last-level cache, MiB; `None` if it is unknown.
-    llc_mib: Option<f64>,
+    /// Between which sizes the last-level cache is that workloads can have, MiB; if that is unknown, why, and what to do.
+    llc_mib: Result<[f64; 2], String>,
     /// How many caches of the last level there are.
     llc_count: usize,
-    /// What of it workloads were given by cache allocation, MiB; `None` where none was asked for or a hog holds the rest.
-    allocated_mib: Option<f64>,
+    /// The share of it that workloads were given by cache allocation, 0 to 1; `None` where none was asked for or a hog holds
+    /// the rest.
+    allocated: Option<f64>,
     /// The cores that could be used before anything was limited.
     cores: Vec<usize>,
 }
@@ -41,8 +44,8 @@ pub struct HostLimits {
 struct Translated {
     controls: Limits,
     hogs: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
-    /// MiB of the last-level cache that are allocated.
-    allocated_mib: Option<f64>,
+    /// The share of the last-level cache that is allocated.
+    allocated: Option<f64>,
 }
 
 impl HostLimits {
@@ -50,7 +53,7 @@ impl HostLimits {
     /// strength, as `plimsoll hog` is.
     pub fn new(hog_command: Vec<OsString>) -> HostLimits {
         let facts = MachineFacts::read();
-        let llc = facts.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level);
+        let llc = last_level_told(&facts);
         HostLimits {
             host: Host::real(),
             state: default_state_folder(),
@@ -58,16 +61,27 @@ impl HostLimits {
             limiter: None,
             hogs: BTreeMap::new(),
             window: None,
-            llc_mib: llc.map(|cache| cache.size_bytes as f64 / f64::from(1 << 20)),
+            llc_mib: last_level(llc.map(|cache| cache.size_bytes), facts.virtualised.as_deref(), None),
             llc_count: llc.map_or(0, |cache| cache.count),
-            allocated_mib: None,
+            allocated: None,
             cores: facts::usable_cores(),
         }
     }
 
+    /// Goes by what `plimsoll machine --probe` has seen of the last-level cache, if it has: others may have a part of what
+    /// the kernel tells.
+    pub fn with_memory_speed(mut self, speed: Option<&MemorySpeed>) -> HostLimits {
+        if let Some(speed) = speed {
+            let facts = MachineFacts::read();
+            let told = last_level_told(&facts).map(|cache| cache.size_bytes);
+            self.llc_mib = last_level(told, facts.virtualised.as_deref(), Some(speed.last_level_seen_mib()));
+        }
+        self
+    }
+
     /// Says how each limit is had here, or why it cannot be. Changes nothing.
     fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
-        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated_mib: None };
+        let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated: None };
         if let Some(hog) = translated.controls.remove(HOG) {
             let spec: HogSpec = hog.to_string().parse().map_err(|error| LimitsError(format!("{error}")))?;
             if spec != HogSpec::NONE {
@@ -91,14 +105,15 @@ impl HostLimits {
     }
 
     /// Gives the workloads so much of the last-level cache: by allocation of whole ways where there is any, else by a pirate
-    /// that holds the rest from a core that the workloads then do not have.
+    /// that holds the rest from a core that the workloads then do not have. Beside all of the cache it is idle there.
     fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
-        let total =
-            self.llc_mib.ok_or_else(|| LimitsError("the size of the last-level cache is unknown".to_owned()))?;
+        let cannot = |why: &String| LimitsError(format!("llc_mib cannot be limited here: {why}"));
+        let [low, high] = *self.llc_mib.as_ref().map_err(cannot)?;
+        let total = f64::midpoint(low, high);
         if let Some(ways) = llc_ways(&self.host).filter(|_| !translated.controls.contains_key("llc_ways")) {
             let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
             translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
-            translated.allocated_mib = Some(wanted / f64::from(ways) * total);
+            translated.allocated = Some(wanted / f64::from(ways));
             return Ok(());
         }
         let Some((pirates_core, others @ [_, ..])) = self.cores.split_last() else {
@@ -129,10 +144,9 @@ impl HostLimits {
         // At every amount alike, so that settings differ in the cache alone.
         let list: Vec<String> = others.iter().map(usize::to_string).collect();
         translated.controls.entry("cores".to_owned()).or_insert(Amount::Text(list.join(",")));
-        if let Some(held) = pirate_capacity(total, mib) {
-            let spec = format!("llc:{held}").parse::<HogSpec>().map_err(|error| LimitsError(format!("{error}")))?;
-            translated.hogs.insert(LLC_MIB, (spec, vec![*pirates_core]));
-        }
+        let spec = format!("llc:{}", pirate_capacity(total, mib));
+        let spec = spec.parse::<HogSpec>().map_err(|error| LimitsError(format!("{error}")))?;
+        translated.hogs.insert(LLC_MIB, (spec, vec![*pirates_core]));
         Ok(())
     }
 
@@ -186,27 +200,68 @@ impl HostLimits {
 
     /// What was seen of the share of the cache that a pirate left.
     fn cache_verdicts(&self, hog: &mut HogProcess, verdicts: &mut BTreeMap<String, Verdict>) {
-        let seen = |amount: f64| Verdict { achieved: Some(Amount::Number(amount)), why_not: None };
         let unknown = |why: String| Verdict { achieved: None, why_not: Some(why) };
-        let (total, report) = match (self.llc_mib, hog.report()) {
-            (Some(total), Ok(report)) => (total, report),
-            (_, Err(error)) => return drop(verdicts.insert(LLC_MIB.to_owned(), unknown(error.to_string()))),
-            (None, _) => return,
+        let report = match hog.report() {
+            Ok(report) => report,
+            Err(error) => return drop(verdicts.insert(LLC_MIB.to_owned(), unknown(error.to_string()))),
         };
-        let Some(held) = report.achieved else {
+        let (Ok(whole), Some(held)) = (&self.llc_mib, report.achieved) else {
             verdicts.insert(LLC_MIB.to_owned(), unknown(report.notes.join("; ")));
             return;
         };
-        verdicts.insert(LLC_MIB.to_owned(), seen(total - held));
-        if let Some([low, high]) = report.interval {
-            verdicts.insert(format!("{LLC_MIB}_low"), seen(total - high));
-            verdicts.insert(format!("{LLC_MIB}_high"), seen(total - low));
-        }
-        if report.reached == Some(false)
-            && let Some(verdict) = verdicts.get_mut(LLC_MIB)
-        {
-            verdict.why_not = Some(format!("the hog beside it {report}: {}", report.notes.join("; ")));
-        }
+        let short =
+            (report.reached == Some(false)).then(|| format!("the hog beside it {report}: {}", report.notes.join("; ")));
+        verdicts.extend(left_of(*whole, held, report.interval, short));
+    }
+}
+
+/// What workloads have of the last-level cache, which is between these sizes in MiB, beside a hog that holds a part of it; with
+/// the interval, where there is one.
+fn left_of(
+    whole: [f64; 2],
+    held: f64,
+    interval: Option<[f64; 2]>,
+    why_not: Option<String>,
+) -> impl Iterator<Item = (String, Verdict)> {
+    let [held_low, held_high] = interval.unwrap_or([held, held]);
+    let [low, high] = [whole[0] - held_high, whole[1] - held_low];
+    had([low, f64::midpoint(whole[0], whole[1]) - held, high], why_not)
+}
+
+/// That workloads had so much of the last-level cache, MiB: between the first and the last.
+fn had([low, had, high]: [f64; 3], why_not: Option<String>) -> impl Iterator<Item = (String, Verdict)> {
+    let seen = |amount: f64, why_not| Verdict { achieved: Some(Amount::Number(amount.max(0.0))), why_not };
+    let bounds = [("low", low), ("high", high)].into_iter().filter(move |_| high > low);
+    let bounds = bounds.map(move |(name, amount)| (format!("{LLC_MIB}_{name}"), seen(amount, None)));
+    bounds.chain([(LLC_MIB.to_owned(), seen(had, why_not))])
+}
+
+/// The last-level cache as the kernel tells it.
+fn last_level_told(facts: &MachineFacts) -> Option<&Cache> {
+    facts.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level)
+}
+
+/// Between which sizes the last-level cache is that workloads can have, MiB: as a probe has `seen` it, if there was one and it
+/// could tell; else as it is `told`, which is so on bare metal alone. If neither will do, why, and what to do.
+fn last_level(
+    told_bytes: Option<u64>,
+    guest_of: Option<&str>,
+    seen: Option<Option<[f64; 2]>>,
+) -> Result<[f64; 2], String> {
+    if let Some(Some(seen)) = seen {
+        return Ok(seen);
+    }
+    let told = told_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    match (guest_of, seen) {
+        (None, _) => told.map(|mib| [mib, mib]).ok_or_else(|| "the size of the last-level cache is unknown".to_owned()),
+        (Some(host), None) => Err(format!(
+            "this is a guest ({host}), which has less of the last-level cache than it is told; measure how much: plimsoll \
+             machine --probe (with --quick, 4 seconds)"
+        )),
+        (Some(host), Some(_)) => Err(format!(
+            "this is a guest ({host}), and the probe could not tell how much of the last-level cache it has, because others \
+             use it; try plimsoll machine --probe again while the machine is quiet"
+        )),
     }
 }
 
@@ -225,7 +280,7 @@ fn with_descendants(host: &Host, footprint: &Footprint) -> Vec<i32> {
     let own = std::process::id().cast_signed();
     let mut all = footprint.processes.clone();
     for process in footprint.processes.iter().filter(|process| **process != own) {
-        let family = TreeSample::read(host, *process).map(|tree| tree.processes()).unwrap_or_default();
+        let family = TreeSample::read(host, &[*process]).map(|tree| tree.processes()).unwrap_or_default();
         all.extend(family.into_iter().filter(|process| *process != own));
     }
     let mut seen = BTreeSet::new();
@@ -235,8 +290,8 @@ fn with_descendants(host: &Host, footprint: &Footprint) -> Vec<i32> {
 
 impl MachineLimits for HostLimits {
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError> {
-        let Translated { controls, hogs, allocated_mib } = self.translate(limits)?;
-        self.allocated_mib = allocated_mib;
+        let Translated { controls, hogs, allocated } = self.translate(limits)?;
+        self.allocated = allocated;
         self.set_hogs(hogs, footprint.folder.as_deref())?;
         if controls.is_empty() {
             return self.lift();
@@ -282,9 +337,9 @@ impl MachineLimits for HostLimits {
         if let (Some((_, limiter)), Some(window)) = (&self.limiter, self.window.take()) {
             verdicts = limiter.verify(&window);
         }
-        if let (Some(mib), Some(ways)) = (self.allocated_mib, verdicts.get("llc_ways")) {
-            let verdict = Verdict { achieved: Some(Amount::Number(mib)), why_not: ways.why_not.clone() };
-            verdicts.insert(LLC_MIB.to_owned(), verdict);
+        if let (Some(share), Ok([low, high]), Some(ways)) = (self.allocated, &self.llc_mib, verdicts.get("llc_ways")) {
+            let sizes = [*low, f64::midpoint(*low, *high), *high].map(|mib| mib * share);
+            verdicts.extend(had(sizes, ways.why_not.clone()));
         }
         let mut hogs = std::mem::take(&mut self.hogs);
         for (key, (_, hog)) in &mut hogs {

@@ -54,6 +54,15 @@ pub struct SampleRow {
     pub aborted: Aborted,
     /// Time that requests which ended in this second waited for locks; `None` where the target cannot tell.
     pub lock_wait_s: Option<f64>,
+    /// Time that the threads which serve the workload were on a core, summed, seconds; `None` if unknown.
+    #[serde(default)]
+    pub cpu_run_s: Option<f64>,
+    /// Time that they waited for a core.
+    #[serde(default)]
+    pub cpu_wait_s: Option<f64>,
+    /// Time that they waited for block I/O.
+    #[serde(default)]
+    pub block_io_s: Option<f64>,
     /// What the devices did in this second.
     pub device: Device,
     /// What a server did in the background that began or ended in this second.

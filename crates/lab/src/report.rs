@@ -16,6 +16,7 @@ use crate::results::Results;
 mod chart;
 mod claims;
 mod counts;
+mod devices;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod gaps;

@@ -1,7 +1,9 @@
 //! `results.json`: what an experiment leaves behind.
 //!
-//! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
+//! Every figure that could not be measured is `null` or not there, never 0; [`Results::warnings`] and [`Point::unmeasured`]
+//! say why.
 
+mod device;
 mod locks;
 mod point;
 mod server;
@@ -14,6 +16,7 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
+pub use device::{DEVICE_FIGURES, Device, DeviceFigure, Unmeasured};
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub(crate) use locks::{most_urgent_first, share_of};
 pub use point::*;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
-use crate::results::{Results, SweptAxis};
+use crate::results::{DEVICE_FIGURES, Results, SweptAxis};
 
 /// A row and where it comes from.
 struct Row<'a> {
@@ -106,7 +106,9 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
     let text = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<String>| -> Column {
         (name.to_owned(), Arc::new(rows.iter().map(of).collect::<StringArray>()))
     };
-    vec![
+    let devices = DEVICE_FIGURES.iter().filter(|figure| figure.by_second);
+    let devices = devices.map(|figure| float(figure.key, &|row| (figure.of)(&row.sample.device)));
+    let mut columns = vec![
         float("run_at_s", &|row| Some(row.record.point.at_s)),
         float("second", &|row| Some(row.sample.second)),
         float("seconds", &|row| Some(row.sample.seconds)),
@@ -120,15 +122,13 @@ fn figures(rows: &[Row<'_>]) -> Vec<Column> {
         whole("aborted_user", &|row| Some(row.sample.aborted.user)),
         whole("aborted_error", &|row| Some(row.sample.aborted.error)),
         float("lock_wait_s", &|row| row.sample.lock_wait_s),
-        float("cpu_busy", &|row| row.sample.device.cpu_busy),
-        float("cpu_busy_clients", &|row| row.sample.device.cpu_busy_clients),
-        float("cpu_busy_proxy", &|row| row.sample.device.cpu_busy_proxy),
-        float("busy_cores_others", &|row| row.sample.device.busy_cores_others),
-        float("io_busy", &|row| row.sample.device.io_busy),
-        float("read_mb_s", &|row| row.sample.device.read_mb_s),
-        float("write_mb_s", &|row| row.sample.device.write_mb_s),
-        text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())),
-    ]
+        float("cpu_run_s", &|row| row.sample.cpu_run_s),
+        float("cpu_wait_s", &|row| row.sample.cpu_wait_s),
+        float("block_io_s", &|row| row.sample.block_io_s),
+    ];
+    columns.extend(devices);
+    columns.push(text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())));
+    columns
 }
 
 #[cfg(test)]
@@ -154,7 +154,10 @@ mod tests {
             latency_max_us: None,
             aborted: Aborted::default(),
             lock_wait_s: None,
-            device: Device::default(),
+            cpu_run_s: None,
+            cpu_wait_s: None,
+            block_io_s: None,
+            device: Device { busy_cores_others: Some(second as f64), ..Device::default() },
             marks: if second == 1 {
                 vec!["checkpoint begins".to_owned(), "vacuum of t ends".to_owned()]
             } else {
@@ -200,6 +203,9 @@ mod tests {
             ["null", "checkpoint begins; vacuum of t ends", "null", "null", "checkpoint begins; vacuum of t ends"];
         assert_eq!(text("marks"), marks);
         assert_eq!(float("dop"), [1.0, 1.0, 1.0, 2.0, 2.0].map(Some));
+        assert_eq!(float("busy_cores_others"), [0.0, 1.0, 2.0, 0.0, 1.0].map(Some));
+        let by_second = DEVICE_FIGURES.iter().filter(|figure| figure.by_second);
+        assert!(by_second.into_iter().all(|figure| float(figure.key).len() == 5), "each is a column");
         assert_eq!(float("latency_mean_us"), [None, Some(1.5), Some(1.5), None, Some(1.5)], "null, not 0");
     }
 

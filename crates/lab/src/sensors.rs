@@ -1,45 +1,37 @@
 //! The machine's measurements of one window: what each workload's threads or server processes used, and what the devices did.
 //!
 //! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] is what happened in
-//! between. Whatever this machine cannot measure is `None`, and a warning says why.
+//! between, over the whole of it and second by second. Which sensors there are is `plimsoll_machine`'s affair: every one of
+//! its list is opened for what it has figures about. Whatever this machine cannot measure is `None`, with a reason.
 
 mod device;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::cache_miss::{CacheMissBreakdown, LevelLatencies};
-use plimsoll_machine::counters::{CounterReading, CounterSet, CountersUnavailable, Event, Plan, Watched};
-use plimsoll_machine::cpu_time::{ThreadTimes, process_times, thread_times};
+use plimsoll_machine::counters::{CounterReading, Event};
+use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_machine::memory_speed::MemorySpeed;
+use plimsoll_machine::sensor::{self, Figures, Observed, Sensor, Sensors};
 use plimsoll_machine::top_down::TopDown;
 
 pub use device::{DeviceMeter, ServerProcesses};
 
-use crate::results::{Counters, Device};
-
-/// Sensors that watch a window, from [`open`](WindowSensors::open) to [`close`](WindowSensors::close).
-pub struct WindowSensors {
-    groups: Vec<GroupSensors>,
-    device: DeviceMeter,
-    latencies: Option<LevelLatencies>,
-    warnings: BTreeSet<String>,
-    opened: Instant,
-}
+use crate::results::{Counters, Device, Unmeasured};
 
 /// What windows are measured with, found out once.
 #[derive(Debug)]
 pub struct Instruments {
-    /// The hardware counters of this machine, or why there are none.
-    pub counters: Result<Plan, CountersUnavailable>,
+    sensors: sensor::Instruments,
     /// What a load costs by the level that serves it, if that was measured on this machine.
-    pub latencies: Option<LevelLatencies>,
+    latencies: Option<LevelLatencies>,
 }
 
 impl Instruments {
     /// Finds out what this machine counts, which takes some milliseconds.
     pub fn here(latencies: Option<LevelLatencies>) -> Instruments {
-        Instruments { counters: Plan::of_machine(), latencies }
+        Instruments { sensors: sensor::Instruments::here(), latencies }
     }
 }
 
@@ -60,104 +52,158 @@ pub struct Counted {
     pub cache_misses: Option<CacheMissBreakdown>,
 }
 
-/// Whom to watch for one workload. A thread or process should be in one group only.
+/// Why figures are missing, and what else a reader must know.
+#[derive(Debug, Clone, Default)]
+pub struct Reasons {
+    /// By sensor.
+    pub unmeasured: BTreeMap<String, Unmeasured>,
+    /// What a reader must know of the figures that are there; each once.
+    pub warnings: BTreeSet<String>,
+}
+
+impl Reasons {
+    /// Those that figures have, for sensors of something that is said behind their names.
+    fn add(&mut self, of: &str, figures: &Figures) {
+        for (sensor, why) in &figures.missing {
+            let unmeasured = Unmeasured { reason: why.reason.clone(), remedy: why.remedy.clone() };
+            self.unmeasured.insert(format!("{sensor}{of}"), unmeasured);
+        }
+        self.warnings.extend(figures.notes.iter().cloned());
+    }
+}
+
+/// Sensors that can be opened as often as one likes.
+fn steady(sensor: &dyn Sensor) -> bool {
+    !sensor.takes_turns()
+}
+
+/// Whom to watch for one workload, by the kernel's ids of threads. A thread of one workload is counted for no other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WatchedGroup {
+pub struct WatchedWorkload {
     /// The workload's name.
     pub name: String,
-    /// Threads of this process: its clients' and the database's query threads.
-    pub threads: Vec<i32>,
-    /// The server's processes that serve it; none where the database is in this process. Hardware counters count these, and
-    /// no threads then, which are our own clients.
-    pub servers: Vec<i32>,
+    /// Those whose hardware events are counted: all that belong to it in this process, or the server's processes that serve it.
+    pub counted: Vec<i32>,
+    /// Those that serve its requests; none if they serve others, too.
+    pub serving: Vec<i32>,
+    /// Our own clients, where a server's processes serve them.
+    pub clients: Vec<i32>,
 }
 
-/// Sensors of the threads of one workload.
-struct GroupSensors {
+/// Sensors that watch a window, from [`open`](WindowSensors::open) to [`close`](WindowSensors::close).
+pub struct WindowSensors {
+    workloads: Vec<WorkloadSensors>,
+    device: DeviceMeter,
+    laps: DeviceMeter,
+    seconds: Vec<Second>,
+    latencies: Option<LevelLatencies>,
+    opened: Instant,
+}
+
+/// Sensors of the threads of one workload; `None` where there are no such threads.
+struct WorkloadSensors {
     name: String,
-    threads: Times,
-    servers: Times,
-    counters: Option<CounterSet>,
+    counted: Option<Sensors>,
+    serving: Option<Sensors>,
+    /// The same, second by second.
+    laps: Option<Sensors>,
+    clients: Option<Sensors>,
 }
-
-/// Times by the id of a thread or process; `None` if it had ended, or the kernel keeps none.
-type Times = Vec<(i32, Option<ThreadTimes>)>;
 
 /// What happened in the window.
 #[derive(Debug, Clone)]
 pub struct WindowReading {
     /// How long it was.
     pub window: Duration,
-    /// What each group of threads used, in the order they were given.
-    pub groups: Vec<GroupReading>,
-    /// What the devices did.
+    /// What each workload's threads used, in the order they were given.
+    pub workloads: Vec<WorkloadUse>,
+    /// What the machine did.
     pub device: Device,
-    /// Hardware counters over all groups.
+    /// The same for each second, the rest at the end included.
+    pub seconds: Vec<Second>,
+    /// Hardware counters over all workloads.
     pub counted: Counted,
-    /// Why figures are missing, and what else a reader must know; each reason once.
-    pub warnings: Vec<String>,
+    /// Why figures are missing.
+    pub reasons: Reasons,
 }
 
-/// What one group of threads used.
-#[derive(Debug, Clone)]
-pub struct GroupReading {
-    /// Its name.
-    pub name: String,
-    /// Each thread by its id; `None` if it had ended, or the kernel keeps no times.
-    pub threads: Vec<(i32, Option<ThreadTimes>)>,
-    /// The same of the server's processes.
-    pub servers: Vec<(i32, Option<ThreadTimes>)>,
-    /// Hardware counters over the server's processes, or where there are none over its threads.
+/// What the threads of one workload used. What is not known of all of them is `None`, for a part would pass for the whole.
+#[derive(Debug, Clone, Default)]
+pub struct WorkloadUse {
+    /// Times of the threads that serve it.
+    pub times: Option<ThreadTimes>,
+    /// How long they waited for block I/O, summed.
+    pub block_io: Option<Duration>,
+    /// Times of our own clients, where a server's processes serve them.
+    pub clients: Option<ThreadTimes>,
+    /// Hardware counters.
     pub counted: Counted,
 }
 
-impl GroupReading {
-    /// Times summed over some of the threads; `None` if any is unknown, for a part would pass for the whole.
-    pub fn times_of(&self, wanted: &[i32]) -> Option<ThreadTimes> {
-        sum(wanted.iter().map(|wanted| self.threads.iter().find(|(thread, _)| thread == wanted)?.1))
-    }
-
-    /// Times summed over all of the server's processes; `None` if there are none, or any is unknown.
-    pub fn server_times(&self) -> Option<ThreadTimes> {
-        sum(self.servers.iter().map(|(_, times)| *times)).filter(|_| !self.servers.is_empty())
-    }
+/// One second of a window.
+#[derive(Debug, Clone, Default)]
+pub struct Second {
+    /// What the machine did.
+    pub device: Device,
+    /// What the threads that serve each workload used, in the order in which these were given.
+    pub workloads: Vec<SecondUse>,
 }
 
-fn sum(mut times: impl Iterator<Item = Option<ThreadTimes>>) -> Option<ThreadTimes> {
-    times.try_fold(ThreadTimes::default(), |sum, times| {
-        let times = times?;
-        Some(ThreadTimes { run: sum.run + times.run, wait: sum.wait + times.wait })
-    })
+/// What the threads that serve one workload used in a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SecondUse {
+    /// Time on cores and waiting for one.
+    pub times: Option<ThreadTimes>,
+    /// Time waiting for block I/O, summed.
+    pub block_io: Option<Duration>,
 }
 
 impl WindowSensors {
-    /// Begins to watch these groups, and beside them the processes of a server.
+    /// Begins to watch these workloads, and beside them the processes of a server.
     ///
     /// Opening counters takes a few microseconds for each thread, so that the window begins when this returns.
-    pub fn open(groups: &[WatchedGroup], server: &ServerProcesses, instruments: &Instruments) -> WindowSensors {
-        let mut warnings = BTreeSet::new();
-        let mut groups: Vec<GroupSensors> =
-            groups.iter().map(|group| GroupSensors::open(group, instruments, &mut warnings)).collect();
-        let device = DeviceMeter::start(server);
-        groups.iter_mut().for_each(|group| group.start(&mut warnings));
-        WindowSensors { groups, device, latencies: instruments.latencies, warnings, opened: Instant::now() }
+    pub fn open(workloads: &[WatchedWorkload], server: &ServerProcesses, instruments: &Instruments) -> WindowSensors {
+        let sensors = &instruments.sensors;
+        let mut workloads: Vec<WorkloadSensors> =
+            workloads.iter().map(|workload| WorkloadSensors::open(workload, sensors)).collect();
+        let (device, laps) = (DeviceMeter::start(sensors, server), DeviceMeter::start(sensors, server));
+        // Apart from opening, so that all begin together.
+        workloads.iter_mut().for_each(WorkloadSensors::begin);
+        let (latencies, seconds) = (instruments.latencies, Vec::new());
+        WindowSensors { workloads, device, laps, seconds, latencies, opened: Instant::now() }
     }
 
-    /// Gives the turn to the next group of counters. To be called about once a second.
+    /// Ends a second.
     pub fn second(&mut self) {
-        self.groups.iter_mut().filter_map(|group| group.counters.as_mut()).for_each(CounterSet::rotate);
+        self.device.second();
+        for sensors in self.workloads.iter_mut().filter_map(|workload| workload.counted.as_mut()) {
+            sensors.second();
+        }
+        self.end_second();
+    }
+
+    fn end_second(&mut self) {
+        // Why figures are missing is told of the whole window.
+        let device = self.laps.lap(&mut Reasons::default());
+        let workloads = self.workloads.iter_mut().map(|workload| {
+            let figures = workload.laps.as_mut().map(Sensors::read).unwrap_or_default();
+            SecondUse { times: figures.times, block_io: figures.block_io }
+        });
+        let workloads = workloads.collect();
+        self.seconds.push(Second { device, workloads });
     }
 
     /// Ends the window. Threads that ended within it keep their counters but not their times.
     pub fn close(mut self) -> WindowReading {
+        self.end_second();
         let window = self.opened.elapsed();
-        let mut warnings = self.warnings;
-        let mut device = self.device.lap_with(&mut warnings);
+        let mut reasons = Reasons::default();
+        let mut device = self.device.lap(&mut reasons);
         let mut sum: Option<Result<CounterReading, ()>> = None;
-        let mut groups = Vec::new();
-        for group in self.groups {
-            let watches = !group.threads.is_empty() || !group.servers.is_empty();
-            let (group, reading) = group.close(self.latencies.as_ref(), &mut warnings);
+        let mut workloads = Vec::new();
+        for workload in self.workloads {
+            let watches = workload.counted.is_some();
+            let (used, reading) = workload.close(self.latencies.as_ref(), &mut reasons);
             if watches {
                 // A part would pass for the whole.
                 sum = Some(match (sum, reading) {
@@ -166,81 +212,67 @@ impl WindowSensors {
                     _ => Err(()),
                 });
             }
-            groups.push(group);
+            workloads.push(used);
         }
-        let counted = sum.and_then(Result::ok).map(|sum| Counted::of(&sum, None, &mut warnings)).unwrap_or_default();
+        let all = sum.and_then(Result::ok);
+        let counted = all.map(|all| Counted::of(&all, None, &mut reasons.warnings)).unwrap_or_default();
         let read = counted.counters.and_then(|counters| counters.dram_read_bytes);
         device.dram_read_gb_s = read.map(|bytes| bytes as f64 / 1e9 / window.as_secs_f64());
-        WindowReading { window, counted, groups, device, warnings: warnings.into_iter().collect() }
+        WindowReading { window, workloads, device, seconds: self.seconds, counted, reasons }
     }
 }
 
-impl GroupSensors {
-    fn open(group: &WatchedGroup, instruments: &Instruments, warnings: &mut BTreeSet<String>) -> GroupSensors {
-        let name = &group.name;
-        let tids = if group.servers.is_empty() { &group.threads } else { &group.servers };
-        let counters = if tids.is_empty() {
-            warnings.insert(format!("{name}: no threads to watch, so no times and no counters"));
-            None
-        } else {
-            let plan = instruments.counters.as_ref().map_err(Clone::clone);
-            let opened = plan.and_then(|plan| CounterSet::open(plan, &Watched::Threads(tids.to_vec())));
-            opened.map_err(|why| warnings.insert(no_counters(&why))).ok()
+impl WorkloadSensors {
+    fn open(workload: &WatchedWorkload, instruments: &sensor::Instruments) -> WorkloadSensors {
+        let open = |threads: &Vec<i32>, wanted: fn(&dyn Sensor) -> bool| {
+            let observed = Observed::Threads(threads.clone());
+            (!threads.is_empty()).then(|| Sensors::open(instruments, &observed, wanted))
         };
-        let unknown = |ids: &[i32]| ids.iter().map(|id| (*id, None)).collect();
-        GroupSensors {
-            name: name.clone(),
-            threads: unknown(&group.threads),
-            servers: unknown(&group.servers),
-            counters,
+        WorkloadSensors {
+            name: workload.name.clone(),
+            counted: open(&workload.counted, |sensor| sensor.takes_turns()),
+            serving: open(&workload.serving, steady),
+            laps: open(&workload.serving, steady),
+            clients: open(&workload.clients, steady),
         }
     }
 
-    /// Takes the first reading. Apart from opening, so that all groups begin together.
-    fn start(&mut self, warnings: &mut BTreeSet<String>) {
-        if let Some(counters) = &mut self.counters
-            && let Err(why) = counters.enable()
-        {
-            warnings.insert(no_counters(&why));
-            self.counters = None;
-        }
-        for (tid, times) in &mut self.threads {
-            *times = thread_times(*tid);
-        }
-        for (process, times) in &mut self.servers {
-            *times = process_times(*process);
+    fn begin(&mut self) {
+        for sensors in [&mut self.counted, &mut self.serving, &mut self.laps, &mut self.clients].into_iter().flatten() {
+            sensors.read();
         }
     }
 
     /// What its threads used, and what was counted of them.
-    fn close(
-        mut self,
-        latencies: Option<&LevelLatencies>,
-        warnings: &mut BTreeSet<String>,
-    ) -> (GroupReading, Option<CounterReading>) {
-        let reading = self.counters.as_mut().map(CounterSet::read);
-        let threads = since(&self.threads, thread_times);
-        let servers = since(&self.servers, process_times);
-        for (what, times) in [("threads", &threads), ("server processes", &servers)] {
-            let missing = times.iter().filter(|(_, times)| times.is_none()).count();
-            if missing > 0 {
-                warnings.insert(format!(
-                    "{}: no scheduling times of {missing} of {} {what}: they had ended or never ran, or the kernel keeps none",
-                    self.name,
-                    times.len()
-                ));
-            }
+    fn close(self, latencies: Option<&LevelLatencies>, reasons: &mut Reasons) -> (WorkloadUse, Option<CounterReading>) {
+        let name = &self.name;
+        if self.counted.is_none() {
+            reasons.warnings.insert(format!("{name}: no threads to watch, so no times and no counters"));
         }
-        let counted = reading.as_ref().map(|reading| Counted::of(reading, latencies, warnings)).unwrap_or_default();
-        (GroupReading { name: self.name, threads, servers, counted }, reading)
+        let mut read = |sensors: Option<Sensors>| {
+            let figures = sensors.map(|mut sensors| sensors.read()).unwrap_or_default();
+            reasons.add("", &figures);
+            if let Some(why) = figures.missing.get("thread times") {
+                reasons.warnings.insert(format!("{name}: {}", why.reason));
+            }
+            figures
+        };
+        let (counted, serving, clients) = (read(self.counted), read(self.serving), read(self.clients));
+        if let Some(why) = counted.missing.get("hardware counters") {
+            let without = "no top-down breakdown, no breakdown by cache misses and no memory traffic";
+            let remedy = why.remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default();
+            reasons.warnings.insert(format!("no hardware counters, so {without}: {}{remedy}", why.reason));
+        }
+        let reading = counted.counters;
+        let counted = reading.as_ref().map(|reading| Counted::of(reading, latencies, &mut reasons.warnings));
+        let used = WorkloadUse {
+            times: serving.times,
+            block_io: serving.block_io,
+            clients: clients.times,
+            counted: counted.unwrap_or_default(),
+        };
+        (used, reading)
     }
-}
-
-/// What each has used since an earlier reading.
-fn since(earlier: &Times, times_of: fn(i32) -> Option<ThreadTimes>) -> Times {
-    let used =
-        |(id, earlier): &(i32, Option<ThreadTimes>)| (*id, earlier.and_then(|then| Some(times_of(*id)?.since(then))));
-    earlier.iter().map(used).collect()
 }
 
 impl Counted {
@@ -262,11 +294,6 @@ impl Counted {
         counters.dram_read_bytes = memory_read.map(|read| read.bytes);
         Counted { counters: Some(counters), top_down, cache_misses }
     }
-}
-
-/// Why there are no counters, and what else there is not for want of them.
-fn no_counters(why: &CountersUnavailable) -> String {
-    format!("no hardware counters, so no top-down breakdown, no breakdown by cache misses and no memory traffic: {why}")
 }
 
 /// The events of which ratios are taken.
@@ -300,7 +327,7 @@ fn counters_of(reading: &CounterReading) -> Counters {
 mod tests {
     use std::sync::mpsc;
 
-    use plimsoll_machine::cpu_time::current_thread_id;
+    use plimsoll_machine::cpu_time::{current_thread_id, thread_times};
 
     use super::*;
 
@@ -313,6 +340,16 @@ mod tests {
         }
     }
 
+    /// A workload whose threads are its clients.
+    fn workload(name: &str, threads: Vec<i32>) -> WatchedWorkload {
+        let serving = threads.clone();
+        WatchedWorkload { name: name.to_owned(), counted: threads, serving, clients: Vec::new() }
+    }
+
+    fn open(workloads: &[WatchedWorkload]) -> WindowSensors {
+        WindowSensors::open(workloads, &ServerProcesses::default(), &Instruments::here(None))
+    }
+
     #[test]
     fn a_working_thread_and_a_thread_that_ends() {
         let (tell, told) = mpsc::channel();
@@ -322,52 +359,46 @@ mod tests {
             wait.recv().unwrap();
         });
         let ended = told.recv().unwrap();
-        let group = |name: &str, threads| WatchedGroup { name: name.to_owned(), threads, servers: Vec::new() };
-        let groups = [group("busy", vec![current_thread_id()]), group("gone", vec![ended, i32::MAX])];
-        let sensors = WindowSensors::open(&groups, &ServerProcesses::default(), &Instruments::here(None));
+        let mut sensors = open(&[workload("busy", vec![current_thread_id()]), workload("gone", vec![ended, i32::MAX])]);
         work();
+        sensors.second();
         go.send(()).unwrap();
         thread.join().unwrap();
         let reading = sensors.close();
 
-        let [busy, gone] = reading.groups.as_slice() else { panic!("{reading:?}") };
-        assert_eq!((busy.name.as_str(), gone.name.as_str()), ("busy", "gone"));
-        assert_eq!(gone.threads[1], (i32::MAX, None));
-        assert_eq!(gone.times_of(&[i32::MAX]), None);
-        assert!(reading.warnings.iter().any(|warning| warning.starts_with("gone: no scheduling times of")));
-        if let Some(times) = busy.times_of(&groups[0].threads) {
+        let [busy, gone] = reading.workloads.as_slice() else { panic!("{reading:?}") };
+        assert_eq!(gone.times, None);
+        assert!(reading.reasons.warnings.iter().any(|warning| warning.starts_with("gone: no scheduling times of")));
+        if let Some(times) = busy.times {
             assert!(times.run >= Duration::from_millis(5), "{times:?}");
+            let by_second = reading.seconds.iter().map(|second| second.workloads[0].times.expect("known").run);
+            assert_eq!(reading.seconds.len(), 2, "the rest is one, too");
+            assert!(by_second.sum::<Duration>() <= times.run, "seconds end before the window does");
         }
         assert!(reading.device.cpu_busy.is_some_and(|busy| busy > 0.0 && busy <= 1.0), "{:?}", reading.device);
-        let unexplained =
-            reading.counted.counters.is_none() && !reading.warnings.iter().any(|w| w.contains("counters"));
-        assert!(!unexplained, "{:?}", reading.warnings);
+        let why = reading.reasons.unmeasured.get("hardware counters");
+        assert!(reading.counted.counters.is_some() || why.is_some(), "{:?}", reading.reasons);
     }
 
     #[test]
-    fn a_group_without_threads_is_named() {
-        let idle = WatchedGroup { name: "idle".to_owned(), ..WatchedGroup::default() };
-        let reading = WindowSensors::open(&[idle], &ServerProcesses::default(), &Instruments::here(None)).close();
-        assert_eq!(reading.groups[0].times_of(&[7]), None);
-        assert!(reading.groups[0].counted.counters.is_none() && reading.counted.counters.is_none());
-        assert!(reading.warnings.iter().any(|warning| warning.starts_with("idle: no threads")));
+    fn no_threads_no_figures() {
+        let reading = open(&[workload("idle", vec![])]).close();
+        assert!(reading.reasons.warnings.iter().any(|w| w.starts_with("idle: no threads")), "{:?}", reading.reasons);
+        assert!(reading.workloads[0].times.is_none() && reading.counted.counters.is_none(), "{reading:?}");
     }
 
     #[test]
-    fn of_a_workload_on_a_server_its_processes_are_watched_and_its_clients_are_told_apart() {
-        // This process stands for the server's: only its own thread's times show who is meant.
-        let (own, thread) = (std::process::id().cast_signed(), current_thread_id());
-        let group = WatchedGroup { name: "shop".to_owned(), threads: vec![thread], servers: vec![own] };
-        let sensors = WindowSensors::open(&[group], &ServerProcesses::default(), &Instruments::here(None));
+    fn a_server_s_processes_are_watched_in_place_of_our_threads() {
+        let process = std::process::id().cast_signed();
+        let (client, server) = (vec![current_thread_id()], vec![process]);
+        let served = WatchedWorkload { clients: client, ..workload("served", server) };
+        let sensors = open(&[served, workload("elsewhere", vec![])]);
         work();
         let reading = sensors.close();
-        let group = &reading.groups[0];
-        assert_eq!((group.threads[0].0, group.servers[0].0), (thread, own));
-        assert_eq!(group.server_times().is_some(), group.servers[0].1.is_some());
-        if let Some(times) = group.times_of(&[thread]) {
+        let [served, elsewhere] = reading.workloads.as_slice() else { panic!("{reading:?}") };
+        if let Some(times) = served.clients {
             assert!(times.run >= Duration::from_millis(5), "{times:?}");
         }
-        let none = GroupReading { servers: Vec::new(), ..group.clone() };
-        assert_eq!(none.server_times(), None, "there is no server");
+        assert_eq!(elsewhere.times, None, "there is no server");
     }
 }

@@ -6,7 +6,14 @@
 //! misses. It is computed beside top-down for the sake of the disagreement, which SI fig. 3.1 is about: it misses what
 //! decoding costs, and over-estimates the data stalls of engines that overlap their misses.
 //!
+//! Of the front end it knows the misses of the first-level instruction cache. What top-down says is lost there and these do
+//! not explain is taken to be decoding, which is how SI splits it (SI 3.2, fig. 4.1).
+//!
+//! Misses are counted in user mode, and so are the slots of top-down: shares are of the time in user mode, too.
+//!
 //! The latencies must be measured on the machine, for they differ threefold between machines, and are passed in.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +31,8 @@ pub struct LevelLatencies {
     pub dram_ns: f64,
 }
 
-/// Time that misses would have cost had they come one after another. Shares of the threads' time on cores; each may be above
-/// 1, for overlap is not modelled.
+/// Time that misses would have cost had they come one after another. Shares of the threads' time on cores in user mode; each
+/// may be above 1, for overlap is not modelled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheMissBreakdown {
     /// By misses that the second level served.
@@ -39,6 +46,13 @@ pub struct CacheMissBreakdown {
     /// `memory` less what top-down says the backend lost to memory: positive where misses overlapped, negative where data
     /// stalls were no misses. `None` where top-down does not tell.
     pub disagreement: Option<f64>,
+    /// By misses of the first-level instruction cache: lines from the second level at its latency, those from beyond at the last
+    /// level's. `None` where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icache: Option<f64>,
+    /// What top-down says the front end lost, less `icache`: decoding. 0 if `icache` is more. `None` where either is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoding: Option<f64>,
     /// Share of the threads' time on cores in which the misses were counted.
     pub coverage: f64,
     /// What a reader must know.
@@ -48,7 +62,8 @@ pub struct CacheMissBreakdown {
 impl CacheMissBreakdown {
     /// Computes the breakdown of what was counted. If there is none, why not.
     ///
-    /// Time is the time in which the misses' group was counted, not cycles, so that a clock that changes does not matter.
+    /// Time is that in which the misses' group was counted, not cycles, so that a clock that changes does not matter; of it,
+    /// the part in user mode.
     pub fn of(
         reading: &CounterReading,
         latencies: &LevelLatencies,
@@ -65,14 +80,23 @@ impl CacheMissBreakdown {
         let counted = reading
             .together(&levels.map(Event::key))
             .ok_or("the misses of the three levels were not counted together")?;
-        let on_core_ns = counted.on_core.as_nanos() as f64;
-        if on_core_ns == 0.0 {
-            return Err("the threads did not run".to_owned());
-        }
-        let share = |level: usize, latency: f64| counted.counts[level] * latency / on_core_ns;
+        let user_ns = user_ns(reading, counted.on_core)?;
+        let share = |level: usize, latency: f64| counted.counts[level] * latency / user_ns;
         let (l2, llc, dram) = (share(0, l2_ns), share(1, llc_ns), share(2, dram_ns));
         let memory = l2 + llc + dram;
         let mut notes = vec!["upper bound: misses that overlap are counted one after another".to_owned()];
+        let icache = reading
+            .together(&[Event::CodeFromL2.key(), Event::CodeBeyondL2.key()])
+            .map(|code| (code.counts[0] * l2_ns + code.counts[1] * llc_ns) / user_ns);
+        let frontend = top_down.and_then(|top_down| top_down.frontend);
+        let decoding = frontend.zip(icache).map(|(frontend, icache)| frontend - icache);
+        if icache.is_some() {
+            notes.push("code from beyond the second level counts as from the last, not from memory".to_owned());
+        }
+        if let Some(excess) = decoding.filter(|decoding| *decoding < 0.0) {
+            let excess = -excess * 100.0;
+            notes.push(format!("misses of code come to {excess:.1} % more than the front end lost: decoding is 0"));
+        }
         if let Some(top_down) = top_down.filter(|top_down| top_down.approximate) {
             notes.push(format!("top-down beside it is approximate ({})", top_down.method));
         }
@@ -82,10 +106,24 @@ impl CacheMissBreakdown {
             dram,
             memory,
             disagreement: top_down.and_then(|top_down| top_down.memory).map(|backend_memory| memory - backend_memory),
+            icache,
+            decoding: decoding.map(|decoding| decoding.max(0.0)),
             coverage: counted.coverage,
             notes,
         })
     }
+}
+
+/// The part in user mode of time on cores, nanoseconds: counts are of user mode alone.
+fn user_ns(reading: &CounterReading, on_core: Duration) -> Result<f64, String> {
+    if on_core.is_zero() {
+        return Err("the threads did not run".to_owned());
+    }
+    let share = reading.user_share().ok_or("it is not known how much of their time the threads were in user mode")?;
+    if share <= 0.0 {
+        return Err("the threads were in user mode for too short a time to tell".to_owned());
+    }
+    Ok(on_core.as_nanos() as f64 * share)
 }
 
 #[cfg(test)]

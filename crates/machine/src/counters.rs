@@ -46,6 +46,7 @@ pub mod source;
 mod tree;
 mod trial;
 mod unavailable;
+mod user_time;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -64,6 +65,7 @@ use crate::host::Host;
 use opened::{OpenedGroup, Place, make_room_for_files};
 use reading::{GroupCounts, SetCounts};
 use tree::{ThreadIdentity, threads_of_tree};
+use user_time::ModeTimes;
 
 /// Whom to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +86,9 @@ pub struct CounterSet {
     turn: usize,
     is_enabled: bool,
     tree: Option<Tree>,
+    /// The threads that were asked for, where it was threads; and what they had used when counting began.
+    threads: Vec<i32>,
+    began: ModeTimes,
     notes: BTreeSet<String>,
 }
 
@@ -123,10 +128,13 @@ impl CounterSet {
             turn: 0,
             is_enabled: false,
             tree: None,
+            threads: Vec::new(),
+            began: ModeTimes::default(),
             notes: plan.notes.clone(),
         };
         match watched {
             Watched::Threads(tids) => {
+                set.threads.clone_from(tids);
                 set.make_room(tids.len());
                 set.open_threads(tids.iter().copied(), false)
                     .map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
@@ -141,6 +149,7 @@ impl CounterSet {
     /// Starts counting, with the first group.
     pub fn enable(&mut self) -> Result<(), CountersUnavailable> {
         self.is_enabled = true;
+        self.began = ModeTimes::read(&Host::real(), &self.threads);
         for target in &mut self.targets {
             target.groups[self.turn].enable().map_err(|error| CountersUnavailable::explain(&error, &Host::real()))?;
         }
@@ -184,6 +193,7 @@ impl CounterSet {
             }
             set.groups.push(sum);
         }
+        set.user_share = ModeTimes::read(&Host::real(), &self.threads).user_share_since(&self.began);
         sanity::clean(&mut set, &self.plan, &mut notes);
         CounterReading {
             sets: vec![set],
@@ -196,7 +206,8 @@ impl CounterSet {
 
     /// How many threads were found and are counted, not counting those that these started since; of a control group, how
     /// many cores.
-    pub fn target_count(&self) -> usize {
+    #[cfg(test)]
+    fn target_count(&self) -> usize {
         self.targets.len()
     }
 

@@ -22,6 +22,11 @@ impl ThreadTimes {
     pub fn since(self, earlier: ThreadTimes) -> ThreadTimes {
         ThreadTimes { run: self.run.saturating_sub(earlier.run), wait: self.wait.saturating_sub(earlier.wait) }
     }
+
+    /// Of both together.
+    pub(crate) fn plus(self, other: ThreadTimes) -> ThreadTimes {
+        ThreadTimes { run: self.run + other.run, wait: self.wait + other.wait }
+    }
 }
 
 /// What the scheduler has given a thread of this process. `None` if there is no such thread, or if the kernel does not
@@ -38,7 +43,12 @@ pub(crate) fn thread_times_on(host: &Host, tid: i32) -> Option<ThreadTimes> {
 /// What the scheduler has given the first thread of a process, which is all of a process that has no other. `None` as for
 /// [`thread_times`].
 pub fn process_times(pid: i32) -> Option<ThreadTimes> {
-    times_in(&Host::real(), format!("/proc/{pid}/schedstat"))
+    process_times_on(&Host::real(), pid)
+}
+
+/// As [`process_times`], on a host of choice.
+pub(crate) fn process_times_on(host: &Host, pid: i32) -> Option<ThreadTimes> {
+    times_in(host, format!("/proc/{pid}/schedstat"))
 }
 
 fn times_in(host: &Host, file: String) -> Option<ThreadTimes> {

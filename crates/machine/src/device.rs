@@ -1,6 +1,6 @@
 //! How busy the processors and disks of the whole machine are, whoever keeps them busy.
 //!
-//! In reading order: two [`DeviceSample`]s make a [`DeviceUse`] of all devices and a [`DiskUse`] of each disk.
+//! Two [`DeviceSample`]s make a [`DeviceUse`].
 
 mod disk;
 
@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use procfs::DiskStats;
 
-pub use self::disk::{DiskUse, OperationUse};
 use crate::host::Host;
-use crate::processor_time::ProcessorTicks;
-use disk::DiskTotals;
+use crate::processor_time::{ProcessorTicks, share};
+use disk::{DiskTotals, Operations};
 
 /// What processors and disks had done up to one moment. Two of them make a [`DeviceUse`].
 #[derive(Debug, Clone)]
@@ -26,20 +25,26 @@ pub struct DeviceSample {
 /// What processors and disks did between two samples. `None` is "cannot be measured here".
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceUse {
-    /// Share of all cores' time in which they were not idle, 0 to 1. Time stolen by the host of a guest is not idle:
-    /// somebody here wanted the core.
-    pub cpu_busy: Option<f64>,
-    /// The same as a number of cores.
+    /// Cores that were not idle, on average. Time stolen by the host of a guest is not idle: somebody here wanted the core.
     pub busy_cores: Option<f64>,
-    /// Share of all cores' time that the host of this guest took for others, 0 to 1;
-    /// [`stolen_note`](crate::processor_time::stolen_note) says when that is news.
-    pub cpu_stolen: Option<f64>,
-    /// Share of the window in which the busiest disk had something to do, 0 to 1.
+    /// Share of the window in which the busiest disk had something to do, 0 to 1. A disk that works on many things at once
+    /// may have room left at 1.
     pub io_busy: Option<f64>,
-    /// Megabytes (10^6 bytes) read from all disks per second.
-    pub read_mb_s: Option<f64>,
-    /// Megabytes (10^6 bytes) written to all disks per second.
-    pub write_mb_s: Option<f64>,
+    /// Reads of all disks.
+    pub read: OperationUse,
+    /// Writes of all disks.
+    pub write: OperationUse,
+}
+
+/// What disks did of one kind of operation in a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OperationUse {
+    /// Megabytes (10^6 bytes) per second.
+    pub mb_s: Option<f64>,
+    /// Operations completed per second.
+    pub per_s: Option<f64>,
+    /// Milliseconds from being queued to being completed, on average; `None` also if there was no operation.
+    pub ms: Option<f64>,
 }
 
 impl DeviceSample {
@@ -70,28 +75,21 @@ impl DeviceSample {
         let mut device = DeviceUse::default();
         if let (Some(now), Some(then)) = (self.cpu, earlier.cpu) {
             let cpu = now.since(&then);
-            device.cpu_busy = cpu.busy_share();
-            device.busy_cores = device.cpu_busy.map(|busy| busy * cpu.cores as f64);
-            device.cpu_stolen = cpu.stolen_share();
+            device.busy_cores = cpu.busy_share().map(|busy| busy * cpu.cores as f64);
         }
-        if self.disks.as_ref().is_none_or(BTreeMap::is_empty) || earlier.disks.is_none() || window.is_zero() {
+        let (Some(now), Some(then)) = (&self.disks, &earlier.disks) else { return device };
+        if now.is_empty() || window.is_zero() {
             return device;
         }
-        let disks = self.disks_since(earlier, window);
-        device.io_busy = Some(disks.iter().map(|disk| disk.busy).fold(0.0, f64::max));
-        device.read_mb_s = Some(disks.iter().map(|disk| disk.read.mb_s).sum());
-        device.write_mb_s = Some(disks.iter().map(|disk| disk.write.mb_s).sum());
+        // A disk that came within the window is left out: its figures from before then are not ours.
+        let disks: Vec<DiskTotals> = now.iter().filter_map(|(name, now)| Some(now.since(then.get(name)?))).collect();
+        let sum =
+            |of: fn(&DiskTotals) -> Operations| disks.iter().map(of).fold(Operations::default(), Operations::plus);
+        let busiest = disks.iter().map(DiskTotals::busy).max().unwrap_or_default();
+        device.io_busy = share(busiest.as_secs_f64(), window.as_secs_f64());
+        device.read = sum(|disk| disk.read).over(window);
+        device.write = sum(|disk| disk.write).over(window);
         device
-    }
-
-    /// What each disk did in the `window` between `earlier` and this sample, in the order of their names. A disk that
-    /// came within the window is left out: its figures from before then are not ours.
-    pub fn disks_since(&self, earlier: &DeviceSample, window: Duration) -> Vec<DiskUse> {
-        let (Some(now), Some(then)) = (&self.disks, &earlier.disks) else { return Vec::new() };
-        if window.is_zero() {
-            return Vec::new();
-        }
-        now.iter().filter_map(|(name, now)| Some(now.since(then.get(name)?, name, window))).collect()
     }
 }
 
@@ -147,16 +145,19 @@ mod tests {
         let later = sample(
             "cpu  120 0 110 850 10 0 0 10 5 0\ncpu0 100 0 100 800 0 0 0 0 0 0\n",
             "7 0 loop0 900 0 900000 0 0 0 0 0 0 0 0\n\
-             254 0 vda 20 0 4000 5 20 0 8000 5 0 350 10\n\
+             254 0 vda 20 0 4000 10 20 0 8000 25 0 350 10\n\
              254 1 vda1 20 0 4000 5 20 0 8000 5 0 350 10\n\
              259 0 nvme0n1 1 0 2000 1 0 0 0 0 0 100 0 0 0 0 0 0 0\n",
         );
         assert_eq!(earlier.disks(), ["nvme0n1", "vda"]);
         let device = later.since(&earlier, SECOND);
-        assert_eq!(device.cpu_busy, Some(0.4), "40 of 100 ticks: 20 user, 10 system, 10 stolen");
+        assert_eq!(device.busy_cores, Some(0.4), "40 of 100 ticks: 20 user, 10 system, 10 stolen");
         assert_eq!(device.io_busy, Some(0.25));
-        assert_eq!(device.read_mb_s, Some(4000.0 * 512.0 / 1e6));
-        assert_eq!(device.write_mb_s, Some(4000.0 * 512.0 / 1e6));
+        let operations =
+            |per_s, ms| OperationUse { mb_s: Some(4000.0 * 512.0 / 1e6), per_s: Some(per_s), ms: Some(ms) };
+        // One of the reads, which took a millisecond, was the other disk's.
+        assert_eq!(device.read, operations(11.0, 6.0 / 11.0));
+        assert_eq!(device.write, operations(10.0, 2.0));
     }
 
     #[test]
@@ -168,8 +169,8 @@ mod tests {
         check("", "", DeviceUse::default());
         check("cpu  1 x 3 4", "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n", DeviceUse::default());
         check("intr 1", "254 0 vda broken\n", DeviceUse::default());
-        let idle =
-            DeviceUse { io_busy: Some(0.0), read_mb_s: Some(0.0), write_mb_s: Some(0.0), ..DeviceUse::default() };
+        let nothing = OperationUse { mb_s: Some(0.0), per_s: Some(0.0), ms: None };
+        let idle = DeviceUse { busy_cores: None, io_busy: Some(0.0), read: nothing, write: nothing };
         check("cpu  1 2 3 4", "254 0 vda 10 0 2000 5 10 0 4000 5 0 100 10\n", idle);
         let none = DeviceSample::read_from(&FakeHost::new(&[]).host());
         assert_eq!(none.since(&none, SECOND), DeviceUse::default());

@@ -1,4 +1,4 @@
-//! What a control group uses: memory, processor time, time it was throttled, bytes to and from disks.
+//! What a control group uses: memory, processors, how a quota held it back, bytes to and from disks.
 //!
 //! Version 1 has a folder for each controller, version 2 one for all; where both are mounted, each figure comes from the
 //! one that has it. Under version 1 bytes that the kernel writes back later are not counted in the group that wrote them,
@@ -8,49 +8,56 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cgroup::Cgroups;
 use crate::host::Host;
+use crate::processor_time::share;
 
 /// What a control group had used up to one moment. Two of them make a [`GroupUse`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupSample {
     memory_bytes: Option<u64>,
     cpu: Option<Duration>,
-    throttled: Option<Throttled>,
+    periods: Option<Periods>,
     disks: Option<BTreeMap<String, DiskBytes>>,
 }
 
-/// How a CPU quota held a group back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Throttled {
-    /// Periods of the quota in which the group ran.
-    pub periods: u64,
-    /// Periods in which it used its quota up and was stopped.
-    pub throttled_periods: u64,
-    /// How long it was stopped, summed over cores.
-    pub time: Duration,
+/// Periods of a CPU quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Periods {
+    /// In which the group ran.
+    all: u64,
+    /// In which it used its quota up and was stopped.
+    throttled: u64,
 }
 
 /// What a group moved to and from one disk, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DiskBytes {
-    /// Read.
-    pub read: u64,
-    /// Written.
-    pub written: u64,
+struct DiskBytes {
+    read: u64,
+    written: u64,
 }
 
-/// What a group used between two samples. `None` is "the kernel does not tell".
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What a group, with all groups within it, used between two samples. `None` is "the kernel does not tell".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupUse {
-    /// Memory in use at the end, page cache included, bytes.
-    pub memory_bytes: Option<u64>,
-    /// Time on cores, of all tasks of the group and of groups within it.
-    pub cpu: Option<Duration>,
-    /// How a quota held it back.
-    pub throttled: Option<Throttled>,
-    /// Bytes by device number, `254:0`. A disk that was not used is not listed.
-    pub disks: Option<BTreeMap<String, DiskBytes>>,
+    /// Memory in use at the end, page cache included, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<f64>,
+    /// Cores that it kept busy, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cores: Option<f64>,
+    /// Share of the periods of its CPU quota in which it had used the quota up and was stopped, 0 to 1; `None` also if it has
+    /// no quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<f64>,
+    /// Megabytes (10^6 bytes) read from disks per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_mb_s: Option<f64>,
+    /// Megabytes (10^6 bytes) written to disks per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_mb_s: Option<f64>,
 }
 
 impl GroupSample {
@@ -67,33 +74,31 @@ impl GroupSample {
                 .and_then(|folder| host.value(folder.join("cpuacct.usage")))
                 .map(Duration::from_nanos)
                 .or(sample.cpu),
-            throttled: version_1("cpu")
-                .and_then(|folder| throttled(host, folder, "throttled_time", Duration::from_nanos))
-                .or(sample.throttled),
+            periods: version_1("cpu").and_then(|folder| periods(host, folder)).or(sample.periods),
             disks: version_1("blkio").and_then(|folder| version_1_disks(host, folder)).or(sample.disks),
         }
     }
 
-    /// What was used between `earlier` and this sample of the same group. A disk of which nothing was told earlier was
-    /// first used in between.
-    pub fn since(&self, earlier: &GroupSample) -> GroupUse {
-        let disks = |now: &BTreeMap<String, DiskBytes>, then: &BTreeMap<String, DiskBytes>| {
-            let since = |(number, now): (&String, &DiskBytes)| {
-                let then = then.get(number).copied().unwrap_or_default();
-                let read = now.read.saturating_sub(then.read);
-                (number.clone(), DiskBytes { read, written: now.written.saturating_sub(then.written) })
-            };
-            now.iter().map(since).collect()
+    /// What was used in the `window` between `earlier` and this sample of the same group. A disk of which nothing was told
+    /// earlier was first used in between.
+    pub fn since(&self, earlier: &GroupSample, window: Duration) -> GroupUse {
+        let seconds = window.as_secs_f64();
+        let moved = |of: fn(&DiskBytes) -> u64| {
+            let (now, then) = (self.disks.as_ref()?, earlier.disks.as_ref()?);
+            let since = |(number, now)| of(now).saturating_sub(then.get(number).map_or(0, of));
+            Some(now.iter().map(since).sum::<u64>() as f64 / 1e6 / seconds)
         };
+        let cpu = self.cpu.zip(earlier.cpu).map(|(now, then)| now.saturating_sub(then));
+        let throttled = self.periods.zip(earlier.periods).and_then(|(now, then)| {
+            let all = now.all.saturating_sub(then.all);
+            share(now.throttled.saturating_sub(then.throttled) as f64, all as f64)
+        });
         GroupUse {
-            memory_bytes: self.memory_bytes,
-            cpu: self.cpu.zip(earlier.cpu).map(|(now, then)| now.saturating_sub(then)),
-            throttled: self.throttled.zip(earlier.throttled).map(|(now, then)| Throttled {
-                periods: now.periods.saturating_sub(then.periods),
-                throttled_periods: now.throttled_periods.saturating_sub(then.throttled_periods),
-                time: now.time.saturating_sub(then.time),
-            }),
-            disks: self.disks.as_ref().zip(earlier.disks.as_ref()).map(|(now, then)| disks(now, then)),
+            memory_mib: self.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20)),
+            busy_cores: cpu.map(|cpu| cpu.as_secs_f64() / seconds),
+            throttled,
+            read_mb_s: moved(|disk| disk.read),
+            write_mb_s: moved(|disk| disk.written),
         }
     }
 
@@ -102,7 +107,7 @@ impl GroupSample {
         let all = [
             ("memory", self.memory_bytes.is_some()),
             ("CPU", self.cpu.is_some()),
-            ("throttling", self.throttled.is_some()),
+            ("throttling", self.periods.is_some()),
             ("disk bytes", self.disks.is_some()),
         ];
         let names = |wanted: bool| all.iter().filter(|(_, there)| *there == wanted).map(|(name, _)| *name).collect();
@@ -115,25 +120,27 @@ fn version_2_sample(host: &Host, folder: &Path) -> GroupSample {
     GroupSample {
         memory_bytes: host.value(folder.join("memory.current")),
         cpu,
-        throttled: throttled(host, folder, "throttled_usec", Duration::from_micros),
-        disks: host.text(folder.join("io.stat")).map(|text| version_2_disks(&text)),
+        periods: periods(host, folder),
+        disks: host.text(folder.join("io.stat")).map(|text| version_2_disks(host, &text)),
     }
 }
 
-/// Both versions tell it in `cpu.stat`, with another name and unit for the time.
-fn throttled(host: &Host, folder: &Path, time: &str, unit: fn(u64) -> Duration) -> Option<Throttled> {
+/// Both versions tell them in `cpu.stat`.
+fn periods(host: &Host, folder: &Path) -> Option<Periods> {
     let value = |key: &str| host.line_value(folder.join("cpu.stat"), key);
-    Some(Throttled {
-        periods: value("nr_periods")?,
-        throttled_periods: value("nr_throttled")?,
-        time: unit(value(time)?),
-    })
+    Some(Periods { all: value("nr_periods")?, throttled: value("nr_throttled")? })
+}
+
+/// Whether a device number is that of a whole disk with a device behind it. What is mapped onto disks would count the same
+/// bytes again.
+fn is_disk(host: &Host, number: &str) -> bool {
+    host.exists(format!("/sys/dev/block/{number}/device"))
 }
 
 /// Lines as `254:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0`. A group that used no disk has an empty file.
-fn version_2_disks(text: &str) -> BTreeMap<String, DiskBytes> {
+fn version_2_disks(host: &Host, text: &str) -> BTreeMap<String, DiskBytes> {
     let disk = |line: &str| {
-        let (number, fields) = line.split_once(' ')?;
+        let (number, fields) = line.split_once(' ').filter(|(number, _)| is_disk(host, number))?;
         let bytes = |name: &str| {
             let value = |field: &'_ str| field.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
             fields.split_whitespace().find_map(value)
@@ -152,6 +159,9 @@ fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBy
         let mut words = line.split_whitespace();
         let (Some(number), Some(kind), Some(bytes)) = (words.next(), words.next(), words.next()) else { continue };
         let Ok(bytes) = bytes.parse() else { continue };
+        if !is_disk(host, number) {
+            continue;
+        }
         match kind {
             "Read" => disks.entry(number.to_owned()).or_default().read = bytes,
             "Write" => disks.entry(number.to_owned()).or_default().written = bytes,
@@ -180,17 +190,21 @@ mod tests {
             ("/sys/fs/cgroup/a/memory.current", "4096\n"),
             ("/sys/fs/cgroup/a/cpu.stat", "usage_usec 10\nnr_periods 5\nnr_throttled 1\nthrottled_usec 7\n"),
             ("/sys/fs/cgroup/a/io.stat", "8:0 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0\n7:0\n"),
+            ("/sys/dev/block/8:0/device/x", ""),
+            ("/sys/dev/block/254:0/device/x", ""),
         ]);
         let earlier = sample(&fake);
         fake.write("/sys/fs/cgroup/a/memory.current", "8192\n");
         fake.write("/sys/fs/cgroup/a/cpu.stat", "usage_usec 1010\nnr_periods 9\nnr_throttled 4\nthrottled_usec 107\n");
-        fake.write("/sys/fs/cgroup/a/io.stat", "8:0 rbytes=1 wbytes=52 rios=1 wios=2\n254:0 rbytes=9 wbytes=0\n");
-        let usage = sample(&fake).since(&earlier);
-        assert_eq!((usage.memory_bytes, usage.cpu), (Some(8192), Some(Duration::from_millis(1))));
-        let throttled = Throttled { periods: 4, throttled_periods: 3, time: Duration::from_micros(100) };
-        assert_eq!(usage.throttled, Some(throttled));
-        let bytes = |read, written| DiskBytes { read, written };
-        assert_eq!(usage.disks, Some([("8:0".into(), bytes(0, 50)), ("254:0".into(), bytes(9, 0))].into()));
+        fake.write(
+            "/sys/fs/cgroup/a/io.stat",
+            "8:0 rbytes=1 wbytes=52 rios=1 wios=2\n254:0 rbytes=9 wbytes=0\n252:0 rbytes=9 wbytes=50\n",
+        );
+        let usage = sample(&fake).since(&earlier, Duration::from_millis(2));
+        assert_eq!((usage.memory_mib, usage.busy_cores), (Some(8192.0 / 1_048_576.0), Some(0.5)));
+        assert_eq!(usage.throttled, Some(0.75));
+        let moved = |mb: f64| Some(mb / 0.002);
+        assert_eq!((usage.read_mb_s, usage.write_mb_s), (moved(9e-6), moved(50e-6)), "not the mapped device 252:0");
     }
 
     #[test]
@@ -204,13 +218,14 @@ mod tests {
             ("/proc/self/cgroup", "7:blkio:/b\n2:cpuacct:/b\n1:cpu:/b\n0::/\n"),
             ("/c/cpu/b/cpu.stat", "nr_periods 2\nnr_throttled 1\nthrottled_time 3000\n"),
             ("/c/cpuacct/b/cpuacct.usage", "5000\n"),
+            ("/sys/dev/block/254:0/device/x", ""),
             ("/c/blkio/b/blkio.throttle.io_service_bytes", "254:0 Read 9\n254:0 Write 1\n254:0 Total 10\nTotal 10\n"),
             ("/c/unified/cpu.stat", "usage_usec 99\n"),
             ("/c/unified/memory.current", "77\n"),
         ]);
         let found = sample(&fake);
         assert_eq!(found.cpu, Some(Duration::from_micros(5)), "version 1 has the controller, so its group counts");
-        assert_eq!(found.throttled.map(|throttled| throttled.time), Some(Duration::from_micros(3)));
+        assert_eq!(found.periods, Some(Periods { all: 2, throttled: 1 }));
         assert_eq!(found.memory_bytes, Some(77));
         assert_eq!(found.disks, Some([("254:0".into(), DiskBytes { read: 9, written: 1 })].into()));
         fake.write("/c/blkio/b/blkio.throttle.io_service_bytes_recursive", "254:0 Read 29\n254:0 Write 1\n");
@@ -222,7 +237,7 @@ mod tests {
     fn what_is_not_told_is_none() {
         let none = sample(&FakeHost::new(&[]));
         assert_eq!(none, GroupSample::default());
-        assert_eq!(none.since(&none), GroupUse::default());
+        assert_eq!(none.since(&none, Duration::from_secs(1)), GroupUse::default());
     }
 
     #[test]
@@ -237,6 +252,6 @@ mod tests {
         while later().cpu.is_some_and(|now| now == before) {
             std::hint::spin_loop();
         }
-        assert!(later().since(&earlier).cpu.is_some_and(|cpu| cpu > Duration::ZERO));
+        assert!(later().since(&earlier, Duration::from_secs(1)).busy_cores.is_some_and(|cores| cores > 0.0));
     }
 }

@@ -54,6 +54,10 @@ pub trait HogKind: Sync {
     }
     /// Why its strength may not have been reached, in general.
     fn shortfall(&self) -> &'static str;
+    /// Whether a strength of 0 makes sense: it keeps its cores as busy as at any other, and takes nothing else.
+    fn may_be_idle(&self) -> bool {
+        false
+    }
     /// Why a strength, which is finite and above 0, makes no sense; `None` if it does.
     fn refuse(&self, strength: f64) -> Option<String>;
     /// Starts it. It works when this returns, until what is returned is dropped.

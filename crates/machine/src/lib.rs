@@ -4,8 +4,8 @@
 //!
 //! In reading order: [`MachineFacts`] is what the host is, [`sensor`] lists what can be measured and [`control`] what can
 //! be limited, [`describe`] puts it all in words. Measurements: [`cpu_time`] is what threads and this process have used,
-//! [`process_tree`] where the time of any process and its descendants goes, [`counters`] are hardware events, [`device`]
-//! is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
+//! [`process_tree`] what processes and their descendants have, [`block_io_delay`] how long threads waited for block I/O,
+//! [`counters`] are hardware events, [`device`] is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
 //! [`process_share`] is what one of them gets of the cores, and [`group_folder`] a group that it can be moved to. [`host`] and [`cgroup`] are where the others
@@ -13,6 +13,7 @@
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
 pub mod availability;
+pub mod block_io_delay;
 pub mod cache_miss;
 pub mod cgroup;
 pub mod change;

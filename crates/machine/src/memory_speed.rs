@@ -122,6 +122,14 @@ impl MemorySpeed {
         probe::measure(options, progress)
     }
 
+    /// How much of the last-level cache one core was seen to have, MiB: between what fits and what thrashes, without its second
+    /// level. `None` if the curve does not tell.
+    pub fn last_level_seen_mib(&self) -> Option<[f64; 2]> {
+        let beside = self.caches.beside_llc();
+        let [low, high] = self.llc_seen_bytes?.map(|bytes| bytes.saturating_sub(beside) as f64 / f64::from(1 << 20));
+        (low > 0.0).then_some([low, high])
+    }
+
     /// The latencies of levels, each the median.
     pub fn level_latencies(&self) -> LevelLatencies {
         let of =

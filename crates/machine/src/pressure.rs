@@ -6,6 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::host::Host;
 use crate::processor_time::share;
 
@@ -17,39 +19,36 @@ pub struct PressureSample {
     io: Option<Stalls>,
 }
 
-/// What the kernel tells of one resource.
+/// What the kernel tells of one resource: time stalled since boot, or since the group was made.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stalls {
+struct Stalls {
     /// At least one task waited.
-    pub some: Stall,
+    some: Duration,
     /// No task could work; `None` where the kernel does not know: for the processors of a whole machine it always writes
     /// zeros.
-    pub full: Option<Stall>,
-}
-
-/// Time stalled.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stall {
-    /// Since boot, or since the group was made.
-    pub total: Duration,
-    /// Share of the last ten seconds, 0 to 1, of the last sixty, and of the last three hundred.
-    pub averages: [f64; 3],
+    full: Option<Duration>,
 }
 
 /// Shares of a window, 0 to 1, in which tasks were stalled. `None` is "the kernel does not tell".
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureUse {
     /// Some task waited for a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_some: Option<f64>,
     /// No task of the group got a core, because its quota was used up or others had them. Never known of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_full: Option<f64>,
     /// Some task waited for memory to be freed or read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_some: Option<f64>,
     /// All tasks did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_full: Option<f64>,
     /// Some task waited for I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_some: Option<f64>,
     /// All tasks did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_full: Option<f64>,
 }
 
@@ -71,29 +70,14 @@ impl PressureSample {
         (self.cpu.is_some() || self.memory.is_some() || self.io.is_some()).then_some(self)
     }
 
-    /// Stalls for want of a core.
-    pub fn cpu(&self) -> Option<&Stalls> {
-        self.cpu.as_ref()
-    }
-
-    /// Stalls for want of memory.
-    pub fn memory(&self) -> Option<&Stalls> {
-        self.memory.as_ref()
-    }
-
-    /// Stalls for I/O.
-    pub fn io(&self) -> Option<&Stalls> {
-        self.io.as_ref()
-    }
-
     /// What was stalled in the `window` between `earlier` and this sample. The kernel adds up in periods of two seconds
     /// and when it is read, so that it is exact for what it sees.
     pub fn since(&self, earlier: &PressureSample, window: Duration) -> PressureUse {
         let some = |now: Option<Stalls>, then: Option<Stalls>| Some((now?.some, then?.some));
         let full = |now: Option<Stalls>, then: Option<Stalls>| Some((now?.full?, then?.full?));
-        let part = |stalls: Option<(Stall, Stall)>| {
+        let part = |stalls: Option<(Duration, Duration)>| {
             let (now, then) = stalls?;
-            share(now.total.saturating_sub(then.total).as_secs_f64(), window.as_secs_f64())
+            share(now.saturating_sub(then).as_secs_f64(), window.as_secs_f64())
         };
         PressureUse {
             cpu_some: part(some(self.cpu, earlier.cpu)),
@@ -109,23 +93,14 @@ impl PressureSample {
 impl Stalls {
     /// Reads lines as `some avg10=0.13 avg60=0.52 avg300=0.75 total=984742`. Before Linux 5.13 processors have no `full`.
     fn parse(text: &str) -> Option<Stalls> {
-        let line = |kind: &str| text.lines().find_map(|line| Stall::parse(line.strip_prefix(kind)?));
+        let line = |kind: &str| text.lines().find_map(|line| total(line.strip_prefix(kind)?));
         Some(Stalls { some: line("some ")?, full: line("full ") })
     }
 }
 
-impl Stall {
-    fn parse(fields: &str) -> Option<Stall> {
-        let field = |name: &str| {
-            let value = |field: &'_ str| field.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
-            fields.split_whitespace().find_map(value)
-        };
-        let average = |name: &str| Some(field(name)?.parse::<f64>().ok()? / 100.0);
-        Some(Stall {
-            total: Duration::from_micros(field("total")?.parse().ok()?),
-            averages: [average("avg10")?, average("avg60")?, average("avg300")?],
-        })
-    }
+fn total(fields: &str) -> Option<Duration> {
+    let microseconds = fields.split_whitespace().find_map(|field| field.strip_prefix("total="))?;
+    Some(Duration::from_micros(microseconds.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -155,7 +130,6 @@ mod tests {
             "no file of memory, and the full line of processors is always zero"
         );
         assert_eq!(later.since(&earlier, Duration::ZERO), PressureUse::default());
-        assert_eq!(later.io().map(|io| io.some.averages), Some([0.125, 0.0052, 0.0075]));
     }
 
     #[test]
@@ -163,17 +137,17 @@ mod tests {
         let fake = FakeHost::new(&[("/sys/fs/cgroup/a/cpu.pressure", &stalls(7, 5)), ("/sys/fs/cgroup/b/x", "")]);
         let group = |name: &str| PressureSample::of_group(&fake.host(), Path::new(name));
         let sample = group("/sys/fs/cgroup/a").expect("a pressure file");
-        assert_eq!(sample.cpu().and_then(|cpu| cpu.full).map(|full| full.total.as_micros()), Some(5));
+        assert_eq!(sample.cpu.and_then(|cpu| cpu.full), Some(Duration::from_micros(5)));
         assert_eq!(group("/sys/fs/cgroup/b"), None);
         for text in
-            ["", "some", "some avg10=x avg60=0 avg300=0 total=1", "some avg10=1 avg60=1 avg300=1", "full total=1"]
+            ["", "some", "some avg10=1 avg60=0 avg300=0 total=x", "some avg10=1 avg60=1 avg300=1", "full total=1"]
         {
             fake.write("/sys/fs/cgroup/b/cpu.pressure", text);
             assert_eq!(group("/sys/fs/cgroup/b"), None, "{text}");
         }
         fake.write("/sys/fs/cgroup/b/cpu.pressure", "some avg10=1.00 avg60=1.00 avg300=1.00 total=1\n");
         let old = group("/sys/fs/cgroup/b").expect("a line of an old kernel");
-        assert_eq!(old.cpu().map(|cpu| cpu.full), Some(None));
+        assert_eq!(old.cpu.map(|cpu| cpu.full), Some(None));
     }
 
     #[test]

@@ -1,14 +1,12 @@
-//! Where the time of a process and all its descendants goes: running, waiting for a core, waiting for block I/O.
+//! The CPU time of processes and all their descendants.
 //!
 //! Two [`TreeSample`]s make a [`TreeUse`]. The second is taken with [`again`](TreeSample::again), so that processes whose
 //! parent ended in between stay in the tree. Threads and processes may come and go while they are watched:
 //! - those that came are counted from their beginning;
 //! - of threads that ended, the CPU time is in the total of their process, and of processes that ended and were waited
 //!   for, in that of their parent; both totals have a grain of 10 ms, and less than 20 ms per process is not told from
-//!   rounding. A process that nobody waited for takes its last CPU time with it;
-//! - what they waited after the first sample is lost, for the kernel adds that up for nobody.
+//!   rounding. A process that nobody waited for takes its last CPU time with it.
 
-mod delay;
 pub(crate) mod stat;
 
 use std::collections::BTreeMap;
@@ -16,28 +14,24 @@ use std::time::Duration;
 
 use procfs::process::Schedstat;
 
-pub use self::delay::DelayAccounting;
 use self::stat::{Stat, from_ticks};
-use crate::cpu_time::ThreadTimes;
 use crate::host::Host;
 
-/// The times of a process and its descendants up to one moment.
+/// The times of processes and their descendants up to one moment.
 #[derive(Debug, Clone)]
 pub struct TreeSample {
     host: Host,
-    root: Key,
     /// When it was taken, in clock ticks since boot.
     at: Option<u64>,
-    accounting: DelayAccounting,
     processes: BTreeMap<Key, Process>,
 }
 
 /// A process or thread. The kernel gives ids away again, so that only the time at which it began makes it certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    id: i32,
+pub(crate) struct Key {
+    pub(crate) id: i32,
     /// In clock ticks since boot.
-    began: u64,
+    pub(crate) began: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -47,37 +41,18 @@ struct Process {
     cpu_ticks: u64,
     /// CPU time of children that ended and were waited for, and theirs.
     children_ticks: u64,
-    /// Bytes read from and written to storage; `None` if we may not know.
-    storage_bytes: Option<u64>,
-    threads: BTreeMap<Key, Thread>,
+    /// Time on a core of those of its threads that are alive.
+    threads: BTreeMap<Key, Duration>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Thread {
-    times: ThreadTimes,
-    block_io_ticks: u64,
-}
-
-/// Where the time of a tree went in a window.
+/// CPU time of a tree between two samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TreeUse {
-    /// Processes alive at the end.
-    pub processes: usize,
-    /// Their threads alive at the end.
-    pub threads: usize,
-    /// The time that these threads lived within the window, summed: what the parts below divide.
-    pub lived: Duration,
     /// On a core, of threads alive at the end.
     pub run: Duration,
     /// On a core, of threads and processes that ended within the window, as far as their totals tell.
     pub run_ended: Duration,
-    /// Runnable, waiting for a core; `None` if the kernel does not keep it.
-    pub wait: Option<Duration>,
-    /// Waiting for block I/O; `None` if the kernel did not measure it.
-    pub block_io: Option<Duration>,
-    /// The rest of what they lived: asleep, or waiting for something else. Where a part is `None`, it is in here.
-    pub rest: Duration,
-    /// Why a part is `None`, and what else a reader must know.
+    /// What else a reader must know.
     pub notes: Vec<String>,
 }
 
@@ -85,24 +60,25 @@ pub struct TreeUse {
 const GRAIN_TICKS: u64 = 2;
 
 impl TreeSample {
-    /// Samples the process with the id `root`, and its descendants. `None` if there is no such process.
-    pub fn read(host: &Host, root: i32) -> Option<TreeSample> {
+    /// Samples the processes with these ids, and their descendants. `None` if there are no such processes.
+    pub fn read(host: &Host, roots: &[i32]) -> Option<TreeSample> {
         let at = now(host);
         let stats = all_processes(host);
-        let root = Key { id: root, began: stats.get(&root)?.began };
-        Some(TreeSample::of(host, root, &[root], at, &stats))
+        let known = roots.iter().filter_map(|id| Some(Key { id: *id, began: stats.get(id)?.began }));
+        let known: Vec<Key> = known.collect();
+        (!known.is_empty()).then(|| TreeSample::of(host, &known, at, &stats))
     }
 
     /// Samples the same tree again: what is left of it, and every descendant that came since. Empty once all have ended.
     pub fn again(&self) -> TreeSample {
         let known: Vec<Key> = self.processes.keys().copied().collect();
         let at = now(&self.host);
-        TreeSample::of(&self.host, self.root, &known, at, &all_processes(&self.host))
+        TreeSample::of(&self.host, &known, at, &all_processes(&self.host))
     }
 
     /// `at` is from before the processes were listed, so that what is not in the list and began earlier was never in the
     /// tree.
-    fn of(host: &Host, root: Key, known: &[Key], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
+    fn of(host: &Host, known: &[Key], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for (id, stat) in stats {
             children.entry(stat.parent).or_default().push(*id);
@@ -119,12 +95,7 @@ impl TreeSample {
             todo.extend(children.get(&id).into_iter().flatten());
             processes.insert(key, Process::read(host, id, stat));
         }
-        TreeSample { host: host.clone(), root, at, accounting: DelayAccounting::read(host), processes }
-    }
-
-    /// Whether the process at the root is still there.
-    pub fn is_alive(&self) -> bool {
-        self.processes.contains_key(&self.root)
+        TreeSample { host: host.clone(), at, processes }
     }
 
     /// The ids of the processes.
@@ -132,23 +103,17 @@ impl TreeSample {
         self.processes.keys().map(|key| key.id).collect()
     }
 
-    /// The ids of all threads, by process.
-    pub fn threads(&self) -> Vec<i32> {
-        self.processes.values().flat_map(|process| process.threads.keys().map(|key| key.id)).collect()
-    }
-
     /// Whether the kernel keeps the times of threads. One that does not writes zeros.
     pub(crate) fn keeps_times(&self) -> bool {
         let mut threads = self.processes.values().flat_map(|process| process.threads.values());
-        threads.any(|thread| !thread.times.run.is_zero())
+        threads.any(|run| !run.is_zero())
     }
 
-    /// Where time went in the `window` between `earlier` and this sample of the same tree.
-    pub fn since(&self, earlier: &TreeSample, window: Duration) -> TreeUse {
-        let mut usage = TreeUse { processes: self.processes.len(), ..TreeUse::default() };
-        let (mut wait, mut block_io_ticks, mut strangers) = (Duration::ZERO, 0, 0);
+    /// What was used between `earlier` and this sample of the same tree.
+    pub fn since(&self, earlier: &TreeSample) -> TreeUse {
+        let mut usage = TreeUse::default();
+        let mut strangers = 0;
         for (key, now) in &self.processes {
-            usage.threads += now.threads.len();
             let then = earlier.processes.get(key);
             if then.is_none() && !earlier.is_before(key.began) {
                 strangers += 1;
@@ -158,15 +123,11 @@ impl TreeSample {
             for (thread, now) in &now.threads {
                 let then = match then.and_then(|then| then.threads.get(thread)) {
                     Some(then) => *then,
-                    None if earlier.is_before(thread.began) => Thread::default(),
+                    None if earlier.is_before(thread.began) => Duration::ZERO,
                     // It was there and could not be read, so that its time before is not known.
                     None => continue,
                 };
-                let times = now.times.since(then.times);
-                run += times.run;
-                wait += times.wait;
-                block_io_ticks += now.block_io_ticks.saturating_sub(then.block_io_ticks);
-                usage.lived += self.age(thread.began).map_or(window, |age| age.min(window));
+                run += now.saturating_sub(then);
             }
             usage.run += run;
             let total = from_ticks(now.cpu_ticks.saturating_sub(then.map_or(0, |then| then.cpu_ticks)));
@@ -176,29 +137,16 @@ impl TreeSample {
             }
         }
         usage.run_ended += self.run_of_ended_processes(earlier);
+        // On a kernel that keeps no times of threads, their run time is in the totals of their processes alone.
+        if !self.keeps_times() && !earlier.keeps_times() {
+            usage.run = std::mem::take(&mut usage.run_ended);
+        }
         if strangers > 0 {
             usage.notes.push(format!(
                 "processes that were adopted into the tree, and whose time before that is unknown: {strangers}"
             ));
         }
-        self.judge_wait(wait, earlier, &mut usage);
-        match delay::block_io(earlier, self, from_ticks(block_io_ticks)) {
-            Ok(block_io) => usage.block_io = Some(block_io),
-            Err(why) => usage.notes.push(why),
-        }
-        let told = usage.run + usage.wait.unwrap_or_default() + usage.block_io.unwrap_or_default();
-        usage.rest = usage.lived.saturating_sub(told);
         usage
-    }
-
-    /// On a kernel that keeps no times of threads, their run time is in the totals of their processes alone.
-    fn judge_wait(&self, wait: Duration, earlier: &TreeSample, usage: &mut TreeUse) {
-        if self.keeps_times() || earlier.keeps_times() {
-            usage.wait = Some(wait);
-        } else if usage.threads > 0 {
-            usage.run = std::mem::take(&mut usage.run_ended);
-            usage.notes.push("the kernel keeps no waiting times of threads (schedstat)".to_owned());
-        }
     }
 
     /// CPU time of processes that ended since `earlier`, as their ancestors were told when they waited for them: each
@@ -235,11 +183,6 @@ impl TreeSample {
     fn is_before(&self, began: u64) -> bool {
         self.at.is_none_or(|at| began >= at)
     }
-
-    /// How long ago something began.
-    fn age(&self, began: u64) -> Option<Duration> {
-        Some(from_ticks(self.at?.saturating_sub(began)))
-    }
 }
 
 impl Process {
@@ -247,25 +190,14 @@ impl Process {
         let thread = |name: String| {
             let folder = format!("/proc/{id}/task/{name}");
             let stat = Stat::read(host, format!("{folder}/stat"))?;
-            let times = host.parsed::<Schedstat>(format!("{folder}/schedstat")).map(|kept| ThreadTimes {
-                run: Duration::from_nanos(kept.sum_exec_runtime),
-                wait: Duration::from_nanos(kept.run_delay),
-            });
-            let times = times.unwrap_or_default();
-            let key = Key { id: name.parse().ok()?, began: stat.began };
-            Some((key, Thread { times, block_io_ticks: stat.block_io_ticks }))
+            let kept = host.parsed::<Schedstat>(format!("{folder}/schedstat"));
+            let run = Duration::from_nanos(kept.map_or(0, |kept| kept.sum_exec_runtime));
+            Some((Key { id: name.parse().ok()?, began: stat.began }, run))
         };
         let threads = host.names(format!("/proc/{id}/task")).into_iter().filter_map(thread).collect();
         // The total is read after the threads, so that it holds what they were seen to have used.
         let stat = Stat::read(host, format!("/proc/{id}/stat")).filter(|now| now.began == stat.began).unwrap_or(*stat);
-        let io = |key: &str| host.line_value(format!("/proc/{id}/io"), key);
-        Process {
-            parent: stat.parent,
-            cpu_ticks: stat.cpu_ticks,
-            children_ticks: stat.children_ticks,
-            storage_bytes: io("read_bytes").zip(io("write_bytes")).map(|(read, written)| read + written),
-            threads,
-        }
+        Process { parent: stat.parent, cpu_ticks: stat.cpu_ticks, children_ticks: stat.children_ticks, threads }
     }
 }
 

@@ -21,6 +21,7 @@ mod files;
 mod group;
 mod schemata;
 pub mod subject;
+mod traffic;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -36,6 +37,7 @@ pub use capabilities::{Capabilities, Monitoring};
 pub use files::{MountedFiles, ResctrlFiles};
 pub use group::{ByDomain, Group, NotRead, Traffic};
 pub use schemata::Schemata;
+pub use traffic::{CacheSample, CacheUse};
 
 use crate::control::{ControlError, Undo, UndoNotes};
 use crate::host::Host;
@@ -100,6 +102,17 @@ impl Resctrl {
     /// The group of this name directly below the mount, if there is one.
     pub fn find(&self, name: &str) -> Option<Group> {
         self.group_names().iter().any(|found| found == name).then(|| self.at(name.to_owned()))
+    }
+
+    /// The default group and all others.
+    pub fn groups(&self) -> Vec<Group> {
+        let others = self.group_names().into_iter().map(|name| self.at(name));
+        [self.default_group()].into_iter().chain(others).collect()
+    }
+
+    /// The group that a thread is in; `None` if there is no such thread.
+    pub fn group_of(&self, thread: i32) -> Option<Group> {
+        self.groups().into_iter().find(|group| group.tasks().is_ok_and(|tasks| tasks.contains(&thread)))
     }
 
     /// The names of all groups but the default one.

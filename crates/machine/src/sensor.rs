@@ -1,25 +1,35 @@
 //! Sensors: what this host can measure, each with its unit, its scope and its cost.
 //!
-//! Adding one is a file in `sensor/` and a line in [`SENSORS`]. A sensor says what can be measured, and what a reading
-//! costs; the readings themselves are in modules of their own, which take two samples and tell what was between them.
+//! Adding one is a file in `sensor/`, a line in [`SENSORS`], and its part of [`Figures`]. A [`Sensor`] says what can be
+//! measured, and is opened for somebody or something ([`Observed`]); its [`Reading`] then tells what happened between two
+//! moments. [`Sensors`] is all of them at once.
 
 mod block_io_delay;
 mod control_groups;
 mod devices;
+mod figures;
 mod frequency;
 mod hardware_counters;
+mod lap;
+mod opened;
 mod pressure;
 mod process_tree;
 mod resctrl_monitoring;
 mod steal;
 mod thread_times;
-mod top_down;
 
+use std::fmt;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use figures::Figures;
+pub use opened::Sensors;
+
 use crate::availability::Availability;
+use crate::counters::{CountersUnavailable, Plan};
+use crate::cpu_time::current_thread_id;
 use crate::host::Host;
 
 /// What a sensor's figures are about.
@@ -38,6 +48,42 @@ pub enum Scope {
     Machine,
 }
 
+/// Whom or what a sensor is opened for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed {
+    /// These threads, by the kernel's ids, of this process or another. What they start is not observed.
+    Threads(Vec<i32>),
+    /// These processes, with everything that they start.
+    Processes(Vec<i32>),
+    /// The control groups that this process is in, with everybody who is in them.
+    ControlGroup(i32),
+    /// The machine and its devices.
+    Machine,
+}
+
+impl Observed {
+    /// Whether a sensor with figures about `scope` can be opened for it.
+    pub fn is(&self, scope: Scope) -> bool {
+        match self {
+            Observed::Threads(_) => scope == Scope::Thread,
+            Observed::Processes(_) => scope == Scope::ProcessTree,
+            Observed::ControlGroup(_) => scope == Scope::ControlGroup,
+            Observed::Machine => matches!(scope, Scope::Device | Scope::Machine),
+        }
+    }
+
+    /// What belongs to the calling thread.
+    fn own(scope: Scope) -> Observed {
+        let process = std::process::id().cast_signed();
+        match scope {
+            Scope::Thread => Observed::Threads(vec![current_thread_id()]),
+            Scope::ProcessTree => Observed::Processes(vec![process]),
+            Scope::ControlGroup => Observed::ControlGroup(process),
+            Scope::Device | Scope::Machine => Observed::Machine,
+        }
+    }
+}
+
 /// One kind of measurement.
 pub trait Sensor: Sync {
     /// A short name that people know: `hardware counters`, `pressure`.
@@ -48,20 +94,68 @@ pub trait Sensor: Sync {
     fn scopes(&self) -> &'static [Scope];
     /// Whether it works on `host`.
     fn probe(&self, host: &Host) -> Availability;
-    /// Opens what readings need. Each call of what is returned takes one reading and throws it away, so that the cost of a
-    /// reading can be measured.
-    fn reader(&self, host: &Host) -> Reader;
+    /// Whether there is only one of it for each thread, whose figures come from turns of about a second: then it is opened
+    /// for a whole window, and not for each second of it.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+    /// Opens it for somebody in one of its [`scopes`](Sensor::scopes); if it cannot be, why not, and what would help.
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability>;
 }
 
-/// Takes a reading.
-pub type Reader = Box<dyn FnMut()>;
+/// A sensor at work.
+pub trait Reading {
+    /// To be called about once a second between two calls of [`read`](Reading::read).
+    fn second(&mut self) {}
+    /// Adds what happened since the last call to `figures`, or why that is not known. The first call begins: there is nothing
+    /// before it. A sensor that takes turns goes on from the first call and tells all since then.
+    fn read(&mut self, figures: &mut Figures);
+}
+
+/// What sensors find out once for a machine, when it is first needed.
+pub struct Instruments {
+    host: Host,
+    counters: OnceLock<Result<Plan, CountersUnavailable>>,
+}
+
+impl Instruments {
+    /// Of a host.
+    pub fn of(host: Host) -> Instruments {
+        Instruments { host, counters: OnceLock::new() }
+    }
+
+    /// Of this machine. What it counts is found out now, which takes some milliseconds.
+    pub fn here() -> Instruments {
+        let instruments = Instruments::of(Host::real());
+        let _ = instruments.counters();
+        instruments
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The hardware counters; if there are none, why not.
+    fn counters(&self) -> Result<&Plan, Availability> {
+        if !self.host.is_real() {
+            return Err(Availability::no("only the machine this process runs on can be asked for its counters", None));
+        }
+        self.counters.get_or_init(Plan::of_machine).as_ref().map_err(hardware_counters::unavailable)
+    }
+}
+
+impl fmt::Debug for Instruments {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Instruments").field("host", &self.host).finish_non_exhaustive()
+    }
+}
 
 /// Every sensor, in the order in which they are told.
 pub static SENSORS: &[&dyn Sensor] = &[
     &hardware_counters::HardwareCounters,
-    &top_down::TopDown,
     &thread_times::ThreadSchedulingTimes,
-    &process_tree::ProcessTreeTimes,
+    &process_tree::ProcessTreeTime,
     &block_io_delay::BlockIoDelay,
     &devices::Devices,
     &pressure::PressureStalls,
@@ -86,17 +180,20 @@ pub struct SensorReport {
     pub reason: String,
     /// What would make it work; `None` if it does, or nothing can.
     pub remedy: Option<String>,
-    /// What a reading costs, microseconds: the median of some taken for this report. `None` if the sensor does not work.
+    /// What a reading costs, microseconds: the median of some taken for this report, of the calling thread, its process or
+    /// its group, or of the machine. `None` if the sensor does not work.
     pub cost_us: Option<f64>,
 }
 
 /// Asks every sensor, and measures the cost of those that work.
 pub fn describe_sensors(host: &Host) -> Vec<SensorReport> {
-    SENSORS.iter().map(|sensor| report(*sensor, host)).collect()
+    let instruments = Instruments::of(host.clone());
+    SENSORS.iter().map(|sensor| report(*sensor, &instruments)).collect()
 }
 
-fn report(sensor: &dyn Sensor, host: &Host) -> SensorReport {
-    let Availability { available, reason, remedy } = sensor.probe(host);
+fn report(sensor: &dyn Sensor, instruments: &Instruments) -> SensorReport {
+    let Availability { available, reason, remedy } = sensor.probe(&instruments.host);
+    let cost = if available { cost(sensor, instruments) } else { None };
     SensorReport {
         name: sensor.name().to_owned(),
         figures: sensor.figures().to_owned(),
@@ -104,7 +201,7 @@ fn report(sensor: &dyn Sensor, host: &Host) -> SensorReport {
         available,
         reason,
         remedy,
-        cost_us: available.then(|| cost(sensor, host).as_secs_f64() * 1e6),
+        cost_us: cost.map(|cost| cost.as_secs_f64() * 1e6),
     }
 }
 
@@ -113,72 +210,22 @@ const COST_READINGS: usize = 9;
 /// No more readings are taken of a sensor once they have cost this together.
 const COST_TIME_MAX: Duration = Duration::from_millis(30);
 
-/// The median time of a reading. A first one, which finds caches cold, is not counted.
-fn cost(sensor: &dyn Sensor, host: &Host) -> Duration {
-    let mut read = sensor.reader(host);
-    read();
+/// The median time of a reading. The first, which begins and finds caches cold, is not counted. `None` if it cannot be
+/// opened for anything.
+fn cost(sensor: &dyn Sensor, instruments: &Instruments) -> Option<Duration> {
+    let open = |scope: &Scope| sensor.open(instruments, &Observed::own(*scope)).ok();
+    let mut reading = sensor.scopes().iter().find_map(open)?;
+    reading.read(&mut Figures::default());
     let began = Instant::now();
     let mut times = Vec::with_capacity(COST_READINGS);
     while times.len() < COST_READINGS && (times.is_empty() || began.elapsed() < COST_TIME_MAX) {
-        let reading = Instant::now();
-        read();
-        times.push(reading.elapsed());
+        let before = Instant::now();
+        reading.read(&mut Figures::default());
+        times.push(before.elapsed());
     }
     times.sort();
-    times[times.len() / 2]
+    Some(times[times.len() / 2])
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::host::fake::FakeHost;
-
-    #[test]
-    fn every_sensor_says_what_it_is() {
-        let names: BTreeSet<&str> = SENSORS.iter().map(|sensor| sensor.name()).collect();
-        assert_eq!(names.len(), SENSORS.len(), "a name is taken twice");
-        for sensor in SENSORS {
-            assert!(!sensor.figures().is_empty() && !sensor.scopes().is_empty(), "{}", sensor.name());
-        }
-    }
-
-    #[test]
-    fn nothing_can_be_measured_where_there_is_nothing() {
-        for report in describe_sensors(&FakeHost::new(&[]).host()) {
-            assert!(!report.available && report.cost_us.is_none(), "{report:?}");
-            assert!(!report.reason.is_empty(), "{report:?}");
-        }
-    }
-
-    /// Files that are there and hold nothing that can be understood.
-    #[test]
-    fn broken_files_are_no_figures() {
-        let broken = FakeHost::new(&[
-            ("/proc/stat", "cpu  x\n"),
-            ("/proc/diskstats", "254 0\n"),
-            ("/proc/pressure/cpu", "some\n"),
-            ("/proc/cpuinfo", "processor\t: 0\ncpu MHz\t\t: fast\nflags\t: aperfmperf\n"),
-            ("/proc/uptime", "long"),
-            ("/proc/7/stat", "("),
-            ("/proc/self/stat", ")"),
-            ("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
-            ("/proc/self/cgroup", "0::/\n"),
-            ("/sys/fs/cgroup/cpu.stat", "usage_usec\n"),
-            ("/proc/sys/kernel/task_delayacct", "maybe"),
-        ]);
-        for report in describe_sensors(&broken.host()) {
-            assert!(!report.available && !report.reason.is_empty(), "{report:?}");
-        }
-    }
-
-    #[test]
-    fn a_cost_is_measured_of_what_works() {
-        for report in describe_sensors(&Host::real()) {
-            assert_eq!(report.cost_us.is_some(), report.available, "{report:?}");
-            assert!(report.cost_us.is_none_or(|cost| cost > 0.0), "{report:?}");
-            assert!(!report.available || report.remedy.is_none(), "{report:?}");
-        }
-    }
-}
+mod tests;

@@ -135,8 +135,9 @@ impl Experiment<'_> {
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
-            let mut limits = HostLimits::new(hog::command());
-            let latencies = memory_speed.as_ref().and_then(|kept| level_latencies(&kept.speed));
+            let speed = memory_speed.as_ref().map(|kept| &kept.speed);
+            let mut limits = HostLimits::new(hog::command()).with_memory_speed(speed);
+            let latencies = speed.and_then(level_latencies);
             let runner = Runner::new(self.plan, &TARGETS, &mut limits);
             let outcome = runner.with_instruments(Instruments::here(latencies)).run(&selection, done, &mut watch);
             (outcome, limits.lift())

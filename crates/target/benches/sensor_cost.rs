@@ -9,12 +9,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::cpu_time::{current_thread_id, thread_times};
-use plimsoll_machine::host::Host;
-use plimsoll_machine::sensor::{Reader, SENSORS};
+use plimsoll_machine::sensor::{Instruments, Observed, Sensors};
 use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
@@ -23,10 +23,22 @@ use plimsoll_workload::tpcc::Tpcc;
 /// How often sensors are read.
 const READINGS_PER_S: u32 = 20;
 
-/// The readers of every sensor that works here.
-fn readers(host: &Host) -> Vec<Reader> {
-    let working = SENSORS.iter().filter(|sensor| sensor.probe(host).available);
-    working.map(|sensor| sensor.reader(host)).collect()
+/// Every sensor that works here, of all that a window watches: threads, a process, its control group, the machine.
+fn sensors() -> Vec<Sensors> {
+    let instruments = Instruments::here();
+    let process = std::process::id().cast_signed();
+    let observed = [
+        Observed::Threads(vec![current_thread_id()]),
+        Observed::Processes(vec![process]),
+        Observed::ControlGroup(process),
+        Observed::Machine,
+    ];
+    // There are hardware counters for one of them.
+    let open = |observed: &Observed| {
+        let is_threads = matches!(observed, Observed::Threads(_));
+        Sensors::open(&instruments, observed, |sensor| is_threads || !sensor.takes_turns())
+    };
+    observed.iter().map(open).collect()
 }
 
 /// Transactions per second of two clients.
@@ -37,11 +49,14 @@ fn throughput(database: &Embedded, tpcc: &Tpcc, window: Window, seed: u64) -> f6
 }
 
 /// Reads every sensor once a period until it is told to stop; how many times, and the processor time that took.
-fn watch(readers: &mut [Reader], stop: &AtomicBool, period: Duration) -> (u32, Duration) {
+fn watch(sensors: &mut [Sensors], stop: &AtomicBool, period: Duration) -> (u32, Duration) {
     let before = thread_times(current_thread_id());
     let (mut count, mut next) = (0, Instant::now());
     while !stop.load(Ordering::Relaxed) {
-        readers.iter_mut().for_each(|reader| reader());
+        for sensors in &mut *sensors {
+            sensors.second();
+            black_box(sensors.read());
+        }
         count += 1;
         next += period;
         while !stop.load(Ordering::Relaxed) && Instant::now() < next {
@@ -60,7 +75,6 @@ fn main() {
     let database = Embedded::new(EmbeddedOptions::default()).unwrap();
     let never = AtomicBool::new(false);
     tpcc.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
-    let host = Host::real();
     let (mut ratios, mut readings, mut used) = (Vec::new(), 0, Duration::ZERO);
     for round in 0..rounds {
         // The data grow as they are used, so that who goes first takes turns.
@@ -68,13 +82,8 @@ fn main() {
         for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let stop = AtomicBool::new(false);
             pair[side] = std::thread::scope(|scope| {
-                let watcher = (side == 1).then(|| {
-                    scope.spawn(|| {
-                        let mut readers = readers(&host);
-                        assert!(!readers.is_empty(), "no sensor works on this machine");
-                        watch(&mut readers, &stop, Duration::from_secs(1) / READINGS_PER_S)
-                    })
-                });
+                let watcher = (side == 1)
+                    .then(|| scope.spawn(|| watch(&mut sensors(), &stop, Duration::from_secs(1) / READINGS_PER_S)));
                 let reached = throughput(&database, &tpcc, window, round);
                 stop.store(true, Ordering::Relaxed);
                 if let Some(watcher) = watcher {

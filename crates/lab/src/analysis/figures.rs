@@ -172,7 +172,7 @@ impl<'a> RunFigures<'a> {
                 MachineFigure::PerRequest(_) => serde_json::to_value(workload.counters.as_ref()?).ok()?,
                 MachineFigure::TopDown(_) => serde_json::to_value(workload.top_down.as_ref()?).ok()?,
                 MachineFigure::CacheMisses(_) => serde_json::to_value(workload.cache_misses.as_ref()?).ok()?,
-                MachineFigure::Device(_) => serde_json::to_value(point.device).ok()?,
+                MachineFigure::Device(key) => return point.device.figure(key),
                 MachineFigure::Achieved(_) => serde_json::to_value(&point.achieved).ok()?,
             };
             let value = document.get(figure.key())?.as_f64()?;

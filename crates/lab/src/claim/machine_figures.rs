@@ -1,6 +1,7 @@
 //! Figures of the machine that claims can be about, by their keys in `results.json`.
 
 use super::syntax::Function;
+use crate::results::DEVICE_FIGURES;
 
 /// A figure of the machine during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,11 +35,7 @@ pub const EVENTS: [&str; 9] = [
 pub const TOP_DOWN: [&str; 6] = ["retiring", "bad_speculation", "frontend", "backend", "memory", "core"];
 
 /// Parts of a breakdown by cache misses: keys of [`CacheMissBreakdown`](plimsoll_machine::cache_miss::CacheMissBreakdown).
-pub const CACHE_MISSES: [&str; 5] = ["l2", "llc", "dram", "memory", "disagreement"];
-
-/// Figures of devices: keys of [`Device`](crate::results::Device).
-pub const DEVICE: [&str; 7] =
-    ["cpu_busy", "cpu_busy_proxy", "busy_cores_others", "io_busy", "read_mb_s", "write_mb_s", "dram_read_gb_s"];
+pub const CACHE_MISSES: [&str; 7] = ["l2", "llc", "dram", "memory", "disagreement", "icache", "decoding"];
 
 impl MachineFigure {
     /// The figure of that name which a function gives; `None` if there is no such figure.
@@ -59,7 +56,7 @@ impl MachineFigure {
             Function::PerRequest => EVENTS.to_vec(),
             Function::TopDown => TOP_DOWN.to_vec(),
             Function::CacheMisses => CACHE_MISSES.to_vec(),
-            Function::Device => DEVICE.to_vec(),
+            Function::Device => DEVICE_FIGURES.iter().map(|figure| figure.key).collect(),
             Function::Achieved => crate::limits::names().collect(),
             _ => Vec::new(),
         }

@@ -67,3 +67,53 @@ fn a_limit_takes_in_what_was_started_before_it() {
     limits.lift().unwrap();
     assert_eq!(groups(), before);
 }
+
+/// What limits come to here, with this much cache, on two cores and without cache allocation.
+fn hogs_of(llc_mib: Result<[f64; 2], String>, wanted: f64) -> Result<Vec<String>, String> {
+    let limits = HostLimits { llc_mib, llc_count: 1, cores: vec![0, 1], ..HostLimits::new(Vec::new()) };
+    let mut translated = Translated { controls: Limits::new(), hogs: BTreeMap::new(), allocated: None };
+    limits.share_cache(wanted, &mut translated).map_err(|error| error.to_string())?;
+    assert_eq!(translated.controls["cores"].to_string(), "0", "at every amount alike");
+    Ok(translated.hogs.values().map(|(spec, cores)| format!("{spec} on {cores:?}")).collect())
+}
+
+#[test]
+fn all_of_the_cache_is_had_beside_an_idle_pirate() {
+    if llc_ways(&Host::real()).is_some() {
+        return eprintln!("left out: there is cache allocation here");
+    }
+    assert_eq!(hogs_of(Ok([30.0, 34.0]), 8.0), Ok(vec!["llc:24 on [1]".to_owned()]), "of what the probe saw");
+    assert_eq!(hogs_of(Ok([30.0, 34.0]), 32.0), Ok(vec!["llc:0 on [1]".to_owned()]));
+    assert_eq!(hogs_of(Ok([30.0, 34.0]), 64.0), Ok(vec!["llc:0 on [1]".to_owned()]));
+    assert_eq!(hogs_of(Err("why".to_owned()), 8.0), Err("llc_mib cannot be limited here: why".to_owned()));
+}
+
+#[test]
+fn the_size_of_a_cache_is_what_was_seen_of_it() {
+    let told = Some(32 << 20);
+    assert_eq!(last_level(told, None, None), Ok([32.0, 32.0]));
+    assert_eq!(last_level(told, None, Some(None)), Ok([32.0, 32.0]));
+    assert_eq!(last_level(told, Some("kvm"), Some(Some([5.0, 7.0]))), Ok([5.0, 7.0]));
+    assert_eq!(last_level(told, None, Some(Some([31.0, 33.0]))), Ok([31.0, 33.0]));
+    let check = |seen, expect: &str| {
+        let why = last_level(told, Some("kvm"), seen).unwrap_err();
+        assert!(why.contains("kvm") && why.contains("--probe") && why.contains(expect), "{why}");
+    };
+    check(None, "less of the last-level cache than it is told");
+    check(Some(None), "could not tell");
+    assert!(last_level(None, None, None).is_err());
+}
+
+#[test]
+fn what_a_pirate_leaves_has_the_interval_of_both() {
+    let told = |verdicts: BTreeMap<String, Verdict>| {
+        let number = |verdict: &Verdict| verdict.achieved.as_ref().map(ToString::to_string).unwrap_or_default();
+        verdicts.iter().map(|(key, verdict)| format!("{key} {}", number(verdict))).collect::<Vec<_>>().join(", ")
+    };
+    let left = |whole, held, interval| told(left_of(whole, held, interval, None).collect());
+    assert_eq!(left([30.0, 34.0], 24.0, Some([23.0, 25.0])), "llc_mib 8, llc_mib_high 11, llc_mib_low 5");
+    assert_eq!(left([32.0, 32.0], 24.0, None), "llc_mib 8");
+    assert_eq!(left([30.0, 34.0], 0.0, None), "llc_mib 32, llc_mib_high 34, llc_mib_low 30", "beside an idle one");
+    let short = left_of([32.0, 32.0], 20.0, None, Some("it lost".to_owned())).collect::<BTreeMap<_, _>>();
+    assert_eq!(short["llc_mib"].why_not.as_deref(), Some("it lost"));
+}

@@ -293,15 +293,14 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         window_s: WINDOW_S,
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
-            cpu_busy_clients: None,
-            cpu_busy_proxy: None,
             cpu_busy: Some(if arm == "together" { 0.97 } else { 0.62 }),
             busy_cores_others: Some(0.02),
             io_busy: Some(0.18),
             read_mb_s: Some(0.4),
             write_mb_s: Some(41.7),
-            dram_read_gb_s: None,
+            ..Device::default()
         },
+        unmeasured: BTreeMap::new(),
         workloads,
         counters,
         top_down: None,
@@ -350,6 +349,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         },
         time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
         round_trip_share: (kind == "tpcc").then_some(0.0),
+        block_io_s: None,
         locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
             cycles: Some(cycles as u64),

@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 
+use super::devices;
 use super::layout::{figure_cell, number, of, section, table, text};
 use super::numbers::count_cell;
 use super::page::Page;
 use crate::results::{Aborted, Point, WorkloadResult};
-use crate::units::{MISSING, duration_us, percent, plain, rate, seconds, significant, value};
+use crate::units::{MISSING, duration_us, plain, rate, seconds, value};
 
 /// The section.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -29,8 +30,9 @@ pub(super) fn section_of(page: &Page) -> Markup {
                 }))
             }
             details {
-                summary { "What the devices did in each run" }
-                (devices(page))
+                summary { "What the machine and its devices did in each run" }
+                (devices::devices(page))
+                (devices::unmeasured(page))
             }
         },
     )
@@ -111,31 +113,4 @@ fn achieved(page: &Page, point: &Point) -> String {
         format!("{name} {seen}{wanted}")
     });
     told.collect::<Vec<_>>().join(", ")
-}
-
-fn devices(page: &Page) -> Markup {
-    let mut columns = vec![number("Run"), text("Arm")];
-    columns.extend(
-        ["Cores busy", "Cores busy with others", "Disk busy", "Disk read", "Disk write", "Memory read"].map(number),
-    );
-    let megabytes = |mb_s: Option<f64>| figure_cell(mb_s.map(|mb_s| format!("{} MB/s", significant(mb_s))));
-    table(
-        "What the devices did in each window",
-        &columns,
-        html! {
-            @for (run, point) in page.results.points.iter().enumerate() {
-                @let device = &point.device;
-                tr class=[(!point.valid).then_some("invalid")] {
-                    th scope="row" class="n" { (run) }
-                    td { (point.arm) }
-                    (figure_cell(device.cpu_busy.map(percent)))
-                    (figure_cell(device.busy_cores_others.map(significant)))
-                    (figure_cell(device.io_busy.map(percent)))
-                    (megabytes(device.read_mb_s))
-                    (megabytes(device.write_mb_s))
-                    (figure_cell(device.dram_read_gb_s.map(|gb_s| format!("{} GB/s", significant(gb_s)))))
-                }
-            }
-        },
-    )
 }

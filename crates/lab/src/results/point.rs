@@ -7,7 +7,7 @@ use plimsoll_machine::top_down::TopDown;
 use plimsoll_workload::database::QueryPlan;
 use serde::{Deserialize, Serialize};
 
-use super::{LockStatistics, Server, TimeShare, WorkloadOnServer};
+use super::{Device, LockStatistics, Server, TimeShare, Unmeasured, WorkloadOnServer};
 
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Point {
     pub workloads: Vec<WorkloadResult>,
     /// What the devices did.
     pub device: Device,
+    /// Why figures of the machine are missing: what each sensor that told nothing, or not everything, had to say, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unmeasured: BTreeMap<String, Unmeasured>,
     /// Hardware counters summed over every thread of the workloads.
     pub counters: Option<Counters>,
     /// Top-down breakdown of all of them together.
@@ -125,6 +128,10 @@ pub struct WorkloadResult {
     /// within [`TimeShare::client`], or where that is `None` within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
     #[serde(default)]
     pub round_trip_share: Option<f64>,
+    /// Time that the threads which served it waited for block I/O, summed, seconds. Missing where the kernel does not measure
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_io_s: Option<f64>,
     /// What the lock manager saw.
     pub locks: Option<Locks>,
     /// Hardware counters of this workload's threads alone.
@@ -214,31 +221,6 @@ pub struct Locks {
     pub waits: u64,
     /// Total time they waited, seconds.
     pub wait_s: f64,
-}
-
-/// What the devices did within the window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Device {
-    /// CPU time of this process, of a server's on this machine and of what is between them, over window times the cores that could be used, 0 to 1.
-    pub cpu_busy: Option<f64>,
-    /// The part of `cpu_busy` that is this process's: of a server, its clients and whoever watches. `None` where the database is
-    /// in this process.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_busy_clients: Option<f64>,
-    /// The part of `cpu_busy` that is of the process between clients and a server, such as a governor. `None` without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_busy_proxy: Option<f64>,
-    /// Cores that all others on this machine kept busy, time stolen by its host included.
-    #[serde(default)]
-    pub busy_cores_others: Option<f64>,
-    /// Share of the window in which the disk was busy.
-    pub io_busy: Option<f64>,
-    /// Megabytes read from disk per second.
-    pub read_mb_s: Option<f64>,
-    /// Megabytes written to disk per second.
-    pub write_mb_s: Option<f64>,
-    /// Gigabytes (10^9 bytes) that the workloads' threads read from memory per second.
-    pub dram_read_gb_s: Option<f64>,
 }
 
 /// Hardware counters over the window, scaled by coverage. Counts, in user mode.

@@ -9,9 +9,9 @@ use crate::activity::ServerShares;
 use crate::latency;
 use crate::record::SampleRow;
 use crate::results::{
-    Aborted, Device, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
+    Aborted, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
 };
-use crate::sensors::Counted;
+use crate::sensors::{Counted, Second};
 
 /// What one workload did, in the words of `results.json`.
 pub(super) fn workload_result(
@@ -35,6 +35,8 @@ pub(super) fn workload_result(
         transactions: transactions.collect::<BTreeMap<_, _>>(),
         time_share,
         round_trip_share: round_trip_share(measured),
+        // Known to sensors alone.
+        block_io_s: None,
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters: counted.counters,
         top_down: counted.top_down.clone(),
@@ -51,24 +53,33 @@ pub(super) fn on_server(mut result: WorkloadResult, shares: ServerShares) -> Wor
     result
 }
 
-/// The seconds of a workload, with what the devices did in each; a second that the observer missed has no device figures.
+/// The seconds of the workload at `place`, with what was seen in each; of a second that the observer missed nothing was.
 pub(super) fn samples<'a>(
     measured: &'a WorkloadMeasurement,
-    devices: &'a [Device],
+    place: usize,
+    seconds: &'a [Second],
     marks: &'a [Mark],
 ) -> impl Iterator<Item = SampleRow> + 'a {
-    measured.samples.iter().enumerate().map(|(number, sample)| SampleRow {
-        workload: measured.name.clone(),
-        second: sample.at_s,
-        seconds: sample.seconds,
-        completed: sample.completed,
-        throughput_per_s: sample.throughput_per_s,
-        latency_mean_us: sample.latency_mean_us,
-        latency_max_us: sample.latency_max_us,
-        aborted: aborted(&sample.aborted),
-        lock_wait_s: sample.lock_wait_s,
-        device: devices.get(number).copied().unwrap_or_default(),
-        marks: marks_of(marks, sample),
+    measured.samples.iter().enumerate().map(move |(number, sample)| {
+        let second = seconds.get(number);
+        let used = second.and_then(|second| second.workloads.get(place)).copied().unwrap_or_default();
+        let seconds_of = |time: Duration| time.as_secs_f64();
+        SampleRow {
+            workload: measured.name.clone(),
+            second: sample.at_s,
+            seconds: sample.seconds,
+            completed: sample.completed,
+            throughput_per_s: sample.throughput_per_s,
+            latency_mean_us: sample.latency_mean_us,
+            latency_max_us: sample.latency_max_us,
+            aborted: aborted(&sample.aborted),
+            lock_wait_s: sample.lock_wait_s,
+            cpu_run_s: used.times.map(|times| seconds_of(times.run)),
+            cpu_wait_s: used.times.map(|times| seconds_of(times.wait)),
+            block_io_s: used.block_io.map(seconds_of),
+            device: second.map(|second| second.device).unwrap_or_default(),
+            marks: marks_of(marks, sample),
+        }
     })
 }
 

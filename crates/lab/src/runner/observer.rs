@@ -1,6 +1,7 @@
 //! Attaches the machine's sensors to the driver's window.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use plimsoll_machine::control::Verdict;
 use plimsoll_machine::cpu_time::ThreadTimes;
@@ -10,8 +11,8 @@ use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 
 use crate::activity::{Sampled, Sampling, SeenWorkload};
 use crate::limits::MachineLimits;
-use crate::results::{Device, GovernedClass, Server};
-use crate::sensors::{Counted, DeviceMeter, Instruments, ServerProcesses, WatchedGroup, WindowReading, WindowSensors};
+use crate::results::{Device, GovernedClass, Server, Unmeasured};
+use crate::sensors::{Counted, Instruments, Second, ServerProcesses, WatchedWorkload, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
 /// Opens sensors when the window opens and reads them when it closes.
@@ -23,8 +24,6 @@ pub(super) struct SensorObserver<'a> {
     threads: Vec<WorkloadThreads>,
     sensors: Option<WindowSensors>,
     reading: Option<WindowReading>,
-    meter: Option<DeviceMeter>,
-    seconds: Vec<Device>,
     server: ServerSensors<'a>,
     /// What the governor had counted when the window opened, and what it counted within.
     governed: (Vec<ProxyCounts>, Vec<GovernedClass>),
@@ -55,8 +54,8 @@ pub(super) struct SensorReading {
     pub workloads: Vec<WorkloadReading>,
     /// What the devices did.
     pub device: Device,
-    /// The same for each second of the window, the rest at its end included.
-    pub seconds: Vec<Device>,
+    /// What was seen in each second of the window, the rest at its end included.
+    pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,
     /// What was seen of each limit in force.
@@ -65,6 +64,8 @@ pub(super) struct SensorReading {
     pub server: Option<Server>,
     /// What a governor counted of its classes.
     pub governor: Vec<GovernedClass>,
+    /// Why figures are missing, by sensor.
+    pub unmeasured: BTreeMap<String, Unmeasured>,
     /// Why figures are missing.
     pub warnings: Vec<String>,
 }
@@ -74,6 +75,8 @@ pub(super) struct SensorReading {
 pub(super) struct WorkloadReading {
     /// The threads that serve its requests.
     pub serving: ServingThreads,
+    /// How long the threads or processes that serve it waited for block I/O, summed.
+    pub block_io: Option<Duration>,
     /// Hardware counters of all its threads, or of the server's processes that serve it.
     pub counted: Counted,
     /// What looks at the server saw of it; `None` where the database is in this process.
@@ -109,8 +112,6 @@ impl<'a> SensorObserver<'a> {
             threads: Vec::new(),
             sensors: None,
             reading: None,
-            meter: None,
-            seconds: Vec::new(),
             has_server: server.watch.is_some(),
             governed: Default::default(),
             ungoverned: None,
@@ -123,45 +124,46 @@ impl<'a> SensorObserver<'a> {
     /// What was seen; `None` if the window was not closed.
     pub(super) fn finish(self) -> Option<SensorReading> {
         let reading = self.reading?;
-        let mut warnings = reading.warnings;
-        let mut watched = BTreeSet::new();
+        let mut warnings: Vec<String> = reading.reasons.warnings.into_iter().collect();
         let mut workloads = Vec::new();
         let Sampled { server, workloads: seen, warnings: of_sampling } = self.sampled.unwrap_or_default();
         warnings.extend(of_sampling);
         warnings.extend(self.ungoverned);
         let looks = server.as_ref().map_or(0, |server| server.sampler.looks);
         let mut seen = seen.into_iter();
-        for (threads, group) in self.threads.iter().zip(&reading.groups) {
+        let shared = shared_workers(&self.threads);
+        for ((threads, used), is_shared) in self.threads.iter().zip(reading.workloads).zip(shared) {
             let of_looks = seen.next().unwrap_or_default();
-            let is_shared = threads.workers.iter().flatten().any(|worker| !watched.insert(*worker));
             if is_shared {
                 let name = &threads.workload;
                 warnings.push(format!(
                     "{name}: its query threads also serve another workload, so their times are not its own"
                 ));
             }
-            let serving = threads.workers.as_ref().unwrap_or(&threads.clients);
-            // Of a server whose processes are not seen, our clients' times would say nothing.
-            let times = if is_shared || self.has_server { None } else { group.times_of(serving) };
+            let count = serving(threads).len();
+            let is_on_server = threads.servers.iter().flatten().next().is_some();
+            let times = used.times.filter(|_| !is_on_server);
             workloads.push(WorkloadReading {
-                serving: ServingThreads { times, count: serving.len(), window: reading.window },
-                counted: if is_shared { Counted::default() } else { group.counted.clone() },
-                on_server: (!group.servers.is_empty()).then(|| ServerReading {
+                serving: ServingThreads { times, count, window: reading.window },
+                block_io: used.block_io,
+                counted: if is_shared { Counted::default() } else { used.counted },
+                on_server: is_on_server.then_some(ServerReading {
                     seen: of_looks,
                     looks,
-                    times: group.server_times(),
-                    clients: group.times_of(&threads.clients),
+                    times: used.times,
+                    clients: used.clients,
                 }),
             });
         }
         Some(SensorReading {
             workloads,
             device: reading.device,
-            seconds: self.seconds,
+            seconds: reading.seconds,
             counted: reading.counted,
             limits: self.verdicts,
             server,
             governor: self.governed.1,
+            unmeasured: reading.reasons.unmeasured,
             warnings,
         })
     }
@@ -200,22 +202,20 @@ impl WindowObserver for SensorObserver<'_> {
         let seed = self.server.seed;
         self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
-        self.sensors = Some(WindowSensors::open(&groups(threads), processes, self.instruments));
-        self.meter = Some(DeviceMeter::start(processes));
+        let watched = watched(threads, self.has_server);
+        self.sensors = Some(WindowSensors::open(&watched, processes, self.instruments));
     }
 
     fn second(&mut self) {
         if let Some(sensors) = &mut self.sensors {
             sensors.second();
         }
-        self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
     }
 
     fn closed(&mut self) {
         if let Some(sampling) = &self.sampling {
             sampling.end();
         }
-        self.seconds.extend(self.meter.as_mut().map(DeviceMeter::lap));
         self.reading = self.sensors.take().map(WindowSensors::close);
         self.sampled = self.sampling.take().map(Sampling::finish);
         let counts = self.counts();
@@ -228,30 +228,49 @@ impl WindowObserver for SensorObserver<'_> {
     }
 }
 
-/// One group of threads for each workload. Query threads that several workloads share are watched in the first one's
-/// group only, so that sums over groups count them once.
-fn groups(threads: &[WorkloadThreads]) -> Vec<WatchedGroup> {
-    let mut watched = BTreeSet::new();
-    let group = |threads: &WorkloadThreads| {
-        let all = threads.clients.iter().chain(threads.workers.iter().flatten()).copied();
-        WatchedGroup {
-            name: threads.workload.clone(),
-            threads: all.filter(|thread| watched.insert(*thread)).collect(),
-            servers: threads.servers.iter().flatten().copied().collect(),
-        }
+/// The threads that serve a workload's requests: the database's query threads, or its clients' own.
+fn serving(threads: &WorkloadThreads) -> &Vec<i32> {
+    threads.workers.as_ref().unwrap_or(&threads.clients)
+}
+
+/// Of each workload, whether its query threads serve one before it, too.
+fn shared_workers(threads: &[WorkloadThreads]) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    let is_shared = |threads: &WorkloadThreads| {
+        let workers = threads.workers.iter().flatten();
+        workers.fold(false, |is_shared, worker| is_shared | !seen.insert(*worker))
     };
-    threads.iter().map(group).collect()
+    threads.iter().map(is_shared).collect()
+}
+
+/// Whom to watch. Query threads that several workloads share are counted for the first one only, so that sums over workloads
+/// count them once; where a server's processes serve a workload they are watched in place of its clients.
+fn watched(threads: &[WorkloadThreads], has_server: bool) -> Vec<WatchedWorkload> {
+    let mut seen = BTreeSet::new();
+    let mut workload = |(threads, is_shared): (&WorkloadThreads, bool)| {
+        let name = threads.workload.clone();
+        let servers: Vec<i32> = threads.servers.iter().flatten().copied().collect();
+        if !servers.is_empty() {
+            let clients = threads.clients.clone();
+            return WatchedWorkload { name, counted: servers.clone(), serving: servers, clients };
+        }
+        if has_server {
+            // What our clients do would pass for what the server does.
+            return WatchedWorkload { name, ..WatchedWorkload::default() };
+        }
+        let all = threads.clients.iter().chain(threads.workers.iter().flatten()).copied();
+        let counted = all.filter(|thread| seen.insert(*thread)).collect();
+        let serving = if is_shared { Vec::new() } else { serving(threads).clone() };
+        WatchedWorkload { name, counted, serving, clients: Vec::new() }
+    };
+    threads.iter().zip(shared_workers(threads)).map(&mut workload).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use plimsoll_machine::cpu_time::ThreadTimes;
     use plimsoll_workload::driver::Board;
 
     use super::*;
-    use crate::sensors::GroupReading;
 
     fn threads(workload: &str, clients: &[i32], workers: Option<&[i32]>) -> WorkloadThreads {
         WorkloadThreads {
@@ -264,14 +283,30 @@ mod tests {
     }
 
     #[test]
-    fn shared_query_threads_are_watched_once() {
-        let groups =
-            groups(&[threads("a", &[1], Some(&[8, 9])), threads("b", &[2], Some(&[8, 9])), threads("c", &[3], None)]);
-        let expect = [("a", vec![1, 8, 9]), ("b", vec![2]), ("c", vec![3])];
-        let group = |(name, threads): (&str, _)| WatchedGroup { name: name.to_owned(), threads, servers: Vec::new() };
-        assert_eq!(groups, expect.map(group));
+    fn shared_query_threads_are_counted_once() {
+        let threads = [threads("a", &[1], Some(&[8, 9])), threads("b", &[2], Some(&[8, 9])), threads("c", &[3], None)];
+        let expect = [("a", vec![1, 8, 9], vec![8, 9]), ("b", vec![2], vec![]), ("c", vec![3], vec![3])];
+        let workload = |(name, counted, serving): (&str, _, _)| WatchedWorkload {
+            name: name.to_owned(),
+            counted,
+            serving,
+            clients: Vec::new(),
+        };
+        assert_eq!(watched(&threads, false), expect.map(workload));
+        assert_eq!(shared_workers(&threads), [false, true, false]);
+    }
+
+    #[test]
+    fn a_server_s_processes_are_watched_in_place_of_clients() {
         let on_server = WorkloadThreads { servers: vec![None, Some(70)], ..threads("d", &[4, 5], None) };
-        assert_eq!(super::groups(&[on_server])[0].servers, [70]);
+        let [found] = &watched(&[on_server], true)[..] else { panic!("one workload") };
+        assert_eq!((&found.counted[..], &found.serving[..], &found.clients[..]), (&[70][..], &[70][..], &[4, 5][..]));
+        let [unseen] = &watched(&[threads("e", &[6], None)], true)[..] else { panic!("one workload") };
+        assert_eq!(
+            (&unseen.counted[..], &unseen.serving[..]),
+            (&[][..], &[][..]),
+            "its server's processes are not seen"
+        );
     }
 
     #[test]
@@ -288,20 +323,5 @@ mod tests {
         let [low] = &found[..] else { panic!("a governor that began anew has counted less: {found:?}") };
         assert_eq!((low.class.as_str(), low.transactions, low.rolled_back), ("low", 30, 3));
         assert!((low.transaction_s - 30.0).abs() < 1e-9 && (low.admission_wait_s - 3.0).abs() < 1e-9, "{low:?}");
-    }
-
-    #[test]
-    fn times_are_those_of_the_serving_threads_or_unknown() {
-        let ms = Duration::from_millis;
-        let times = |run, wait| Some(ThreadTimes { run: ms(run), wait: ms(wait) });
-        let group = GroupReading {
-            name: "a".to_owned(),
-            threads: vec![(1, times(100, 1)), (8, times(10, 2)), (9, times(20, 3)), (10, None)],
-            servers: Vec::new(),
-            counted: Counted::default(),
-        };
-        assert_eq!(group.times_of(&[8, 9]), times(30, 5));
-        assert_eq!(group.times_of(&[8, 10]), None);
-        assert_eq!(group.times_of(&[7]), None);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn record(
     warnings.extend(reading.warnings.iter().cloned());
     let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
         warnings.extend(remarks(&arm.name, measured));
-        match &sensed.on_server {
+        let result = match &sensed.on_server {
             Some(of) => {
                 let ServerReading { seen, looks, times, clients } = of;
                 let window = sensed.serving.window;
@@ -39,7 +39,8 @@ pub(super) fn record(
                 let share = time_share(measured, &sensed.serving, &mut warnings);
                 convert::workload_result(measured, share, &sensed.counted)
             }
-        }
+        };
+        WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
     });
     let workloads: Vec<WorkloadResult> = results.collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
@@ -58,7 +59,8 @@ pub(super) fn record(
     let blind = blind.map(|why| format!("the server could not be watched to the end of the window: {why}"));
     let why_invalid = idle.or(unlimited).or(blind);
     let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
-    let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds, marks));
+    let samples = measured.workloads.iter().enumerate();
+    let samples = samples.flat_map(|(place, workload)| convert::samples(workload, place, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
         setting: setting.swept.clone(),
@@ -73,6 +75,7 @@ pub(super) fn record(
         achieved,
         workloads,
         device: reading.device,
+        unmeasured: reading.unmeasured,
         counters: reading.counted.counters,
         top_down: reading.counted.top_down,
         server: reading.server,
@@ -98,6 +101,7 @@ pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: Stri
         achieved: BTreeMap::new(),
         workloads: Vec::new(),
         device: Device::default(),
+        unmeasured: BTreeMap::new(),
         counters: None,
         top_down: None,
         server: None,

@@ -1,135 +1,128 @@
-//! What the devices did, and how much of the processors this process and a server's processes took.
+//! What the machine and its devices did, and how much of the processors this process and a server's processes took.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::cpu_time::process_cpu_time;
-use plimsoll_machine::device::{DeviceSample, DeviceUse};
 use plimsoll_machine::facts::cores_usable;
-use plimsoll_machine::host::Host;
-use plimsoll_machine::process_tree::TreeSample;
-use plimsoll_machine::processor_time::stolen_note;
+use plimsoll_machine::sensor::{Figures, Instruments, Observed, Sensors};
 
+use super::{Reasons, steady};
 use crate::results::Device;
 
-/// The processes of a server on this machine.
+/// The processes of a database on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerProcesses {
-    /// Those that do its work; those that they start belong to it too. This process is none of them, also where it is named.
+    /// Those that do its work; those that they start belong to it too. A database in this process names this one, which is no
+    /// server.
     pub server: Vec<i32>,
     /// The one through which clients come to it, if there is one.
     pub proxy: Option<i32>,
 }
 
-/// What the devices do, lap by lap.
+/// What the machine does, lap by lap.
 #[derive(Debug)]
 pub struct DeviceMeter {
     cores: usize,
-    device: DeviceSample,
-    processors: ProcessorSample,
+    machine: Sensors,
+    /// The control group of the database, if it is on this machine.
+    group: Option<Sensors>,
+    server: Option<Sensors>,
+    proxy: Option<Sensors>,
+    own: Duration,
     began: Instant,
 }
 
+/// Why figures of the database's group are missing is told under the sensor's name and this.
+const OF_GROUP: &str = " of the group";
+
 impl DeviceMeter {
     /// Begins the first lap, beside these processes.
-    pub fn start(processes: &ServerProcesses) -> Self {
-        DeviceMeter::with(ProcessorSample::read(processes))
+    pub fn start(instruments: &Instruments, processes: &ServerProcesses) -> Self {
+        let open = |observed: Observed| Sensors::open(instruments, &observed, steady);
+        let own = std::process::id().cast_signed();
+        let server: Vec<i32> = processes.server.iter().copied().filter(|process| *process != own).collect();
+        let mut meter = DeviceMeter {
+            cores: cores_usable(),
+            machine: open(Observed::Machine),
+            group: processes.server.first().map(|process| open(Observed::ControlGroup(*process))),
+            server: (!server.is_empty()).then(|| open(Observed::Processes(server))),
+            proxy: processes.proxy.map(|process| open(Observed::Processes(vec![process]))),
+            own: Duration::ZERO,
+            began: Instant::now(),
+        };
+        // Why figures are missing is told at the end.
+        meter.lap(&mut Reasons::default());
+        meter
     }
 
-    fn with(processors: ProcessorSample) -> Self {
-        DeviceMeter { cores: cores_usable(), device: DeviceSample::read(), processors, began: Instant::now() }
+    /// To be called about once a second within a lap that is longer.
+    pub fn second(&mut self) {
+        self.machine.second();
     }
 
-    /// Ends a lap, begins the next, and tells what the devices did in it.
-    pub fn lap(&mut self) -> Device {
-        // Why figures are missing is told of the whole window.
-        self.lap_with(&mut BTreeSet::new())
-    }
-
-    /// As [`lap`](DeviceMeter::lap), with why figures are missing.
-    pub fn lap_with(&mut self, warnings: &mut BTreeSet<String>) -> Device {
-        let next = DeviceMeter::with(self.processors.again());
-        let ended = std::mem::replace(self, next);
-        let window = self.began.saturating_duration_since(ended.began);
-        let used = self.processors.since(&ended.processors, window);
-        let device = self.device.since(&ended.device, window);
-        device_of(device, &used, window, self.cores, warnings)
+    /// Ends a lap, begins the next, and tells what the machine did in it, and why figures are missing.
+    pub fn lap(&mut self, reasons: &mut Reasons) -> Device {
+        let machine = self.machine.read();
+        let group = self.group.as_mut().map(Sensors::read);
+        let cpu_time = |sensors: &mut Option<Sensors>, reasons: &mut Reasons| {
+            let figures = sensors.as_mut()?.read();
+            reasons.add("", &figures);
+            figures.cpu_time
+        };
+        let server = cpu_time(&mut self.server, reasons);
+        let proxy = cpu_time(&mut self.proxy, reasons);
+        let (own, ended) = (process_cpu_time(), Instant::now());
+        let used = Used { own: own.saturating_sub(self.own), server, proxy, window: ended - self.began };
+        (self.own, self.began) = (own, ended);
+        reasons.add("", &machine);
+        if let Some(group) = &group {
+            reasons.add(OF_GROUP, group);
+        }
+        if let Some(why) = machine.missing.get("devices") {
+            reasons.warnings.insert(format!("no disk figures: {}", why.reason));
+        }
+        device_of(&machine, &group.unwrap_or_default(), &used, self.cores)
     }
 }
 
-/// The processor time of this process and of a server's, up to one moment.
-#[derive(Debug)]
-struct ProcessorSample {
-    own: Duration,
-    server: Vec<TreeSample>,
-    proxy: Option<TreeSample>,
-}
-
-/// What they used between two samples.
-#[derive(Debug, Clone, Copy, Default)]
-struct ProcessorUse {
+/// CPU time in a lap.
+#[derive(Debug, Clone, Copy)]
+struct Used {
     own: Duration,
     /// `None` if there is no server on this machine.
     server: Option<Duration>,
     /// `None` if there is nothing between clients and server.
     proxy: Option<Duration>,
-}
-
-impl ProcessorSample {
-    fn read(processes: &ServerProcesses) -> Self {
-        let host = Host::real();
-        let own = std::process::id().cast_signed();
-        let trees = processes.server.iter().filter(|process| **process != own);
-        ProcessorSample {
-            server: trees.filter_map(|process| TreeSample::read(&host, *process)).collect(),
-            proxy: processes.proxy.and_then(|process| TreeSample::read(&host, process)),
-            own: process_cpu_time(),
-        }
-    }
-
-    fn again(&self) -> Self {
-        ProcessorSample {
-            server: self.server.iter().map(TreeSample::again).collect(),
-            proxy: self.proxy.as_ref().map(TreeSample::again),
-            own: process_cpu_time(),
-        }
-    }
-
-    fn since(&self, earlier: &ProcessorSample, window: Duration) -> ProcessorUse {
-        let used = |(now, then): (&TreeSample, &TreeSample)| {
-            let used = now.since(then, window);
-            used.run + used.run_ended
-        };
-        let server = self.server.iter().zip(&earlier.server).map(used).reduce(|sum, more| sum + more);
-        let proxy = self.proxy.as_ref().zip(earlier.proxy.as_ref()).map(used);
-        ProcessorUse { own: self.own.saturating_sub(earlier.own), server, proxy }
-    }
-}
-
-fn device_of(
-    device: DeviceUse,
-    used: &ProcessorUse,
     window: Duration,
-    cores: usize,
-    warnings: &mut BTreeSet<String>,
-) -> Device {
-    if device.io_busy.is_none() {
-        warnings.insert("no disk figures: no whole disk is in both /proc/diskstats and /sys/block".to_owned());
-    }
-    warnings.extend(device.cpu_stolen.and_then(stolen_note));
-    let cpu_time = window.as_secs_f64() * cores as f64;
+}
+
+fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> Device {
+    let window = used.window.as_secs_f64();
+    let cpu_time = window * cores as f64;
     // The clocks are not read at one moment, so that a full machine may come out a little above 1.
     let share = |time: Duration| (cpu_time > 0.0).then(|| (time.as_secs_f64() / cpu_time).min(1.0));
     let all = used.own + used.server.unwrap_or_default() + used.proxy.unwrap_or_default();
+    let devices = &machine.devices;
     Device {
         cpu_busy: share(all),
         cpu_busy_clients: used.server.and_then(|_| share(used.own)),
         cpu_busy_proxy: used.proxy.and_then(share),
-        busy_cores_others: device.busy_cores.map(|busy| (busy - all.as_secs_f64() / window.as_secs_f64()).max(0.0)),
-        io_busy: device.io_busy,
-        read_mb_s: device.read_mb_s,
-        write_mb_s: device.write_mb_s,
+        busy_cores_others: devices.busy_cores.map(|busy| (busy - all.as_secs_f64() / window).max(0.0)),
+        stolen: machine.stolen,
+        mhz: machine.mhz,
+        io_busy: devices.io_busy,
+        read_mb_s: devices.read.mb_s,
+        write_mb_s: devices.write.mb_s,
+        reads_per_s: devices.read.per_s,
+        writes_per_s: devices.write.per_s,
+        read_ms: devices.read.ms,
+        write_ms: devices.write.ms,
         dram_read_gb_s: None,
+        pressure: machine.pressure,
+        cache: machine.cache,
+        group: group.group,
+        group_pressure: group.pressure,
+        group_cache: group.cache,
     }
 }
 
@@ -137,7 +130,14 @@ fn device_of(
 mod tests {
     use std::process::{Child, Command};
 
+    use plimsoll_machine::host::Host;
+    use plimsoll_machine::process_tree::TreeSample;
+
     use super::*;
+
+    fn lap(meter: &mut DeviceMeter) -> Device {
+        meter.lap(&mut Reasons::default())
+    }
 
     /// A process that works until it is dropped.
     struct Busy(Child);
@@ -153,12 +153,12 @@ mod tests {
     fn lap_beside_a_busy_process(processes: impl FnOnce(i32) -> ServerProcesses) -> Device {
         let busy = Busy(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is a shell"));
         let process = busy.0.id().cast_signed();
-        let mut meter = DeviceMeter::start(&processes(process));
-        let began = TreeSample::read(&Host::real(), process).expect("it runs");
-        while began.again().since(&began, Duration::from_secs(1)).run < Duration::from_millis(30) {
+        let mut meter = DeviceMeter::start(&Instruments::of(Host::real()), &processes(process));
+        let began = TreeSample::read(&Host::real(), &[process]).expect("it runs");
+        while began.again().since(&began).run < Duration::from_millis(30) {
             std::thread::yield_now();
         }
-        meter.lap()
+        lap(&mut meter)
     }
 
     #[test]
@@ -167,6 +167,7 @@ mod tests {
         let (all, proxy) = (device.cpu_busy.expect("known"), device.cpu_busy_proxy.expect("there is one"));
         assert!(all >= proxy && proxy > 0.0, "{all} {proxy}");
         assert_eq!(device.cpu_busy_clients, None, "there is no server");
+        assert_eq!(device.group, None, "no database is on this machine");
     }
 
     #[test]
@@ -175,10 +176,31 @@ mod tests {
         let device = lap_beside_a_busy_process(|server| ServerProcesses { server: vec![server, own], proxy: None });
         let (all, clients) = (device.cpu_busy.expect("known"), device.cpu_busy_clients.expect("there is a server"));
         assert!(all > clients && clients > 0.0, "{all} {clients}");
-        assert_eq!(
-            DeviceMeter::start(&ServerProcesses::default()).lap().cpu_busy_clients,
-            None,
-            "without a server all is this process's"
-        );
+        let mut alone = DeviceMeter::start(&Instruments::of(Host::real()), &ServerProcesses::default());
+        assert_eq!(lap(&mut alone).cpu_busy_clients, None, "without a server all is this process's");
+    }
+
+    /// What a sensor tells is a figure, or there is a reason.
+    #[test]
+    fn figures_of_this_machine_are_there_or_explained() {
+        let own = ServerProcesses { server: vec![std::process::id().cast_signed()], proxy: None };
+        let mut meter = DeviceMeter::start(&Instruments::of(Host::real()), &own);
+        std::thread::sleep(Duration::from_millis(30));
+        let mut reasons = Reasons::default();
+        let device = meter.lap(&mut reasons);
+        let check = |sensor: &str, is_there: bool| {
+            let why = reasons.unmeasured.get(sensor);
+            assert!(is_there || why.is_some_and(|why| !why.reason.is_empty()), "{sensor}: {device:?}");
+        };
+        check("pressure", device.pressure.is_some());
+        check("frequency", device.mhz.is_some());
+        check("steal", device.stolen.is_some());
+        check("devices", device.io_busy.is_some());
+        check("resctrl monitoring", device.cache.is_some());
+        check("control groups of the group", device.group.is_some());
+        check("pressure of the group", device.group_pressure.is_some());
+        check("resctrl monitoring of the group", device.group_cache.is_some());
+        let used = reasons.warnings;
+        assert_eq!(used.iter().any(|warning| warning.starts_with("no disk figures")), device.io_busy.is_none());
     }
 }

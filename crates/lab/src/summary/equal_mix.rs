@@ -87,6 +87,7 @@ mod tests {
             transactions: kinds.iter().map(part).collect(),
             time_share: None,
             round_trip_share: None,
+            block_io_s: None,
             locks: None,
             counters: None,
             top_down: None,

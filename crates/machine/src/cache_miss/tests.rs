@@ -61,3 +61,47 @@ fn no_breakdown_without_its_parts() {
     check(&reading_of(&[(1, 1, &whole)]), LevelLatencies { dram_ns: 0.0, ..LATENCIES }, "cannot have been measured");
     check(&reading_of(&[(1, 1, &whole)]), LevelLatencies { l2_ns: f64::NAN, ..LATENCIES }, "cannot have been measured");
 }
+
+/// Misses are of user mode alone, so that time in the kernel makes their share of the time no smaller.
+#[test]
+fn user_misses_are_shares_of_user_time() {
+    let levels = [("served_by_l2", 25_000), ("served_by_l3", 5_000), ("served_by_memory", 1_000)];
+    let mut reading = reading_of(&[(1, 1, &levels)]);
+    reading.sets[0].user_share = Some(0.5);
+    let found = CacheMissBreakdown::of(&reading, &LATENCIES, None).unwrap();
+    assert!((found.memory - 0.6).abs() < 1e-9, "{found:?}");
+
+    // Two sets of threads: one millisecond each, one of them all in user mode.
+    let both = reading.clone() + reading_of(&[(1, 1, &levels)]);
+    assert_eq!(both.user_share(), Some(0.75));
+    let found = CacheMissBreakdown::of(&both, &LATENCIES, None).unwrap();
+    assert!((found.memory - 0.6 / 1.5).abs() < 1e-9, "{found:?}");
+
+    reading.sets[0].user_share = None;
+    let why = CacheMissBreakdown::of(&reading, &LATENCIES, None).unwrap_err();
+    assert!(why.contains("user mode"), "{why}");
+}
+
+/// By hand: in 1 ms, 10,000 lines of code at 4 ns and 500 at 20 ns take 0.05 ms; the front end lost 0.1 by top-down.
+#[test]
+fn the_front_end_is_misses_of_code_and_decoding() {
+    let levels = [("served_by_l2", 1), ("served_by_l3", 1), ("served_by_memory", 1)];
+    let code = |from_l2, beyond| [("code_from_l2", from_l2), ("code_beyond_l2", beyond)];
+    let check = |code: &[(&str, u64)], top_down: Option<&TopDown>, expect: [Option<f64>; 2]| {
+        let reading = reading_of(&[(1, 1, &levels), (1, 1, code)]);
+        let found = CacheMissBreakdown::of(&reading, &LATENCIES, top_down).unwrap();
+        for (found, expect) in [found.icache, found.decoding].into_iter().zip(expect) {
+            assert_eq!(found.is_some(), expect.is_some());
+            assert!(
+                found.zip(expect).is_none_or(|(found, expect)| (found - expect).abs() < 1e-9),
+                "{found:?} {expect:?}"
+            );
+        }
+    };
+    // Each group had half of the time, so that its counts stand for twice as many.
+    let shares = top_down(Some(0.35));
+    check(&code(10_000, 500), Some(&shares), [Some(0.05), Some(0.05)]);
+    check(&code(100_000, 0), Some(&shares), [Some(0.4), Some(0.0)]);
+    check(&code(10_000, 500), None, [Some(0.05), None]);
+    check(&[], Some(&shares), [None, None]);
+}

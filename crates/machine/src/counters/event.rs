@@ -37,6 +37,10 @@ pub enum Event {
     ServedByL3,
     /// Misses of the first level on demand that were served by memory.
     ServedByMemory,
+    /// Lines of code that missed the first level and came from the second.
+    CodeFromL2,
+    /// Lines of code that missed the second level, too.
+    CodeBeyondL2,
     /// Time on a core, nanoseconds; counted by the kernel.
     TaskClock,
     /// Page faults; counted by the kernel.
@@ -47,7 +51,7 @@ pub enum Event {
 
 impl Event {
     /// Every event that the processor counts, in the order in which they are told.
-    pub const HARDWARE: [Event; 14] = [
+    pub const HARDWARE: [Event; 16] = [
         Event::Cycles,
         Event::Instructions,
         Event::Branches,
@@ -62,6 +66,8 @@ impl Event {
         Event::ServedByL2,
         Event::ServedByL3,
         Event::ServedByMemory,
+        Event::CodeFromL2,
+        Event::CodeBeyondL2,
     ];
 
     /// The key of its counts, as in result documents.
@@ -81,6 +87,8 @@ impl Event {
             Event::ServedByL2 => "served_by_l2",
             Event::ServedByL3 => "served_by_l3",
             Event::ServedByMemory => "served_by_memory",
+            Event::CodeFromL2 => "code_from_l2",
+            Event::CodeBeyondL2 => "code_beyond_l2",
             Event::TaskClock => "task_clock_ns",
             Event::PageFaults => "page_faults",
             Event::ContextSwitches => "context_switches",
@@ -105,6 +113,8 @@ impl fmt::Display for Event {
             Event::ServedByL2 => "misses served by L2",
             Event::ServedByL3 => "misses served by L3",
             Event::ServedByMemory => "misses served by memory",
+            Event::CodeFromL2 => "lines of code from L2",
+            Event::CodeBeyondL2 => "lines of code from beyond L2",
             Event::TaskClock => "nanoseconds on a core",
             Event::PageFaults => "page faults",
             Event::ContextSwitches => "context switches",

@@ -243,13 +243,19 @@ fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
         })
         .collect();
     wishes.push(top_down);
+    let keyed = |codes: &[NamedCode], keys: &[Event]| -> Vec<WantedEvent> {
+        codes.iter().zip(keys).map(|(code, event)| WantedEvent { key: event.key(), ..own(code) }).collect()
+    };
     if let Some(served) = table.and_then(|table| table.served.as_ref()) {
         let keys = [Event::ServedByL2, Event::ServedByL3, Event::ServedByMemory];
-        let events = served.iter().zip(keys).map(|(code, event)| WantedEvent { key: event.key(), ..own(code) });
-        wishes.push(vec![group("levels", both, events.collect(), true)]);
+        wishes.push(vec![group("levels", both, keyed(served, &keys), true)]);
+    }
+    if let Some(code) = table.and_then(|table| table.code.as_ref()) {
+        wishes.push(vec![group("code", both, keyed(code, &[Event::CodeFromL2, Event::CodeBeyondL2]), true)]);
     }
     if let Some(MemoryReads::Events(events, _)) = table.map(|table| &table.memory_reads) {
-        wishes.push(vec![group("memory reads", both, events.iter().map(own).collect(), true)]);
+        // Without instructions, so that four events fit into the five counters of some guests.
+        wishes.push(vec![group("memory reads", Lead::Cycles, events.iter().map(own).collect(), true)]);
     }
     if let Some(split) = table.and_then(|table| table.memory.as_ref()) {
         wishes.push(vec![group("memory and core", both, split.events.iter().map(own).collect(), true)]);
@@ -320,6 +326,8 @@ fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
         Event::ServedByL2
         | Event::ServedByL3
         | Event::ServedByMemory
+        | Event::CodeFromL2
+        | Event::CodeBeyondL2
         | Event::TaskClock
         | Event::PageFaults
         | Event::ContextSwitches => Vec::new(),

@@ -27,6 +27,10 @@ pub struct GroupCounts {
 pub struct SetCounts {
     /// The groups, in the order of the plan.
     pub groups: Vec<GroupCounts>,
+    /// Share of the threads' time on cores in which they were in user mode, where alone events are counted; `None` if it is
+    /// not known.
+    #[serde(default)]
+    pub user_share: Option<f64>,
 }
 
 impl SetCounts {
@@ -131,6 +135,18 @@ impl CounterReading {
     pub fn ratio(&self, of: Event, to: Event) -> Option<f64> {
         let counted = self.together(&[of.key(), to.key()])?;
         (counted.counts[1] > 0.0).then(|| counted.counts[0] / counted.counts[1])
+    }
+
+    /// Share of the time on cores in which the threads were in user mode, where alone events are counted. `None` if it is not
+    /// known of some that ran.
+    pub fn user_share(&self) -> Option<f64> {
+        let (mut user, mut all) = (0.0, 0.0);
+        for set in self.sets.iter().filter(|set| !set.on_core().is_zero()) {
+            let on_core = set.on_core().as_secs_f64();
+            user += on_core * set.user_share?;
+            all += on_core;
+        }
+        (all > 0.0).then(|| user / all)
     }
 
     /// Instructions per cycle.

@@ -51,22 +51,26 @@ pub(super) fn clean(set: &mut SetCounts, plan: &Plan, notes: &mut BTreeSet<Strin
 /// Events that only memory can cause, at 0 while the first level missed so often that some of it must have come from
 /// memory; with about how many misses there were meanwhile. Guests and off-core events are known for it.
 fn never_from_memory(set: &SetCounts, plan: &Plan) -> Vec<(&'static str, u64)> {
-    let reads = match plan.family.map(|family| &family.table().memory_reads) {
-        Some(MemoryReads::Events(events, _)) => *events,
-        _ => &[],
+    let reads: Vec<&'static str> = match plan.family.map(|family| &family.table().memory_reads) {
+        Some(MemoryReads::Events(events, _)) => events.iter().map(|event| event.name).collect(),
+        _ => Vec::new(),
     };
-    let keys = [Event::LlcMisses.key(), Event::ServedByMemory.key()].into_iter();
     let (l1d_running, l1d_misses) = counted(set, Event::L1dMisses.key());
     if l1d_running.is_zero() {
         return Vec::new();
     }
-    keys.chain(reads.iter().map(|event| event.name))
-        .filter_map(|key| {
-            let (running, count) = counted(set, key);
-            let misses = l1d_misses as f64 * running.as_secs_f64() / l1d_running.as_secs_f64();
-            (count == 0 && misses >= L1D_MISSES_SUSPICIOUS).then_some((key, misses.round() as u64))
-        })
-        .collect()
+    // Of events that are added up one may well be 0: a prefetcher may be switched off.
+    let together = [&[Event::LlcMisses.key()][..], &[Event::ServedByMemory.key()], &reads];
+    let mut found = Vec::new();
+    for keys in together {
+        let counts: Vec<(Duration, u64)> = keys.iter().map(|key| counted(set, key)).collect();
+        let running = counts.iter().map(|counted| counted.0).min().unwrap_or_default();
+        let misses = l1d_misses as f64 * running.as_secs_f64() / l1d_running.as_secs_f64();
+        if counts.iter().all(|counted| counted.1 == 0) && misses >= L1D_MISSES_SUSPICIOUS {
+            found.extend(keys.iter().map(|key| (*key, misses.round() as u64)));
+        }
+    }
+    found
 }
 
 /// For how long an event was counted, and how often it happened.

@@ -10,6 +10,7 @@ use plimsoll_testing::{Need, skip};
 
 use super::*;
 use crate::cpu_time::current_thread_id;
+use crate::top_down::Family;
 
 /// The plan of the kernel's events; where the call is forbidden, as in containers, there is nothing to test.
 fn kernel_plan() -> Option<Plan> {
@@ -218,6 +219,8 @@ fn without_inheritance_new_threads_are_found() {
         turn: 0,
         is_enabled: false,
         tree: None,
+        threads: Vec::new(),
+        began: ModeTimes::default(),
         notes: BTreeSet::new(),
     };
     let mut worker = Worker::start("exec 3<&0; sh -c 'echo begun; read go' <&3 & wait");
@@ -413,4 +416,26 @@ fn counts_that_cannot_be_right_are_taken_out() {
     assert!(notes.contains("86 %"), "{notes}");
     let (left, notes) = clean(&[(0, 0, &[("cycles", 0), ("ex_ret_ops", 0)])]);
     assert_eq!((left.as_str(), notes.as_str()), ("cycles ex_ret_ops", ""), "threads that did not run");
+}
+
+/// Reads of memory are a sum: a prefetcher may have fetched nothing, but something must have.
+#[test]
+fn one_of_several_kinds_of_reads_may_be_none() {
+    let Some(mut plan) = kernel_plan() else { return };
+    plan.family = Some(Family::Zen4);
+    let left = |fills: u64, prefetches: u64| {
+        let counts = [
+            ("cycles", 9),
+            ("l1d_misses", 2_000_000),
+            ("ls_any_fills_from_sys.dram_io_all", fills),
+            ("l2_pf_miss_l2_l3.l2_hwpf", prefetches),
+        ];
+        let mut reading = reading::tests::reading_of(&[(100, 100, &counts)]);
+        sanity::clean(&mut reading.sets[0], &plan, &mut BTreeSet::new());
+        reading.family = plan.family;
+        reading.memory_read().ok().map(|read| read.bytes)
+    };
+    assert_eq!(left(70, 30), Some(6400));
+    assert_eq!(left(70, 0), Some(4480));
+    assert_eq!(left(0, 0), None);
 }

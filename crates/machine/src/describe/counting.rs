@@ -103,6 +103,8 @@ mod tests {
   misses served by L2                          -
   misses served by L3                          -
   misses served by memory                      -
+  lines of code from L2                        -
+  lines of code from beyond L2                 -
   instructions per cycle                    0.50
   top-down: AMD Zen 3 by cycles of dispatch stalls, approximate
     retiring                              40.0 %

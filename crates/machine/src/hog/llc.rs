@@ -37,6 +37,10 @@ impl HogKind for Llc {
         "held"
     }
 
+    fn may_be_idle(&self) -> bool {
+        true
+    }
+
     fn shortfall(&self) -> &'static str {
         "others took part of it back, or the cache that its cores share is smaller"
     }
@@ -48,18 +52,23 @@ impl HogKind for Llc {
     fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
         let caches = CacheSizes::here();
         let threads = place.cores.len().max(1);
-        let part = caches.sweep_for((strength * MIB / threads as f64) as u64);
+        let is_idle = strength == 0.0;
+        let part = match is_idle {
+            true => pirate::IDLE_SWEEP,
+            false => caches.sweep_for((strength * MIB / threads as f64) as u64),
+        };
         let accounts: Arc<[Mutex<Account>]> = (0..threads).map(|_| Mutex::default()).collect();
         let (inside, cores, sizes) = (Arc::clone(&accounts), place.cores.clone(), caches.clone());
         let crew = Crew::start(threads, move |index| {
             pin_to_one(&cores, index)?;
-            let split = pirate::calibrate(&sizes)?;
+            // One that is to hold nothing has nothing to lose.
+            let split = if is_idle { None } else { Some(pirate::calibrate(&sizes)?) };
             let sweep = Sweep::new(part, index as u64)?;
             let opened = Account {
                 swept: sweep.bytes(),
                 huge_share: sweep.huge_share(),
-                split: Some(split),
-                counter: MissCounter::of_this_thread(),
+                split,
+                counter: if is_idle { None } else { MissCounter::of_this_thread() },
                 ..Account::default()
             };
             *lock(&inside[index]) = opened;
@@ -67,7 +76,7 @@ impl HogKind for Llc {
             Ok(move |leave: &Leave| keep_hot(sweep, &accounts[index], leave))
         })?;
         let notes = warnings(&caches, strength, place);
-        Ok(Box::new(RunningPirate { accounts, beside: caches.beside_llc(), notes, _crew: crew }))
+        Ok(Box::new(RunningPirate { accounts, beside: caches.beside_llc(), is_idle, notes, _crew: crew }))
     }
 }
 
@@ -117,6 +126,8 @@ struct RunningPirate {
     accounts: Arc<[Mutex<Account>]>,
     /// Bytes of each thread's sweep that lie in its second level.
     beside: u64,
+    /// It is to hold nothing, and sweeps what its first level holds.
+    is_idle: bool,
     notes: Vec<String>,
     _crew: Crew,
 }
@@ -160,6 +171,11 @@ impl Running for RunningPirate {
             let (hit, miss) = account.split.as_ref().map_or((None, None), Split::medians_ns);
             let figures = [("huge_page_share", account.huge_share), ("hit_ns", hit), ("miss_ns", miss)];
             achieved.figures.extend(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
+        if self.is_idle {
+            achieved.amount = Some(0.0);
+            achieved.notes.push("idle: its core is as busy as another pirate's, and it holds nothing".to_owned());
+            return achieved;
         }
         let shares: Result<Vec<(u64, u64, MissShare)>, &String> =
             windows.iter().map(|one| Ok((one.loads, one.swept, *one.misses.as_ref()?))).collect();

@@ -42,10 +42,13 @@ const CALIBRATION_SAMPLES: u64 = 8192;
 /// Sweeps after which a buffer that fits a cache is in it.
 const WARM_SWEEPS: usize = 8;
 
-/// What a pirate must hold so that `wanted_mib` of `total_mib` are left for the others; `None` if there is nothing to hold
-/// or not as much as wanted.
-pub fn pirate_capacity(total_mib: f64, wanted_mib: f64) -> Option<f64> {
-    (wanted_mib > 0.0 && wanted_mib < total_mib).then_some(total_mib - wanted_mib)
+/// What a sweep that holds nothing goes through, bytes: within the first level of any core we know.
+pub const IDLE_SWEEP: u64 = 16 << 10;
+
+/// What a pirate must hold so that `wanted_mib` of `total_mib` are left for the others, MiB. 0 if they are to have all of it:
+/// an idle pirate, so that its core is as busy there as at every smaller amount.
+pub fn pirate_capacity(total_mib: f64, wanted_mib: f64) -> f64 {
+    (total_mib - wanted_mib).max(0.0)
 }
 
 /// What a pirate holds of the last level, bytes, and between which values: it sweeps `swept` bytes, misses this share of its
@@ -154,10 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_left_for_the_others() {
-        assert_eq!(pirate_capacity(32.0, 8.0), Some(24.0));
-        assert_eq!(pirate_capacity(32.0, 32.0), None);
-        assert_eq!(pirate_capacity(32.0, 40.0), None);
-        assert_eq!(pirate_capacity(32.0, 0.0), None);
+        assert_eq!(pirate_capacity(32.0, 8.0), 24.0);
+        assert_eq!(pirate_capacity(32.0, 32.0), 0.0);
+        assert_eq!(pirate_capacity(32.0, 40.0), 0.0);
     }
 
     #[test]

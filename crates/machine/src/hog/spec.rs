@@ -53,9 +53,11 @@ impl FromStr for HogSpec {
             let forms: Vec<String> = HOGS.iter().map(|kind| format!("{}:{}", kind.key(), kind.unit())).collect();
             wrong(format!("there are {} and {NONE}", forms.join(", ")))
         })?;
-        let number = strength.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+        let fits = |number: &f64| number.is_finite() && (*number > 0.0 || (*number == 0.0 && kind.may_be_idle()));
+        let number = strength.trim().parse::<f64>().ok().filter(fits);
+        let least = if kind.may_be_idle() { "from 0 on" } else { "above 0" };
         let strength =
-            number.ok_or_else(|| wrong(format!("after `{key}:` comes a number above 0, in {}", kind.unit())))?;
+            number.ok_or_else(|| wrong(format!("after `{key}:` comes a number {least}, in {}", kind.unit())))?;
         match kind.refuse(strength) {
             Some(why) => Err(wrong(why)),
             None => Ok(HogSpec { wanted: Some((kind, strength)) }),
@@ -115,6 +117,7 @@ mod tests {
         check("none", "none");
         check("cpu:1", "cpu:1");
         check(" llc : 2.5 ", "llc:2.5");
+        check("llc:0", "llc:0");
         check("bandwidth:4000", "bandwidth:4000");
         check("disk:50", "disk:50");
         check("disk-read:0.5", "disk-read:0.5");
@@ -133,9 +136,10 @@ mod tests {
         check("cpu", "after `cpu:` comes a number above 0, in threads");
         check("cpu:", "a number above 0");
         check("cpu:-1", "a number above 0");
-        check("llc:0", "a number above 0");
-        check("llc:inf", "a number above 0");
-        check("llc:NaN", "a number above 0");
+        check("cpu:0", "a number above 0");
+        check("llc:-1", "a number from 0 on");
+        check("llc:inf", "a number from 0 on");
+        check("llc:NaN", "a number from 0 on");
         check("cpu:1.5", "whole");
         check("cpu:100000", "threads");
         check("llc:1e9", "MiB");

@@ -59,6 +59,14 @@ fn cache_is_held_or_the_reason_is_told() {
     }
 }
 
+/// It works as others do, and says that it holds nothing.
+#[test]
+fn an_idle_pirate_keeps_its_core_busy_and_holds_nothing() {
+    let mut hog = start("llc:0", &Place::default());
+    let report = first_work(&mut hog, |report| report.figures["loads_per_s"] > 1e5);
+    assert_eq!((report.achieved, report.interval, report.reached), (Some(0.0), None, Some(true)));
+}
+
 #[test]
 fn disks_are_used_and_nothing_is_left() {
     let folder = tempfile::tempdir_in(".").unwrap();

@@ -60,3 +60,16 @@ fn a_small_machine() {
     assert!(notes.contains("a second core") && notes.contains("a guest (kvm)") && notes.contains("LLC"), "{notes}");
     assert!(speed.level_latencies().dram_ns.is_some_and(|ns| ns > 0.0));
 }
+
+#[test]
+fn the_second_level_is_no_part_of_the_last() {
+    let seen = |is_victim, seen: Option<[u64; 2]>| {
+        let made = example();
+        let caches = CacheSizes { l2: Some(1 << 20), is_victim, ..made.caches.clone() };
+        MemorySpeed { caches, llc_seen_bytes: seen, ..made }.last_level_seen_mib()
+    };
+    assert_eq!(seen(false, Some([4 << 20, 8 << 20])), Some([4.0, 8.0]));
+    assert_eq!(seen(true, Some([4 << 20, 8 << 20])), Some([3.0, 7.0]));
+    assert_eq!(seen(true, Some([1 << 20, 2 << 20])), None, "what fits is the second level alone");
+    assert_eq!(seen(true, None), None);
+}

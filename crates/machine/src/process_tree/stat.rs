@@ -14,6 +14,8 @@ pub(crate) struct Stat {
     pub(crate) parent: i32,
     /// User and system time, clock ticks. Of a process, that of all threads it ever had.
     pub(crate) cpu_ticks: u64,
+    /// The part of it in user mode.
+    pub(crate) user_ticks: u64,
     /// The same of children that were waited for.
     pub(crate) children_ticks: u64,
     /// When it began, clock ticks since boot.
@@ -37,11 +39,18 @@ impl Stat {
         Some(Stat {
             parent: fields.get(1)?.parse().ok()?,
             cpu_ticks: field(14)? + field(15)?,
+            user_ticks: field(14)?,
             children_ticks: field(16)? + field(17)?,
             began: field(22)?,
             block_io_ticks: field(42).unwrap_or(0),
         })
     }
+}
+
+/// The folder of a thread of this process or of another one.
+pub(crate) fn thread_folder(host: &Host, thread: i32) -> String {
+    let own = format!("/proc/self/task/{thread}");
+    if host.exists(&own) { own } else { format!("/proc/{thread}/task/{thread}") }
 }
 
 /// The kernel's clock ticks, 10 ms each, as time.
@@ -57,7 +66,8 @@ mod tests {
     fn names_of_any_kind_and_files_that_break_off() {
         let fields =
             "S 5 1 1 0 -1 4194560 1 2 3 4 50 6 70 8 20 0 1 0 999 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 33 0";
-        let expect = Stat { parent: 5, cpu_ticks: 56, children_ticks: 78, began: 999, block_io_ticks: 33 };
+        let expect =
+            Stat { parent: 5, cpu_ticks: 56, user_ticks: 50, children_ticks: 78, began: 999, block_io_ticks: 33 };
         for name in ["(sh)", "(a) b)", "(a b (c) d)", "()"] {
             assert_eq!(Stat::parse(&format!("7 {name} {fields}\n")), Some(expect), "{name}");
         }

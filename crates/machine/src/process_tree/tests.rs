@@ -9,8 +9,6 @@ use plimsoll_testing::{Need, skip};
 use super::*;
 use crate::host::fake::FakeHost;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// A process that is all zeros but for what a test is about.
 #[derive(Clone, Copy, Default)]
 struct Made {
@@ -18,14 +16,13 @@ struct Made {
     cpu: u64,
     children: u64,
     began: u64,
-    block_io: u64,
 }
 
 impl Made {
     fn stat(self) -> String {
-        let Made { parent, cpu, children, began, block_io } = self;
-        let zeros = "0 ".repeat(19);
-        format!("9 (x) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu} 0 {children} 0 20 0 1 0 {began} {zeros}{block_io} 0\n")
+        let Made { parent, cpu, children, began } = self;
+        let zeros = "0 ".repeat(21);
+        format!("9 (x) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu} 0 {children} 0 20 0 1 0 {began} {zeros}\n")
     }
 
     /// Writes the process with one thread that has run and waited for so many milliseconds.
@@ -49,9 +46,9 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A host whose clock shows ten seconds, with delay accounting off.
+/// A host whose clock shows ten seconds.
 fn host() -> FakeHost {
-    FakeHost::new(&[("/proc/uptime", "10.00 5.00\n"), ("/proc/sys/kernel/task_delayacct", "0\n")])
+    FakeHost::new(&[("/proc/uptime", "10.00 5.00\n")])
 }
 
 #[test]
@@ -62,20 +59,18 @@ fn a_tree_is_a_process_and_its_descendants() {
     child_of(10).write(&fake, 11, 1, 0);
     child_of(11).write(&fake, 12, 1, 0);
     child_of(1).write(&fake, 13, 1, 0);
-    let tree = TreeSample::read(&fake.host(), 10).unwrap();
+    let tree = TreeSample::read(&fake.host(), &[10]).unwrap();
     assert_eq!(tree.processes(), [10, 11, 12]);
-    assert_eq!(tree.threads(), [10, 11, 12]);
-    assert!(TreeSample::read(&fake.host(), 99).is_none());
+    assert!(TreeSample::read(&fake.host(), &[99]).is_none());
 
     // The one in the middle ends, its child is adopted, and its id is given to a stranger.
     child_of(1).write(&fake, 12, 1, 0);
     Made { parent: 1, began: 2000, ..Made::default() }.write(&fake, 11, 1, 0);
     assert_eq!(tree.again().processes(), [10, 12]);
     remove(&fake, "/proc/10");
-    assert!(!tree.again().is_alive());
     remove(&fake, "/proc/12");
     let none = tree.again();
-    assert_eq!((none.processes().len(), none.since(&tree, SECOND).threads), (0, 0));
+    assert_eq!((none.processes().len(), none.since(&tree).run), (0, Duration::ZERO));
 }
 
 #[test]
@@ -84,18 +79,15 @@ fn threads_that_stay_come_and_go() {
     let process = Made { parent: 1, began: 5, ..Made::default() };
     Made { cpu: 30, ..process }.write(&fake, 10, 100, 5);
     process.write_thread(&fake, (10, 11), 200, 0);
-    let earlier = TreeSample::read(&fake.host(), 10).unwrap();
+    let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
 
     fake.write("/proc/uptime", "11.00 5.00\n");
     // The first thread ran 300 ms more, the second ended after 150 ms more, a third came 400 ms ago and ran 100 ms.
     Made { cpu: 30 + 55, ..process }.write(&fake, 10, 400, 25);
     remove(&fake, "/proc/10/task/11");
     Made { began: 1060, ..process }.write_thread(&fake, (10, 12), 100, 50);
-    let usage = earlier.again().since(&earlier, SECOND);
-    assert_eq!((usage.processes, usage.threads, usage.lived), (1, 2, ms(1400)));
-    assert_eq!((usage.run, usage.run_ended, usage.wait), (ms(400), ms(150), Some(ms(70))));
-    assert_eq!((usage.block_io, usage.rest), (None, ms(1400 - 400 - 70)));
-    assert!(usage.notes.iter().any(|note| note.contains("task_delayacct=1")), "{:?}", usage.notes);
+    let usage = earlier.again().since(&earlier);
+    assert_eq!((usage.run, usage.run_ended), (ms(400), ms(150)));
 }
 
 #[test]
@@ -103,46 +95,46 @@ fn rounding_is_no_ended_thread() {
     let fake = host();
     let process = Made { parent: 1, began: 5, ..Made::default() };
     Made { cpu: 10, ..process }.write(&fake, 10, 109, 0);
-    let earlier = TreeSample::read(&fake.host(), 10).unwrap();
+    let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
     Made { cpu: 22, ..process }.write(&fake, 10, 221, 0);
-    let usage = earlier.again().since(&earlier, SECOND);
+    let usage = earlier.again().since(&earlier);
     assert_eq!((usage.run, usage.run_ended), (ms(112), Duration::ZERO));
 }
 
 #[test]
 fn processes_that_ended_are_in_the_totals_of_their_ancestors() {
     let fake = host();
-    let process = |parent, cpu, children| Made { parent, cpu, children, began: 5, ..Made::default() };
+    let process = |parent, cpu, children| Made { parent, cpu, children, began: 5 };
     process(1, 100, 40).write(&fake, 10, 1000, 0);
     process(10, 20, 10).write(&fake, 11, 200, 0);
     process(11, 5, 0).write(&fake, 12, 50, 0);
-    let earlier = TreeSample::read(&fake.host(), 10).unwrap();
+    let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
     // Both ended: the inner one after 3 ticks more, the outer one after 7, and one more that was never seen used 50.
     remove(&fake, "/proc/11");
     remove(&fake, "/proc/12");
     let told = (20 + 7) + (10 + 5 + 3) + 50;
     process(1, 100, 40 + told).write(&fake, 10, 1000, 0);
-    let usage = earlier.again().since(&earlier, SECOND);
+    let usage = earlier.again().since(&earlier);
     assert_eq!((usage.run, usage.run_ended), (Duration::ZERO, ms(10 * (7 + 3 + 50))));
 
     // Nobody waited for them: what they used last is lost, and nothing becomes negative.
     process(1, 100, 40).write(&fake, 10, 1000, 0);
-    assert_eq!(earlier.again().since(&earlier, SECOND).run_ended, Duration::ZERO);
+    assert_eq!(earlier.again().since(&earlier).run_ended, Duration::ZERO);
 }
 
 #[test]
 fn a_process_that_began_long_ago_brings_no_time_into_the_tree() {
     let fake = host();
     Made { parent: 1, began: 5, ..Made::default() }.write(&fake, 10, 1, 0);
-    let earlier = TreeSample::read(&fake.host(), 10).unwrap();
-    Made { parent: 10, began: 7, cpu: 500, children: 100, ..Made::default() }.write(&fake, 11, 5000, 9);
-    let usage = earlier.again().since(&earlier, SECOND);
-    assert_eq!((usage.run, usage.run_ended, usage.wait), (Duration::ZERO, Duration::ZERO, Some(Duration::ZERO)));
+    let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
+    Made { parent: 10, began: 7, cpu: 500, children: 100 }.write(&fake, 11, 5000, 9);
+    let usage = earlier.again().since(&earlier);
+    assert_eq!((usage.run, usage.run_ended), (Duration::ZERO, Duration::ZERO));
     assert!(usage.notes.iter().any(|note| note.contains("adopted")), "{:?}", usage.notes);
-    let newcomer = Made { parent: 10, began: 1000, cpu: 50, children: 10, ..Made::default() };
+    let newcomer = Made { parent: 10, began: 1000, cpu: 50, children: 10 };
     newcomer.write(&fake, 11, 500, 9);
-    let usage = earlier.again().since(&earlier, SECOND);
-    assert_eq!((usage.run, usage.run_ended, usage.wait), (ms(500), ms(100), Some(ms(9))));
+    let usage = earlier.again().since(&earlier);
+    assert_eq!((usage.run, usage.run_ended), (ms(500), ms(100)));
 }
 
 #[test]
@@ -150,37 +142,10 @@ fn a_kernel_without_schedstat_still_tells_cpu() {
     let fake = host();
     let process = Made { parent: 1, began: 5, ..Made::default() };
     process.write(&fake, 10, 0, 0);
-    let earlier = TreeSample::read(&fake.host(), 10).unwrap();
+    let earlier = TreeSample::read(&fake.host(), &[10]).unwrap();
     Made { cpu: 50, ..process }.write(&fake, 10, 0, 0);
-    let usage = earlier.again().since(&earlier, SECOND);
-    assert_eq!((usage.run, usage.run_ended, usage.wait, usage.rest), (ms(500), ms(0), None, ms(500)));
-    assert!(usage.notes.iter().any(|note| note.contains("schedstat")), "{:?}", usage.notes);
-}
-
-#[test]
-fn waiting_for_block_io_is_believed_with_a_reason_only() {
-    let process = Made { parent: 1, began: 5, ..Made::default() };
-    let check = |sysctl: &str, boot: &str, ticks: [u64; 2], bytes: [u64; 2], expect: Option<Duration>| {
-        let fake = host();
-        fake.write("/proc/sys/kernel/task_delayacct", sysctl);
-        fake.write("/proc/cmdline", boot);
-        let write = |ticks, bytes| {
-            Made { block_io: ticks, ..process }.write(&fake, 10, 1, 0);
-            fake.write("/proc/10/io", &format!("rchar: 9\nread_bytes: {bytes}\nwrite_bytes: 0\n"));
-        };
-        write(ticks[0], bytes[0]);
-        let earlier = TreeSample::read(&fake.host(), 10).unwrap();
-        write(ticks[1], bytes[1]);
-        let usage = earlier.again().since(&earlier, SECOND);
-        assert_eq!(usage.block_io, expect, "{sysctl} {boot} {ticks:?} {bytes:?} {:?}", usage.notes);
-        assert_eq!(usage.notes.is_empty(), expect.is_some(), "{:?}", usage.notes);
-    };
-    check("0\n", "", [0, 0], [0, 0], None);
-    check("1\n", "quiet", [3, 8], [0, 4096], Some(ms(50)));
-    check("1\n", "quiet", [0, 0], [0, 0], Some(ms(0)));
-    check("1\n", "quiet", [0, 0], [0, 4096], None);
-    check("1\n", "quiet delayacct", [0, 0], [0, 4096], Some(ms(0)));
-    check("0\n", "quiet delayacct", [3, 8], [0, 4096], None);
+    let usage = earlier.again().since(&earlier);
+    assert_eq!((usage.run, usage.run_ended), (ms(500), ms(0)));
 }
 
 /// A shell that does as it is told, one line at a time, and says when it has.
@@ -225,31 +190,29 @@ fn a_real_tree_that_burns_and_one_that_sleeps() {
     let sleeping = Shell::start();
     let host = Host::real();
     let began = Instant::now();
-    let burning_before = TreeSample::read(&host, burning.id()).unwrap();
-    let sleeping_before = TreeSample::read(&host, sleeping.id()).unwrap();
+    let burning_before = TreeSample::read(&host, &[burning.id()]).unwrap();
+    let sleeping_before = TreeSample::read(&host, &[sleeping.id()]).unwrap();
     burning.run(BURN);
     let burning_after = burning_before.again();
     if !burning_after.keeps_times() {
         return skip(Need::Accounting, "this kernel keeps no times of threads");
     }
-    let busy = burning_after.since(&burning_before, began.elapsed());
-    let idle = sleeping_before.again().since(&sleeping_before, began.elapsed());
+    let busy = burning_after.since(&burning_before);
+    let idle = sleeping_before.again().since(&sleeping_before);
     assert!(busy.run > ms(5) && busy.run <= began.elapsed(), "{busy:?}");
-    assert_eq!((busy.processes, busy.threads, idle.processes), (1, 1, 1));
-    assert!(busy.lived <= began.elapsed() && busy.run + busy.wait.unwrap() + busy.rest <= began.elapsed());
     assert!(idle.run < busy.run, "{idle:?} {busy:?}");
 }
 
 #[test]
 fn a_real_child_that_ends_while_watched_is_in_its_parents_total() {
     let mut shell = Shell::start();
-    let before = TreeSample::read(&Host::real(), shell.id()).unwrap();
+    let before = TreeSample::read(&Host::real(), &[shell.id()]).unwrap();
     let began = Instant::now();
     // In parentheses it is a process of its own, for which the shell waits.
     shell.run(&format!("({BURN}; exit 1)"));
     let after = before.again();
-    let usage = after.since(&before, began.elapsed());
-    assert_eq!((usage.processes, after.is_alive()), (1, true));
+    let usage = after.since(&before);
+    assert_eq!(after.processes(), [shell.id()]);
     assert!(usage.run_ended > ms(5), "{usage:?}");
     assert!(usage.run + usage.run_ended <= began.elapsed() + ms(20), "{usage:?}");
 }
@@ -257,46 +220,9 @@ fn a_real_child_that_ends_while_watched_is_in_its_parents_total() {
 #[test]
 fn a_real_process_that_ends_leaves_an_empty_tree() {
     let shell = Shell::start();
-    let before = TreeSample::read(&Host::real(), shell.id()).unwrap();
+    let before = TreeSample::read(&Host::real(), &[shell.id()]).unwrap();
     drop(shell);
     let after = before.again();
-    let usage = after.since(&before, SECOND);
-    assert!(!after.is_alive());
-    assert_eq!((usage.threads, usage.run, usage.lived), (0, Duration::ZERO, Duration::ZERO));
-}
-
-/// Ended when dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-#[test]
-fn a_real_process_that_writes_waits_for_block_io() {
-    let host = Host::real();
-    if DelayAccounting::read(&host) == DelayAccounting::Off {
-        return skip(Need::DiskWaits, "kernel.task_delayacct is 0, so no waiting for block I/O is measured");
-    }
-    let folder = tempfile::tempdir_in(".").unwrap();
-    let file = format!("of={}", folder.path().join("file").display());
-    let mut command = Command::new("dd");
-    command.args(["if=/dev/zero", &file, "bs=4k", "count=20000", "oflag=direct,dsync"]).stderr(Stdio::null());
-    let writer = Killed(command.spawn().expect("every system has dd"));
-    let before = TreeSample::read(&host, writer.0.id() as i32).unwrap();
-    let began = Instant::now();
-    loop {
-        let after = before.again();
-        let usage = after.since(&before, began.elapsed());
-        if usage.block_io.is_some_and(|block_io| block_io >= ms(20)) {
-            assert!(usage.block_io <= Some(began.elapsed() + ms(10)), "{usage:?}");
-            return;
-        }
-        if after.processes().is_empty() || after.threads().is_empty() {
-            return skip(Need::Disk, "this file system writes without waiting, or not directly at all");
-        }
-    }
+    let usage = after.since(&before);
+    assert_eq!((after.processes(), usage.run), (vec![], Duration::ZERO));
 }

@@ -1,13 +1,10 @@
-//! Whether the kernel measures how long threads wait for block I/O.
-
-use std::hint::black_box;
+//! Whether the kernel measures how long threads wait for block I/O, and how long that is.
 
 use crate::availability::Availability;
-use crate::cpu_time::current_thread_id;
+use crate::block_io_delay::{DelayAccounting, DelaySample};
 use crate::host::Host;
-use crate::process_tree::DelayAccounting;
-use crate::process_tree::stat::Stat;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Waiting for block I/O, by the kernel's delay accounting.
 #[derive(Debug)]
@@ -23,17 +20,38 @@ impl Sensor for BlockIoDelay {
     }
 
     fn scopes(&self) -> &'static [Scope] {
-        &[Scope::Thread, Scope::ProcessTree]
+        &[Scope::Thread]
     }
 
     fn probe(&self, host: &Host) -> Availability {
         DelayAccounting::read(host).availability()
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(Stat::read(&host, format!("/proc/self/task/{}/stat", current_thread_id())));
-        })
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let availability = self.probe(instruments.host());
+        let Observed::Threads(threads) = observed else {
+            return Err(Availability::no("these times are of threads", None));
+        };
+        if !availability.available {
+            return Err(availability);
+        }
+        Ok(Box::new(Watching { host: instruments.host().clone(), threads: threads.clone(), lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    host: Host,
+    threads: Vec<i32>,
+    lap: Lap<DelaySample>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        let sample = DelaySample::read(&self.host, &self.threads);
+        match self.lap.next(sample, |now, earlier, _| now.since(earlier)) {
+            None => {}
+            Some(Ok(waited)) => figures.block_io = Some(waited),
+            Some(Err(why)) => figures.miss(BlockIoDelay.name(), why),
+        }
     }
 }

@@ -1,12 +1,11 @@
 //! Whether control groups tell what they use.
 
-use std::hint::black_box;
-
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
 use crate::group_use::GroupSample;
 use crate::host::Host;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Memory, processor time, throttling and disk traffic of a control group.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ impl Sensor for ControlGroupFigures {
     }
 
     fn figures(&self) -> &'static str {
-        "memory (bytes), CPU and throttled time (ns), disk MB/s"
+        "memory (MiB), busy cores, throttled (share of periods), disk MB/s"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -43,10 +42,28 @@ impl Sensor for ControlGroupFigures {
         Availability::yes(format!("cgroup version {version}: {}{lacks}", there.join(", ")))
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(GroupSample::read(&host, &Cgroups::read(&host)));
-        })
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let host = instruments.host().clone();
+        let availability = self.probe(&host);
+        let Observed::ControlGroup(process) = observed else {
+            return Err(Availability::no("control groups are those of a process", None));
+        };
+        if !availability.available {
+            return Err(availability);
+        }
+        let groups = Cgroups::of_process(&host, &process.to_string());
+        Ok(Box::new(Watching { host, groups, lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    host: Host,
+    groups: Cgroups,
+    lap: Lap<GroupSample>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        figures.group = self.lap.next(GroupSample::read(&self.host, &self.groups), GroupSample::since);
     }
 }

@@ -1,11 +1,10 @@
 //! Whether disks and processors can be watched.
 
-use std::hint::black_box;
-
 use crate::availability::Availability;
 use crate::device::DeviceSample;
 use crate::host::Host;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// How busy disks and processors are.
 #[derive(Debug)]
@@ -17,7 +16,7 @@ impl Sensor for Devices {
     }
 
     fn figures(&self) -> &'static str {
-        "busy (share), MB/s, operations/s, latency (ms) of each disk; busy cores"
+        "busy (share), MB/s, operations/s, latency (ms) of disks; busy cores"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -45,11 +44,26 @@ impl Sensor for Devices {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(DeviceSample::read_from(&host));
-        })
+    fn open(&self, instruments: &Instruments, _: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let availability = self.probe(instruments.host());
+        // Processors are told of also where no disk is.
+        let why_no_disk = (!availability.available).then_some(availability);
+        Ok(Box::new(Watching { host: instruments.host().clone(), why_no_disk, lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    host: Host,
+    why_no_disk: Option<Availability>,
+    lap: Lap<DeviceSample>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        figures.devices = self.lap.next(DeviceSample::read_from(&self.host), DeviceSample::since).unwrap_or_default();
+        if let Some(why) = &self.why_no_disk {
+            figures.miss(Devices.name(), why.clone());
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Whether the kernel keeps pressure stall information.
 
-use std::hint::black_box;
+use std::path::PathBuf;
 
 use crate::availability::Availability;
+use crate::cgroup::Cgroups;
 use crate::host::Host;
 use crate::pressure::PressureSample;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Time in which somebody, or everybody, waited for a resource.
 #[derive(Debug)]
@@ -37,10 +39,46 @@ impl Sensor for PressureStalls {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(PressureSample::read(&host));
-        })
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let host = instruments.host().clone();
+        let group = match observed {
+            Observed::ControlGroup(process) => {
+                let groups = Cgroups::of_process(&host, &process.to_string());
+                let none = "control groups have pressure files in version 2 only";
+                Some(groups.version_2_folder().ok_or_else(|| Availability::no(none, None))?.to_owned())
+            }
+            _ => None,
+        };
+        let watching = Watching { host, group, lap: Lap::new() };
+        match (watching.sample(), &watching.group) {
+            (Some(_), _) => Ok(Box::new(watching)),
+            (None, None) => Err(self.probe(instruments.host())),
+            (None, Some(folder)) => {
+                let why = format!("{} has no pressure files", folder.display());
+                Err(Availability::no(why, Some("a kernel of 5.2 or later with CONFIG_PSI, booted with psi=1")))
+            }
+        }
+    }
+}
+
+struct Watching {
+    host: Host,
+    /// Of a control group: its folder.
+    group: Option<PathBuf>,
+    lap: Lap<PressureSample>,
+}
+
+impl Watching {
+    fn sample(&self) -> Option<PressureSample> {
+        match &self.group {
+            Some(folder) => PressureSample::of_group(&self.host, folder),
+            None => PressureSample::read(&self.host),
+        }
+    }
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        figures.pressure = self.sample().and_then(|sample| self.lap.next(sample, PressureSample::since));
     }
 }

@@ -1,23 +1,21 @@
-//! Whether the time of a process and its descendants can be told apart.
-
-use std::hint::black_box;
+//! Whether the time of a process and its descendants can be told apart, and that time.
 
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::process_tree::TreeSample;
-use crate::sensor::{Reader, Scope, Sensor, thread_times};
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor, thread_times};
 
-/// Running, waiting and sleeping of all threads of a process and its descendants.
+/// CPU time of processes and everything they start.
 #[derive(Debug)]
-pub(super) struct ProcessTreeTimes;
+pub(super) struct ProcessTreeTime;
 
-impl Sensor for ProcessTreeTimes {
+impl Sensor for ProcessTreeTime {
     fn name(&self) -> &'static str {
         "process tree time"
     }
 
     fn figures(&self) -> &'static str {
-        "on a core, waiting for one, the rest (ns)"
+        "on a core (ns)"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -25,7 +23,8 @@ impl Sensor for ProcessTreeTimes {
     }
 
     fn probe(&self, host: &Host) -> Availability {
-        match own_tree(host) {
+        let own = host.text("/proc/self/stat").and_then(|text| text.split_whitespace().next()?.parse().ok());
+        match own.and_then(|own| TreeSample::read(host, &[own])) {
             None => Availability::no(
                 "/proc shows no processes",
                 Some("mount proc on /proc, without hidepid for the user of the processes to watch"),
@@ -37,16 +36,30 @@ impl Sensor for ProcessTreeTimes {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(own_tree(&host));
-        })
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let Observed::Processes(processes) = observed else {
+            return Err(Availability::no("this time is of processes", None));
+        };
+        let gone = || Availability::no("none of the processes is there", None);
+        let tree = TreeSample::read(instruments.host(), processes).ok_or_else(gone)?;
+        Ok(Box::new(Watching { tree, has_begun: false }))
     }
 }
 
-/// The tree of this process.
-fn own_tree(host: &Host) -> Option<TreeSample> {
-    let own = host.text("/proc/self/stat")?.split_whitespace().next()?.parse().ok()?;
-    TreeSample::read(host, own)
+struct Watching {
+    /// As it was looked at last, so that processes whose parent ended stay in it.
+    tree: TreeSample,
+    has_begun: bool,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        let now = self.tree.again();
+        if std::mem::replace(&mut self.has_begun, true) {
+            let used = now.since(&self.tree);
+            figures.cpu_time = Some(used.run + used.run_ended);
+            figures.notes.extend(used.notes);
+        }
+        self.tree = now;
+    }
 }

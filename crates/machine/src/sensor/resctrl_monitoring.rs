@@ -1,11 +1,10 @@
 //! Whether the processor tells cache occupancy and memory traffic of groups.
 
-use std::hint::black_box;
-
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, Resctrl, Traffic};
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::resctrl::{Absent, CacheSample, Group, Resctrl};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Cache occupancy and memory traffic by resctrl groups.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ impl Sensor for ResctrlMonitoring {
     }
 
     fn figures(&self) -> &'static str {
-        "last-level cache held, memory traffic (bytes)"
+        "last-level cache held (MiB), memory traffic (MB/s)"
     }
 
     fn scopes(&self) -> &'static [Scope] {
@@ -48,12 +47,77 @@ impl Sensor for ResctrlMonitoring {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let group = Resctrl::open(host).ok().map(|resctrl| resctrl.default_group());
-        Box::new(move || {
-            if let Some(group) = &group {
-                black_box((group.occupancy().is_ok(), group.memory_bytes(Traffic::Total).is_ok()));
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let availability = self.probe(instruments.host());
+        if !availability.available {
+            return Err(availability);
+        }
+        let resctrl = Resctrl::open(instruments.host()).map_err(|absent| absent.availability())?;
+        let group = match observed {
+            Observed::ControlGroup(process) => {
+                let gone = || Availability::no("the process is in no group of resctrl", None);
+                Some(resctrl.group_of(*process).ok_or_else(gone)?)
             }
-        })
+            _ => None,
+        };
+        Ok(Box::new(Watching { resctrl, group, lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    resctrl: Resctrl,
+    /// `None` for the whole machine: then all groups.
+    group: Option<Group>,
+    lap: Lap<CacheSample>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        let sample = match &self.group {
+            Some(group) => CacheSample::read(std::slice::from_ref(group)),
+            None => CacheSample::read(&self.resctrl.groups()),
+        };
+        figures.cache = self.lap.next(sample, CacheSample::since);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::FakeHost;
+
+    #[test]
+    fn all_groups_of_the_machine_and_the_one_of_a_process() {
+        let fake = FakeHost::new(&[
+            ("/proc/self/mountinfo", "50 31 0:44 / /sys/fs/resctrl rw - resctrl resctrl rw\n"),
+            ("/sys/fs/resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_total_bytes\n"),
+            ("/sys/fs/resctrl/info/L3_MON/num_rmids", "8\n"),
+            ("/sys/fs/resctrl/tasks", "1\n"),
+            ("/sys/fs/resctrl/plimsoll-1/tasks", "7\n"),
+        ]);
+        let write = |group: &str, held: u64, moved: &str| {
+            let folder = format!("/sys/fs/resctrl/{group}mon_data/mon_L3_00");
+            fake.write(&format!("{folder}/llc_occupancy"), &format!("{}\n", held << 20));
+            fake.write(&format!("{folder}/mbm_total_bytes"), moved);
+        };
+        write("", 4, "1000\n");
+        write("plimsoll-1/", 2, "500\n");
+        let instruments = Instruments::of(fake.host());
+        let open = |observed| ResctrlMonitoring.open(&instruments, &observed).expect("it is mounted");
+        let (mut all, mut one) = (open(Observed::Machine), open(Observed::ControlGroup(7)));
+        let read = |reading: &mut Box<dyn Reading>| {
+            let mut figures = Figures::default();
+            reading.read(&mut figures);
+            figures.cache
+        };
+        assert_eq!((read(&mut all), read(&mut one)), (None, None), "nothing is before the first");
+        write("plimsoll-1/", 3, "2500\n");
+        let (all_used, one_used) = (read(&mut all).expect("known"), read(&mut one).expect("known"));
+        assert_eq!((all_used.held_mib, one_used.held_mib), (Some(7.0), Some(3.0)));
+        assert!(all_used.memory_mb_s > Some(0.0) && one_used.memory_mb_s > Some(0.0));
+        // What the processor does not follow at the moment is not known.
+        write("", 4, "Unavailable\n");
+        assert_eq!(read(&mut all).expect("known").memory_mb_s, None);
+        assert!(ResctrlMonitoring.open(&instruments, &Observed::ControlGroup(99)).is_err_and(|why| !why.available));
     }
 }

@@ -1,12 +1,11 @@
 //! Whether a guest sees what its host takes.
 
-use std::hint::black_box;
-
 use crate::availability::Availability;
 use crate::facts::guest;
 use crate::host::Host;
-use crate::processor_time::ProcessorTicks;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::processor_time::{ProcessorTicks, stolen_note};
+use crate::sensor::lap::Lap;
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
 /// Time in which a core wanted to run and its host ran something else.
 #[derive(Debug)]
@@ -39,11 +38,26 @@ impl Sensor for Steal {
         })
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(ProcessorTicks::read(&host));
-        })
+    fn open(&self, instruments: &Instruments, _: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let availability = self.probe(instruments.host());
+        if !availability.available {
+            return Err(availability);
+        }
+        Ok(Box::new(Watching { host: instruments.host().clone(), lap: Lap::new() }))
+    }
+}
+
+struct Watching {
+    host: Host,
+    lap: Lap<ProcessorTicks>,
+}
+
+impl Reading for Watching {
+    fn read(&mut self, figures: &mut Figures) {
+        let Some(ticks) = ProcessorTicks::read(&self.host) else { return };
+        let stolen = self.lap.next(ticks, |now, earlier, _| now.since(earlier).stolen_share()).flatten();
+        figures.notes.extend(stolen.and_then(stolen_note));
+        figures.stolen = stolen;
     }
 }
 

@@ -1,13 +1,11 @@
-//! Whether the scheduler keeps the times of threads.
-
-use std::hint::black_box;
+//! Times of threads, by `schedstat`.
 
 use crate::availability::Availability;
-use crate::cpu_time::thread_times_on;
+use crate::cpu_time::{ThreadTimes, process_times_on, thread_times_on};
 use crate::host::Host;
-use crate::sensor::{Reader, Scope, Sensor};
+use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
-/// Time on a core and waiting for one, by `schedstat`.
+/// Time on a core and waiting for one.
 #[derive(Debug)]
 pub(super) struct ThreadSchedulingTimes;
 
@@ -36,11 +34,46 @@ impl Sensor for ThreadSchedulingTimes {
         }
     }
 
-    fn reader(&self, host: &Host) -> Reader {
-        let host = host.clone();
-        Box::new(move || {
-            black_box(thread_times_on(&host, std::process::id() as i32));
-        })
+    fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
+        let Observed::Threads(threads) = observed else {
+            return Err(Availability::no("these times are of threads", None));
+        };
+        let threads = threads.iter().map(|thread| (*thread, None)).collect();
+        Ok(Box::new(Watching { host: instruments.host().clone(), threads, has_begun: false }))
+    }
+}
+
+struct Watching {
+    host: Host,
+    /// Threads with what they had when they were looked at last.
+    threads: Vec<(i32, Option<ThreadTimes>)>,
+    has_begun: bool,
+}
+
+impl Reading for Watching {
+    /// The sum over all threads; `None` if any is not known, for a part would pass for the whole.
+    fn read(&mut self, figures: &mut Figures) {
+        let (mut sum, mut missing) = (ThreadTimes::default(), 0);
+        for (thread, last) in &mut self.threads {
+            let now = thread_times_on(&self.host, *thread).or_else(|| process_times_on(&self.host, *thread));
+            match now.zip(*last) {
+                Some((now, last)) => sum = sum.plus(now.since(last)),
+                None => missing += 1,
+            }
+            *last = now;
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        if missing == 0 {
+            figures.times = Some(sum);
+            return;
+        }
+        let all = self.threads.len();
+        let why = format!(
+            "no scheduling times of {missing} of {all} threads: they had ended or never ran, or the kernel keeps none"
+        );
+        figures.miss(ThreadSchedulingTimes.name(), Availability::no(why, None));
     }
 }
 
@@ -58,5 +91,32 @@ mod tests {
         };
         check("15 3 2\n", true);
         check("0 0 0\n", false);
+    }
+
+    #[test]
+    fn times_are_of_all_threads_or_unknown() {
+        let fake = FakeHost::new(&[("/proc/self/task/7/schedstat", "100 10 1\n"), ("/proc/70/schedstat", "5 1 1\n")]);
+        let instruments = Instruments::of(fake.host());
+        let open = |threads: &[i32]| {
+            ThreadSchedulingTimes.open(&instruments, &Observed::Threads(threads.to_vec())).expect("threads")
+        };
+        let (mut both, mut gone) = (open(&[7, 70]), open(&[7, 8]));
+        let read = |reading: &mut Box<dyn Reading>| {
+            let mut figures = Figures::default();
+            reading.read(&mut figures);
+            figures
+        };
+        assert_eq!(read(&mut both), Figures::default(), "nothing is before the first");
+        read(&mut gone);
+        fake.write("/proc/self/task/7/schedstat", "150 12 1\n");
+        fake.write("/proc/70/schedstat", "8 1 1\n");
+        let times = read(&mut both).times.expect("both are known");
+        assert_eq!((times.run.as_nanos(), times.wait.as_nanos()), (53, 2), "of another process too");
+        let figures = read(&mut gone);
+        assert_eq!(figures.times, None);
+        assert!(
+            figures.missing["thread times"].reason.starts_with("no scheduling times of 1 of 2 threads"),
+            "{figures:?}"
+        );
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Unit;
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::skylake::{LOADS_SERVED, LOADS_THAT_MISSED_L2};
+use super::skylake::{CODE_READS, LOADS_SERVED, LOADS_THAT_MISSED_L2};
 use crate::counters::source::Code;
 
 pub(super) const SLOTS: NamedCode = NamedCode::always("slots", Code::new(0x00, 0x04));
@@ -47,6 +47,7 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
     ],
     memory: None,
     served: Some(LOADS_SERVED),
+    code: Some(CODE_READS),
     // Reads by demand and by both prefetchers, data and code, that memory supplied: OCR.READS_TO_CORE.DRAM of the maker's
     // event list for Ice Lake servers.
     memory_reads: MemoryReads::Events(

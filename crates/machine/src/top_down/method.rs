@@ -15,6 +15,8 @@ pub struct FamilyTable {
     /// Demand misses of the first level by what served them: the second level, the third or another core's cache, memory.
     /// One group.
     pub served: Option<[NamedCode; 3]>,
+    /// Lines of code that missed the first level: those that came from the second, and those from beyond. One group.
+    pub code: Option<[NamedCode; 2]>,
     /// Whose counts are lines read from memory; several are added.
     pub memory_reads: MemoryReads,
     /// Reads that look into the first-level data cache, where the kernel's own event does not count.

@@ -6,7 +6,7 @@
 use super::Unit;
 use super::ice_lake::{BACKEND, BAD, FRONTEND, READS_TO_CORE, RETIRING, SLOTS, with_bad_as_rest};
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::skylake::{LOADS_SERVED, LOADS_THAT_MISSED_L2};
+use super::skylake::{CODE_READS, LOADS_SERVED, LOADS_THAT_MISSED_L2};
 use crate::counters::source::Code;
 
 const MEMORY: NamedCode = NamedCode::new("topdown-mem-bound", Code::new(0x00, 0x87));
@@ -25,6 +25,7 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
     }],
     memory: None,
     served: Some(LOADS_SERVED),
+    code: Some(CODE_READS),
     // OCR.READS_TO_CORE.DRAM of kernel `tools/perf/pmu-events/arch/x86/sapphirerapids/other.json`.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("ocr.reads_to_core.dram", Code::new(0x2a, 0x01).with_offcore_response(0x7_3c00_4477))],

@@ -28,6 +28,7 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
     }],
     memory: None,
     served: Some(LOADS_SERVED),
+    code: Some(CODE_READS),
     memory_reads: MemoryReads::Unknown(
         "this family counts lines read from memory for loads that retired only, which leaves out what prefetchers read",
     ),
@@ -41,6 +42,12 @@ pub(super) const LOADS_SERVED: [NamedCode; 3] = [
     NamedCode::new("mem_load_retired.l2_hit", Code::new(0xd1, 0x02)),
     NamedCode::new("mem_load_retired.l3_hit", Code::new(0xd1, 0x04)),
     NamedCode::new("mem_load_retired.l3_miss", Code::new(0xd1, 0x20)),
+];
+/// Reads of code by the core that the second level answered, and that it did not: the same files, and the same numbers on
+/// all three.
+pub(super) const CODE_READS: [NamedCode; 2] = [
+    NamedCode::new("l2_rqsts.code_rd_hit", Code::new(0x24, 0xc4)),
+    NamedCode::new("l2_rqsts.code_rd_miss", Code::new(0x24, 0x24)),
 ];
 pub(super) const LOADS_THAT_MISSED_L2: NamedCode = NamedCode::new("mem_load_retired.l2_miss", Code::new(0xd1, 0x10));
 

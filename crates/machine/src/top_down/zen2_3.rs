@@ -8,7 +8,9 @@
 
 use super::Unit;
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::zen4::{ANY_FILLS_FROM_MEMORY, ANY_FILLS_LACK, DATA_MISSES_IN_L2, LOADS_DISPATCHED, SERVED};
+use super::zen4::{
+    CODE_FILLS, DATA_MISSES_IN_L2, L2_PREFETCHES, LOADS_DISPATCHED, READS_FROM_MEMORY, READS_LACK, SERVED,
+};
 use crate::counters::source::Code;
 
 const RETIRED: NamedCode = NamedCode::always("ex_ret_ops", Code::new(0xc1, 0x00));
@@ -48,13 +50,15 @@ pub(super) static ZEN2: FamilyTable = FamilyTable {
         NamedCode::new("ls_dmnd_fills_from_sys.other_caches", Code::new(0x43, 0x02 | 0x10)),
         NamedCode::new("ls_dmnd_fills_from_sys.dram_all", Code::new(0x43, 0x08 | 0x40)),
     ]),
+    code: Some(CODE_FILLS),
     memory_reads: MemoryReads::Events(
         &[
             NamedCode::new("ls_dmnd_fills_from_sys.dram_all", Code::new(0x43, 0x08 | 0x40)),
             NamedCode::new("ls_sw_pf_dc_fill.dram_all", Code::new(0x59, 0x08 | 0x40)),
             NamedCode::new("ls_hw_pf_dc_fill.dram_all", Code::new(0x5a, 0x08 | 0x40)),
+            L2_PREFETCHES,
         ],
-        ANY_FILLS_LACK,
+        READS_LACK,
     ),
     l1d_loads: Some(LOADS_DISPATCHED),
     l2_misses: Some(DATA_MISSES_IN_L2),
@@ -70,7 +74,8 @@ pub(super) static ZEN3: FamilyTable = FamilyTable {
     ])],
     memory: None,
     served: Some(SERVED),
-    memory_reads: MemoryReads::Events(ANY_FILLS_FROM_MEMORY, ANY_FILLS_LACK),
+    code: Some(CODE_FILLS),
+    memory_reads: MemoryReads::Events(READS_FROM_MEMORY, READS_LACK),
     l1d_loads: Some(LOADS_DISPATCHED),
     l2_misses: Some(DATA_MISSES_IN_L2),
 };

@@ -46,7 +46,8 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
     ],
     memory: Some(MEMORY),
     served: Some(SERVED),
-    memory_reads: MemoryReads::Events(ANY_FILLS_FROM_MEMORY, ANY_FILLS_LACK),
+    code: Some(CODE_FILLS),
+    memory_reads: MemoryReads::Events(READS_FROM_MEMORY, READS_LACK),
     l1d_loads: Some(LOADS_DISPATCHED),
     l2_misses: Some(DATA_MISSES_IN_L2),
 };
@@ -67,11 +68,20 @@ pub(super) const SERVED: [NamedCode; 3] = [
     NamedCode::new("ls_dmnd_fills_from_sys.dram_io_all", Code::new(0x43, 0x08 | 0x40)),
 ];
 
-/// Lines that came from memory of the own or another node into the data cache, on demand or prefetched.
-pub(super) const ANY_FILLS_FROM_MEMORY: &[NamedCode] =
-    &[NamedCode::new("ls_any_fills_from_sys.dram_io_all", Code::new(0x44, 0x08 | 0x40))];
-pub(super) const ANY_FILLS_LACK: &str = "fills of the data cache from memory; lines that only the second level's \
-    prefetcher fetched from memory, and instructions, are not in it";
+/// Lines of code that the first level took from the second, and from beyond it: `cache.json`; `inst-cache.json` on Zen 5.
+pub(super) const CODE_FILLS: [NamedCode; 2] = [
+    NamedCode::new("ic_cache_fill_l2", Code::new(0x82, 0x00)),
+    NamedCode::new("ic_cache_fill_sys", Code::new(0x83, 0x00)),
+];
+
+/// Lines that came from memory of the own or another node: into the data cache, on demand or prefetched, and those that the
+/// second level's own prefetchers fetched (the lower five bits of the mask; the upper three are the first level's, whose lines
+/// are fills of the data cache).
+pub(super) const READS_FROM_MEMORY: &[NamedCode] =
+    &[NamedCode::new("ls_any_fills_from_sys.dram_io_all", Code::new(0x44, 0x08 | 0x40)), L2_PREFETCHES];
+pub(super) const L2_PREFETCHES: NamedCode = NamedCode::new("l2_pf_miss_l2_l3.l2_hwpf", Code::new(0x72, 0x1f));
+pub(super) const READS_LACK: &str = "fills of the data cache from memory, and lines that the second level's prefetchers \
+    fetched from beyond the third level, which may also be a cache of other cores; instructions are not in it";
 
 pub(super) const LOADS_DISPATCHED: NamedCode = NamedCode::always("ls_dispatch.ld_dispatch", Code::new(0x29, 0x01));
 pub(super) const DATA_MISSES_IN_L2: NamedCode = NamedCode::new("l2_cache_req_stat.ls_rd_blk_c", Code::new(0x64, 0x08));

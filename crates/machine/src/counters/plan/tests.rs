@@ -30,6 +30,7 @@ fn the_groups_of_a_known_and_an_unknown_processor() {
             "caches 5",
             "top-down by dispatch slots 6 | top-down by dispatch slots, bad speculation as the rest 5",
             "levels 5",
+            "code 4",
             "memory reads 3",
             "memory and core 4",
             "loads 5",

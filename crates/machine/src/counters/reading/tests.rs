@@ -15,7 +15,7 @@ pub(crate) fn reading_of(groups: &[MadeGroup<'_>]) -> CounterReading {
         running: Duration::from_millis(*running),
         counts: counts.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect(),
     };
-    let set = SetCounts { groups: groups.iter().enumerate().map(group).collect() };
+    let set = SetCounts { groups: groups.iter().enumerate().map(group).collect(), user_share: Some(1.0) };
     CounterReading { sets: vec![set], ..CounterReading::default() }
 }
 
@@ -92,11 +92,12 @@ fn each_set_is_scaled_by_its_own_coverage() {
 
 #[test]
 fn lines_from_memory_are_bytes() {
-    let mut reading = reading_of(&[(50, 50, &[("ls_any_fills_from_sys.dram_io_all", 1000)]), (50, 50, &[])]);
+    let counts = [("ls_any_fills_from_sys.dram_io_all", 700), ("l2_pf_miss_l2_l3.l2_hwpf", 300)];
+    let mut reading = reading_of(&[(50, 50, &counts), (50, 50, &[])]);
     assert!(reading.memory_read().unwrap_err().contains("not known"));
     reading.family = Some(Family::Zen3);
     let read = reading.memory_read().unwrap();
-    assert_eq!((read.bytes, read.coverage), (128_000, 0.5));
+    assert_eq!((read.bytes, read.coverage), (128_000, 0.5), "what the second level's prefetchers read is in it");
     reading.family = Some(Family::Skylake);
     assert!(reading.memory_read().unwrap_err().contains("prefetchers"));
     reading.family = Some(Family::Zen2);

@@ -1,0 +1,104 @@
+//! What the machine and its devices did in each run, and what could not be measured of it.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::layout::{figure_cell, number, table, text};
+use super::page::Page;
+use crate::results::{DEVICE_FIGURES, Device, DeviceFigure, Unmeasured};
+use crate::units::{percent, significant};
+
+/// Every figure that some run has, a row for each run.
+pub(super) fn devices(page: &Page) -> Markup {
+    let points = &page.results.points;
+    let is_known = |figure: &&DeviceFigure| points.iter().any(|point| (figure.of)(&point.device).is_some());
+    let figures: Vec<&DeviceFigure> = DEVICE_FIGURES.iter().filter(is_known).collect();
+    let mut columns = vec![number("Run"), text("Arm")];
+    columns.extend(figures.iter().map(|figure| number(figure.label)));
+    html! {
+        (table("What the machine and its devices did in each window", &columns, html! {
+            @for (run, point) in points.iter().enumerate() {
+                tr class=[(!point.valid).then_some("invalid")] {
+                    th scope="row" class="n" { (run) }
+                    td { (point.arm) }
+                    @for figure in &figures { (figure_cell(written(figure, &point.device))) }
+                }
+            }
+        }))
+        @if figures.iter().any(|figure| figure.key.starts_with("group_")) {
+            p {
+                "Group: the control groups that the database's process is in, with everybody else in them. Under a limit that \
+                 is a group of ours and holds the database alone."
+            }
+        }
+    }
+}
+
+fn written(figure: &DeviceFigure, device: &Device) -> Option<String> {
+    let value = (figure.of)(device)?;
+    Some(match figure.unit {
+        "share" => percent(value),
+        unit => format!("{} {unit}", significant(value)),
+    })
+}
+
+/// What sensors could not tell, and why; nothing where they told everything.
+pub(super) fn unmeasured(page: &Page) -> Markup {
+    let mut found: BTreeMap<(&str, &Unmeasured), Vec<String>> = BTreeMap::new();
+    for (run, point) in page.results.points.iter().enumerate() {
+        for (sensor, why) in &point.unmeasured {
+            found.entry((sensor, why)).or_default().push(run.to_string());
+        }
+    }
+    if found.is_empty() {
+        return html! {};
+    }
+    let all = page.results.points.len();
+    let columns =
+        [text("Sensor"), text("Why it told nothing, or not everything"), text("What would help"), text("Runs")];
+    table(
+        "What was not measured, and why",
+        &columns,
+        html! {
+            @for ((sensor, why), runs) in &found {
+                tr {
+                    th scope="row" { (sensor) }
+                    td class="words" { (why.reason) }
+                    td class="words" { (why.remedy.as_deref().unwrap_or("nothing is known to")) }
+                    td { @if runs.len() == all { "all" } @else { (runs.join(", ")) } }
+                }
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_machine::pressure::PressureUse;
+
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn figures_that_some_run_has_are_columns_and_the_others_have_reasons() {
+        let mut results = fixture::study();
+        let pressure = PressureUse { io_some: Some(0.25), ..PressureUse::default() };
+        results.points[0].device.pressure = Some(pressure);
+        results.points[1].device.mhz = Some(2450.0);
+        let why = Unmeasured { reason: "no cpufreq".to_owned(), remedy: Some("bare metal".to_owned()) };
+        results.points[0].unmeasured.insert("frequency".to_owned(), why);
+        let page = Page::new(&results, None);
+        let table = devices(&page).into_string();
+        for there in ["Some waited for I/O", "25 %", "Speed of cores", "MHz", "Disk write"] {
+            assert!(table.contains(there), "{there}: {table}");
+        }
+        assert!(!table.contains("Group:") && !table.contains("Cache held"), "nobody measured it: {table}");
+        let reasons = unmeasured(&page).into_string();
+        for there in ["frequency", "no cpufreq", "bare metal", "<td>0</td>"] {
+            assert!(reasons.contains(there), "{there}: {reasons}");
+        }
+        let told = fixture::study();
+        assert_eq!(unmeasured(&Page::new(&told, None)).into_string(), "");
+    }
+}

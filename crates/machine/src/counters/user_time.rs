@@ -1,0 +1,67 @@
+//! How much of their time on cores threads are in user mode. Counters count there alone, and the time that the kernel gives
+//! with their counts is of both modes: what is to be a share of time must be divided by the part of it in which it was counted.
+
+use std::collections::BTreeMap;
+
+use crate::host::Host;
+use crate::process_tree::stat::{Stat, thread_folder};
+
+/// User and system time are told in ticks of 10 ms, and most kernels sample which of both it was: from this many ticks on the
+/// share is good to a few per cent.
+const TICKS_MIN: u64 = 20;
+
+/// What some threads had used up to one moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ModeTimes {
+    /// User ticks and all ticks, by thread and when it began.
+    threads: BTreeMap<(i32, u64), (u64, u64)>,
+}
+
+impl ModeTimes {
+    /// Of these threads, as far as they are there.
+    pub(super) fn read(host: &Host, threads: &[i32]) -> ModeTimes {
+        let thread = |id: &i32| {
+            let stat = Stat::read(host, format!("{}/stat", thread_folder(host, *id)))?;
+            Some(((*id, stat.began), (stat.user_ticks, stat.cpu_ticks)))
+        };
+        ModeTimes { threads: threads.iter().filter_map(thread).collect() }
+    }
+
+    /// The share of time on cores since `earlier` in which they were in user mode, over the threads that are still there;
+    /// `None` if these ran too little to say.
+    pub(super) fn user_share_since(&self, earlier: &ModeTimes) -> Option<f64> {
+        let (mut user, mut all) = (0, 0);
+        for (thread, now) in &self.threads {
+            let Some(then) = earlier.threads.get(thread) else { continue };
+            user += now.0.saturating_sub(then.0);
+            all += now.1.saturating_sub(then.1);
+        }
+        (all >= TICKS_MIN).then(|| user as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::FakeHost;
+
+    #[test]
+    fn threads_that_stay_say_how_much_of_it_was_user_mode() {
+        let fake = FakeHost::new(&[]);
+        let write = |id: i32, began: u64, user: u64, system: u64| {
+            let rest = "0 ".repeat(30);
+            let line = format!("{id} (x) S 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20 0 1 0 {began} {rest}\n");
+            fake.write(&format!("/proc/{id}/task/{id}/stat"), &line);
+        };
+        write(7, 5, 100, 100);
+        write(8, 5, 0, 0);
+        let earlier = ModeTimes::read(&fake.host(), &[7, 8, 9]);
+        let later = || ModeTimes::read(&fake.host(), &[7, 8, 9]).user_share_since(&earlier);
+        assert_eq!(later(), None, "nobody ran");
+        write(7, 5, 130, 110);
+        assert_eq!(later(), Some(0.75));
+        // Another thread has the number now.
+        write(8, 900, 0, 1000);
+        assert_eq!(later(), Some(0.75));
+    }
+}

@@ -1,0 +1,49 @@
+//! What sensors tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::availability::Availability;
+use crate::counters::CounterReading;
+use crate::cpu_time::ThreadTimes;
+use crate::device::DeviceUse;
+use crate::group_use::GroupUse;
+use crate::pressure::PressureUse;
+use crate::resctrl::CacheUse;
+
+/// What sensors tell of what they were opened for, between two moments. `None` is "not measured"; unless nothing was asked
+/// of that sensor, [`missing`](Figures::missing) says why.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// What was counted of threads.
+    pub counters: Option<CounterReading>,
+    /// Times of all the threads together.
+    pub times: Option<ThreadTimes>,
+    /// CPU time of processes and everything they started, those that ended included.
+    pub cpu_time: Option<Duration>,
+    /// Time that threads waited for block I/O, summed.
+    pub block_io: Option<Duration>,
+    /// What processors and disks did.
+    pub devices: DeviceUse,
+    /// Time stalled.
+    pub pressure: Option<PressureUse>,
+    /// What a control group used.
+    pub group: Option<GroupUse>,
+    /// Speed of cores, MHz, on average over cores and time.
+    pub mhz: Option<f64>,
+    /// Share of the cores' time that the host of this guest took for others, 0 to 1.
+    pub stolen: Option<f64>,
+    /// Last-level cache held, and traffic between caches and memory.
+    pub cache: Option<CacheUse>,
+    /// Why a sensor told nothing, or not everything, by its name; with what would help.
+    pub missing: BTreeMap<&'static str, Availability>,
+    /// What a reader of the figures must know.
+    pub notes: BTreeSet<String>,
+}
+
+impl Figures {
+    /// Notes why a sensor tells nothing.
+    pub(crate) fn miss(&mut self, sensor: &'static str, why: Availability) {
+        self.missing.insert(sensor, why);
+    }
+}

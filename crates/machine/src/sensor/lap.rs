@@ -1,0 +1,25 @@
+//! The time between two readings.
+
+use std::time::{Duration, Instant};
+
+/// The sample that was taken last, and when.
+#[derive(Debug)]
+pub(super) struct Lap<S> {
+    last: Option<(S, Instant)>,
+}
+
+impl<S> Lap<S> {
+    /// Before the first sample.
+    pub(super) fn new() -> Lap<S> {
+        Lap { last: None }
+    }
+
+    /// Takes a sample that was read just now. Gives what `between` says of it, the one before and the time between them;
+    /// `None` if there was none before, or no time has passed.
+    pub(super) fn next<T>(&mut self, sample: S, between: impl FnOnce(&S, &S, Duration) -> T) -> Option<T> {
+        let now = Instant::now();
+        let (earlier, at) = self.last.replace((sample, now))?;
+        let (sample, window) = (&self.last.as_ref()?.0, now - at);
+        (!window.is_zero()).then(|| between(sample, &earlier, window))
+    }
+}
