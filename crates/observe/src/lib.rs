@@ -7,6 +7,7 @@ pub mod identity;
 pub mod ledger;
 pub mod lock_graph;
 pub mod pace;
+pub mod server;
 pub mod snapshot;
 #[cfg(test)]
 pub(crate) mod testing;
