@@ -13,7 +13,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::Doing;
 
 pub use self::lock_waits::{HolderState, Link, LockWaits};
-pub use self::transactions::Transactions;
+pub use self::transactions::{IdleInTransaction, Transactions};
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::snapshot::{Look, Session};
 
