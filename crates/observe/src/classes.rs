@@ -60,7 +60,7 @@ fn facts<'a>(application_name: &'a str, bucket: &Bucket) -> GroupFacts<'a> {
         application_name,
         transactions: bucket.transactions,
         in_transactions: bucket.in_transactions,
-        in_long: bucket.in_long,
+        in_long: bucket.in_long.min(bucket.in_transactions),
     }
 }
 

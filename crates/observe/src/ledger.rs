@@ -38,7 +38,7 @@ pub struct Bucket {
     pub transactions: usize,
     /// Time in transactions, lock waits left out.
     pub in_transactions: Duration,
-    /// Of that, in transactions that had already worked for long.
+    /// Of that, in transactions that worked for long; time before it showed is put down to the statement at which it did.
     pub in_long: Duration,
     /// Of the time in transactions, that in transactions of one statement.
     pub in_single: Duration,

@@ -1,6 +1,7 @@
 //! Made-up sessions for tests.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plimsoll_workload::activity::Doing;
 
@@ -8,7 +9,8 @@ use crate::counted::Counted;
 use crate::findings::{Seen, findings};
 use crate::ledger::Ledger;
 use crate::results::{Ended, Looking, Observation, ServerFacts};
-use crate::snapshot::{Login, Session, Text};
+use crate::server::rights::Sight;
+use crate::snapshot::{CounterKey, Counters, DatabaseCounter, LockRow, Login, Look, Session, StatementCounter, Text};
 
 /// A running session of that user and application, of a transaction that began at 0.
 pub fn session(process: i32, user: &str, application: &str) -> Session {
@@ -63,4 +65,51 @@ pub fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
             unseen_sessions: counted.unseen_sessions(),
         },
     })
+}
+
+/// An observation that has something of everything, with hostile names.
+pub fn rich_observation() -> Observation {
+    let mut ledger = Ledger::default();
+    let evil = "</script><b>\x1b[2J\n & \"";
+    for step in 0..300_i64 {
+        let now = step * 10_000;
+        let shop =
+            doing(session(1, "shop", evil), "update stock set n = 1", [Doing::Running, Doing::Lock][step as usize % 2]);
+        let shop = Session { transaction_began_us: Some(now - now % 20_000), ..shop };
+        let holder = doing(session(2, evil, ""), "delete from \"</table>\"", Doing::Client);
+        let holder = Session { is_in_statement: false, transaction_began_us: Some(-3_000_000), ..holder };
+        let lock = |process, is_granted| LockRow {
+            process,
+            object: "o".to_owned(),
+            kind: "tuple".to_owned(),
+            table: Some("public.<t>".to_owned()),
+            mode: "ExclusiveLock".to_owned(),
+            is_granted,
+            wait_began_us: None,
+        };
+        let look = Look {
+            at: Duration::from_micros(now.unsigned_abs()),
+            server_us: now,
+            sessions: vec![shop, holder],
+            locks: Some(vec![lock(2, true), lock(1, false)]),
+        };
+        ledger.take(&look);
+    }
+    ledger.lock_waits.finish();
+    let mut counted = Counted::default();
+    for (at, calls, pages) in [(0, 0, 0), (1, 100, 500), (2, 200, 50_500)] {
+        let key = CounterKey { user: "shop".to_owned(), database: "shop".to_owned(), query_id: 5 };
+        let counter = StatementCounter { calls, pages, rows: calls, time: Duration::from_millis(calls) };
+        let database = DatabaseCounter { commits: calls, deadlocks: calls, ..DatabaseCounter::default() };
+        counted.take(Counters {
+            at: Duration::from_secs(at),
+            statements: Some(BTreeMap::from([(key, counter)])),
+            databases: BTreeMap::from([(evil.to_owned(), database)]),
+            vacuums: vec!["public.<t> (scanning heap)".to_owned()],
+            unseen_sessions: 2,
+            ..Counters::default()
+        });
+    }
+    let missing = Sight { major_version: 42, role: evil.to_owned(), ..Sight::default() }.missing();
+    Observation { missing, ..observation_of(&ledger, &counted) }
 }

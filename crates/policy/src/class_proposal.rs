@@ -5,7 +5,7 @@
 //!
 //! The length of a transaction is its own work: its age without the time that it waited for locks, so that a short transaction
 //! that waits behind a long one is not taken for a long one. A look is more likely to meet a long transaction than a short one, so
-//! lengths are not averaged; time is: the time spent in transactions that had already lasted longer than [`LONG`].
+//! lengths are not averaged; time is: the time spent in transactions that worked for longer than [`LONG`].
 
 use std::fmt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct GroupFacts<'a> {
     pub transactions: usize,
     /// Time in transactions, lock waits left out.
     pub in_transactions: Duration,
-    /// Of that, the time in transactions that were long at that moment.
+    /// Of that, the time in transactions that were long in the end.
     pub in_long: Duration,
 }
 
@@ -89,25 +89,24 @@ pub fn propose(facts: &GroupFacts<'_>) -> ClassProposal {
     if COPIERS.contains(&facts.application_name) {
         return propose(Standing::Low, format!("{} copies whole databases", facts.application_name));
     }
-    if facts.in_transactions.is_zero() {
-        return propose(Standing::Undecided, "no time in transactions was seen".to_owned());
+    if facts.transactions == 0 {
+        return propose(Standing::Undecided, "no transaction was seen".to_owned());
     }
-    let share = facts.in_long.as_secs_f64() / facts.in_transactions.as_secs_f64();
+    // Transactions that were only ever seen waiting for locks have worked for no time that looks can tell: they are short.
+    let share = facts.in_long.as_secs_f64() / facts.in_transactions.as_secs_f64().max(f64::MIN_POSITIVE);
     let (percent, long_s, count) = ((share * 100.0).round(), LONG.as_secs(), facts.transactions);
     let noun = if count == 1 { "transaction" } else { "transactions" };
     if share >= LONG_SHARE_OF_LOW {
         propose(
             Standing::Low,
             format!(
-                "{percent} % of its time was in transactions that had worked for more than {long_s} s ({count} {noun} seen)"
+                "{percent} % of its time was in transactions that worked for more than {long_s} s ({count} {noun} seen)"
             ),
         )
     } else if share > LONG_SHARE_OF_IMPORTANT {
         propose(
             Standing::Undecided,
-            format!(
-                "it does both: {percent} % of its time was in transactions that had worked for more than {long_s} s"
-            ),
+            format!("it does both: {percent} % of its time was in transactions that worked for more than {long_s} s"),
         )
     } else if count < TRANSACTIONS_LEAST {
         propose(
@@ -145,11 +144,16 @@ mod tests {
 
     #[test]
     fn every_verdict_says_why() {
-        check(facts(0, 0, 0), Standing::Undecided, "no time in transactions was seen");
+        check(facts(0, 0, 0), Standing::Undecided, "no transaction was seen");
+        check(
+            facts(20, 0, 0),
+            Standing::Important,
+            "short and frequent: 100 % of its time was in transactions of at most 1 s (20 seen)",
+        );
         check(
             facts(1, 10, 9),
             Standing::Low,
-            "90 % of its time was in transactions that had worked for more than 1 s (1 transaction seen)",
+            "90 % of its time was in transactions that worked for more than 1 s (1 transaction seen)",
         );
         check(
             facts(500, 10, 0),
@@ -159,7 +163,7 @@ mod tests {
         check(
             facts(500, 10, 3),
             Standing::Undecided,
-            "it does both: 30 % of its time was in transactions that had worked for more than 1 s",
+            "it does both: 30 % of its time was in transactions that worked for more than 1 s",
         );
         check(
             facts(19, 10, 0),

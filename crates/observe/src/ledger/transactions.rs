@@ -31,6 +31,10 @@ struct Open {
     began_us: i64,
     /// Time in lock waits, as far as looks have shown.
     waited: Duration,
+    /// Time at work, as far as looks have shown.
+    worked: Duration,
+    /// Whether it has worked for long.
+    is_long: bool,
 }
 
 /// Open transactions, and those that wait for their clients.
@@ -55,14 +59,21 @@ impl Transactions {
         let Some(began_us) = session.transaction_began_us else { return };
         let known = self.open.get(&session.process).filter(|open| open.began_us == began_us);
         bucket.transactions += usize::from(known.is_none());
-        let mut open = known.copied().unwrap_or(Open { began_us, waited: Duration::ZERO });
+        let mut open =
+            known.copied().unwrap_or(Open { began_us, waited: Duration::ZERO, worked: Duration::ZERO, is_long: false });
         if session.doing == Doing::Lock {
             open.waited += time;
         } else {
             let worked = since(began_us, server_us).saturating_sub(open.waited);
             let first = session.statement_began_us.is_some_and(|at| at - began_us <= FIRST_WITHIN_US);
             bucket.in_transactions += time;
-            bucket.in_long += if worked > LONG { time } else { Duration::ZERO };
+            open.worked += time;
+            if open.is_long {
+                bucket.in_long += time;
+            } else if worked > LONG {
+                // What came before belonged to a long transaction, too.
+                (open.is_long, bucket.in_long) = (true, bucket.in_long + open.worked);
+            }
             bucket.in_single += if first && session.doing != Doing::Client { time } else { Duration::ZERO };
         }
         self.open.insert(session.process, open);

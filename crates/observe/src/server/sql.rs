@@ -25,7 +25,7 @@ pub(crate) const RIGHTS: &str = "select current_user, pg_catalog.current_databas
     or pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
     pg_catalog.current_setting('track_activities', true), \
     pg_catalog.current_setting('compute_query_id', true), \
-    pg_catalog.pg_size_bytes(pg_catalog.current_setting('track_activity_query_size', true)), \
+    (select t.setting from pg_catalog.pg_settings as t where t.name = 'track_activity_query_size'), \
     pg_catalog.pg_is_in_recovery()";
 
 /// The function under `pg_stat_statements` that belongs to the extension, and its schema.
