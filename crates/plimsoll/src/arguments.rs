@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 use plimsoll_machine::hog::HogSpec;
+use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
@@ -47,6 +48,11 @@ pub enum Command {
     Check(CheckOptions),
     /// Say what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
+    /// Look at a live PostgreSQL server: where response time goes, who blocks whom, what a governor would change
+    ///
+    /// Nothing is installed and nothing is changed: one read-only connection, at most 1 % of a core. The role needs
+    /// pg_monitor to see the sessions of others; docs/observe.md explains every figure. Ctrl-C ends early with a report.
+    Observe(ObserveOptions),
     /// Stand in front of a PostgreSQL server and keep important work fast
     ///
     /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it anew, SIGTERM waits until sessions are idle and
@@ -279,6 +285,26 @@ pub struct HogOptions {
     /// The folder for the file of a disk hog [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+}
+
+/// `plimsoll observe`.
+#[derive(Debug, Args)]
+pub struct ObserveOptions {
+    /// The server, as in postgres://monitor@db.example/postgres
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// Seconds to observe
+    #[arg(long, default_value_t = SECONDS_DEFAULT)]
+    pub seconds: f64,
+    /// Where results.json and report.html go [default: runs/observe-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write settings for a governor: the classes that were seen, with reasons
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Print results.json instead of a summary
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `plimsoll govern`.

@@ -23,6 +23,17 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
     begin(handler)
 }
 
+/// As before, for what ends early with a report and has limited nothing.
+pub fn listen_to_report() -> Result<&'static AtomicBool, Failure> {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        eprintln!("\nending with a report; press Ctrl-C again to end at once");
+    };
+    begin(handler)
+}
+
 /// As before, for what ends at once and has nothing to finish.
 pub fn listen_quietly() -> Result<&'static AtomicBool, Failure> {
     begin(|| STOP.store(true, Ordering::Relaxed))

@@ -17,6 +17,7 @@ mod load;
 mod loading;
 mod machine;
 mod memory_speed;
+mod observe;
 mod output;
 mod progress;
 mod provenance;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Machine(options) => machine::run(options),
         Command::Govern(options) => govern::run(options),
         Command::Top(options) => top::run(options),
+        Command::Observe(options) => observe::run(options),
         Command::Hog(options) => hog::run(options),
     };
     match outcome {

@@ -1,0 +1,104 @@
+//! Which class each group of work should have: the groups are made here, the decisions are [`policy`](plimsoll_policy)'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_policy::class_proposal::{ClassProposal, GroupFacts, Standing, propose};
+
+use crate::identity::{LoginId, StatementId};
+use crate::ledger::{Bucket, Ledger};
+
+/// A statement is a group of its own if this share of its time was in transactions that consist of it.
+const SINGLE_SHARE: f64 = 0.9;
+
+/// What is proposed.
+#[derive(Debug, Default)]
+pub struct Proposals {
+    /// By login.
+    pub logins: BTreeMap<LoginId, ClassProposal>,
+    /// Statements that are to have another class than the rest of their login.
+    pub statements: BTreeMap<(LoginId, StatementId), ClassProposal>,
+}
+
+impl Proposals {
+    /// Decides for everything that was seen.
+    pub fn of(ledger: &Ledger) -> Proposals {
+        let logins: BTreeSet<LoginId> = ledger.buckets.keys().map(|(login, _)| *login).collect();
+        let mut proposals = Proposals::default();
+        for login in logins {
+            let application = ledger.identity.logins()[login].application.as_str();
+            let decide = |bucket: &Bucket| propose(&facts(application, bucket));
+            let of_statement = |(key, bucket): (&(LoginId, StatementId), &Bucket)| {
+                let statement = &ledger.identity.statements()[key.1];
+                let is_single = bucket.in_single.as_secs_f64() >= SINGLE_SHARE * bucket.in_transactions.as_secs_f64();
+                let proposal = decide(bucket);
+                let is_meant = key.0 == login && statement.fingerprint.is_some() && is_single;
+                (is_meant && proposal.standing == Standing::Low).then_some((*key, proposal))
+            };
+            let low: BTreeMap<_, _> = ledger.buckets.iter().filter_map(of_statement).collect();
+            // Statements are told apart only where that shows important work; otherwise a rule for the login says it all.
+            let rest = decide(&ledger.sum(|key| key.0 == login && !low.contains_key(key)));
+            let of_login = if rest.standing == Standing::Important {
+                proposals.statements.extend(low);
+                rest
+            } else {
+                decide(&ledger.of_login(login))
+            };
+            proposals.logins.insert(login, of_login);
+        }
+        proposals
+    }
+
+    /// The class of what somebody does.
+    pub fn standing(&self, party: (LoginId, StatementId)) -> Standing {
+        let of_login = || self.logins.get(&party.0).map_or(Standing::Undecided, |proposal| proposal.standing);
+        self.statements.get(&party).map_or_else(of_login, |proposal| proposal.standing)
+    }
+}
+
+fn facts<'a>(application_name: &'a str, bucket: &Bucket) -> GroupFacts<'a> {
+    GroupFacts {
+        application_name,
+        transactions: bucket.transactions,
+        in_transactions: bucket.in_transactions,
+        in_long: bucket.in_long.min(bucket.in_transactions),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::snapshot::{Look, Session};
+    use crate::testing::{doing, session};
+    use plimsoll_workload::activity::Doing;
+
+    /// A shop with a report of its own, beside a batch job.
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        for step in 0..400_i64 {
+            let now = step * 10_000;
+            let began = |at: i64, session: Session| Session {
+                transaction_began_us: Some(at),
+                statement_began_us: Some(at),
+                ..session
+            };
+            let short = began(now, doing(session(1, "shop", "web"), "update stock set n = 1", Doing::Running));
+            let report = began(-9_000_000, doing(session(2, "shop", "web"), "select sum(n) from stock", Doing::Io));
+            let batch = began(-9_000_000, doing(session(3, "batch", ""), "delete from history", Doing::Running));
+            let at = Duration::from_micros(now.unsigned_abs());
+            ledger.take(&Look { at, server_us: now, sessions: vec![short, report, batch], locks: None });
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_long_statement_of_a_busy_login_is_a_group_of_its_own() {
+        let ledger = ledger();
+        let proposals = Proposals::of(&ledger);
+        let standings: Vec<Standing> = proposals.logins.values().map(|proposal| proposal.standing).collect();
+        assert_eq!(standings, [Standing::Important, Standing::Low]);
+        assert_eq!(proposals.statements.keys().collect::<Vec<_>>(), [&(0, 1)]);
+        assert_eq!((proposals.standing((0, 0)), proposals.standing((0, 1))), (Standing::Important, Standing::Low));
+    }
+}

@@ -1,0 +1,232 @@
+//! What a governor would change: the time that important work spent behind less important work, by what that did.
+//!
+//! Every figure is an upper bound. Time behind a holder is put down once: to the first less important one in the chain, which is
+//! the first that a governor could do something about.
+
+use std::time::Duration;
+
+use plimsoll_policy::class_proposal::Standing;
+
+use crate::classes::Proposals;
+use crate::ledger::{Bucket, HolderState, Ledger};
+use crate::results::{Effect, Lever};
+
+/// Time of important work behind less important holders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Behind {
+    explained: Duration,
+    waited: Duration,
+    thought: Duration,
+    ran: Duration,
+    disk: Duration,
+}
+
+/// Adds up the chains in which important work waits.
+fn behind(ledger: &Ledger, proposals: &Proposals) -> Behind {
+    let mut behind = Behind::default();
+    let standing = |link: &crate::ledger::Link| link.party.map(|party| proposals.standing(party));
+    for (chain, time) in &ledger.lock_waits.chains {
+        let Some((waiter, blockers)) = chain.split_first() else { continue };
+        if standing(waiter) != Some(Standing::Important) {
+            continue;
+        }
+        behind.explained += *time;
+        let lesser = blockers.iter().find(|link| standing(link).is_some_and(|it| it != Standing::Important));
+        *match lesser.map(|link| link.state) {
+            Some(HolderState::Waited) => &mut behind.waited,
+            Some(HolderState::Thought) => &mut behind.thought,
+            Some(HolderState::Ran) => &mut behind.ran,
+            Some(HolderState::Disk | HolderState::Other) => &mut behind.disk,
+            // Behind its own kind, or behind what a governor never touches.
+            Some(HolderState::Prepared | HolderState::Unseen) | None => continue,
+        } += *time;
+    }
+    behind
+}
+
+/// What a governor would change for important work.
+pub fn effect(ledger: &Ledger, proposals: &Proposals) -> Effect {
+    let important = ledger.sum(|key| proposals.standing(*key) == Standing::Important);
+    let behind = behind(ledger, proposals);
+    let response_s = important.response().as_secs_f64();
+    let of_important = |time_s: f64| (response_s > 0.0).then(|| time_s / response_s);
+    let lever = |what: &str, lever: &str, time_s: Option<f64>| Lever {
+        what: what.to_owned(),
+        lever: lever.to_owned(),
+        upper_bound_s: time_s,
+        of_important: time_s.and_then(of_important),
+    };
+    let seconds = |time: Duration| Some(time.as_secs_f64());
+    let levers = vec![
+        lever(
+            "behind less important holders that waited for a lock themselves",
+            "preemption, policy = \"pow\"",
+            seconds(behind.waited),
+        ),
+        lever(
+            "behind less important holders whose clients thought",
+            "preemption with retries = true, or idle_in_transaction_timeout",
+            seconds(behind.thought),
+        ),
+        lever(
+            "behind less important holders that ran or waited for a core",
+            "inheritance = true, or policy = \"pabort\"",
+            seconds(behind.ran),
+        ),
+        lever(
+            "behind less important holders that waited for the disk or something else",
+            "policy = \"pabort\"",
+            seconds(behind.disk),
+        ),
+        lever(
+            "waiting for a core",
+            "shares of the cores, cpu = \"nice 10\" or \"idle\"",
+            core_wait(ledger, proposals, &important),
+        ),
+    ];
+    let summary = summary(&important, &behind, &levers);
+    Effect { important_s: response_s, important_lock_s: behind.explained.as_secs_f64(), levers, summary }
+}
+
+/// Time that important work waited for a core, as far as other work ran meanwhile; `None` if it cannot be seen.
+fn core_wait(ledger: &Ledger, proposals: &Proposals, important: &Bucket) -> Option<f64> {
+    let waited_s = important.running.as_secs_f64() * important.core_wait_share()?;
+    let all = ledger.sum(|_| true);
+    let others = ledger.sum(|key| proposals.standing(*key) != Standing::Important);
+    // It waited for whoever was on the cores; only the part of others can be taken from it.
+    let on_core = all.on_core.as_secs_f64();
+    let of_others = if on_core > 0.0 { others.on_core.as_secs_f64() / on_core } else { 0.0 };
+    Some(waited_s * of_others)
+}
+
+fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String> {
+    let response_s = important.response().as_secs_f64();
+    if response_s <= 0.0 {
+        return vec![
+            "No work was seen that could be called important, so that there is nothing to protect.".to_owned(),
+        ];
+    }
+    let mut told = Vec::new();
+    let best = levers.iter().filter_map(|lever| Some((lever, lever.of_important?)));
+    let best = best.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, share)| *share >= 0.01);
+    match best {
+        Some((lever, share)) => told.push(format!(
+            "Important work spent {:.0} % of its response time {}: at most that could be saved by {}.",
+            share * 100.0,
+            lever.what,
+            lever.lever
+        )),
+        None => told.push(
+            "Less than 1 % of the response time of important work was spent behind less important work: a governor would \
+             change little."
+                .to_owned(),
+        ),
+    }
+    let own = behind.explained.saturating_sub(behind.waited + behind.thought + behind.ran + behind.disk);
+    let own_share = own.as_secs_f64() / response_s;
+    if own_share >= 0.01 {
+        told.push(format!(
+            "{:.0} % was spent behind other important work, or behind holders that cannot be touched; no lever changes that.",
+            own_share * 100.0
+        ));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{LockRow, Look, Session};
+    use crate::testing::{doing, session};
+    use plimsoll_machine::cpu_time::ThreadTimes;
+    use plimsoll_workload::activity::Doing;
+
+    fn lock(process: i32, object: &str, is_granted: bool) -> LockRow {
+        LockRow {
+            process,
+            object: object.to_owned(),
+            kind: "transactionid".to_owned(),
+            table: None,
+            mode: "ExclusiveLock".to_owned(),
+            is_granted,
+            wait_began_us: None,
+        }
+    }
+
+    /// A shop whose work alternates between running and waiting for a batch job that is in some state.
+    fn ledger(batch: Doing) -> Ledger {
+        let mut ledger = Ledger::default();
+        for step in 0..1_000_i64 {
+            let now = step * 10_000;
+            let waits = step % 2 == 0;
+            let shop =
+                doing(session(1, "shop", "web"), "update stock", if waits { Doing::Lock } else { Doing::Running });
+            let shop = Session {
+                // A new transaction for each pair of looks.
+                transaction_began_us: Some(now - now % 20_000),
+                times: Some(ThreadTimes {
+                    run: Duration::from_micros(step.unsigned_abs() * 1_000),
+                    wait: Duration::from_micros(step.unsigned_abs() * 3_000),
+                }),
+                ..shop
+            };
+            let batch = Session {
+                transaction_began_us: Some(-5_000_000),
+                is_in_statement: batch != Doing::Client,
+                times: Some(ThreadTimes {
+                    run: Duration::from_micros(step.unsigned_abs() * 3_000),
+                    wait: Duration::ZERO,
+                }),
+                ..doing(session(2, "batch", ""), "update all", batch)
+            };
+            let mut locks = vec![lock(2, "a", true)];
+            locks.extend(waits.then(|| lock(1, "a", false)));
+            if batch.doing == Doing::Lock {
+                locks.extend([lock(3, "b", true), lock(2, "b", false)]);
+            }
+            let look = Look {
+                at: Duration::from_micros(now.unsigned_abs()),
+                server_us: now,
+                sessions: vec![shop, batch],
+                locks: Some(locks),
+            };
+            ledger.take(&look);
+        }
+        ledger.lock_waits.finish();
+        ledger
+    }
+
+    fn check(batch: Doing, place: usize) {
+        let ledger = ledger(batch);
+        let effect = effect(&ledger, &Proposals::of(&ledger));
+        let bounds: Vec<f64> = effect.levers[..4].iter().filter_map(|lever| lever.upper_bound_s).collect();
+        for (at, bound) in bounds.iter().enumerate() {
+            let expect = if at == place { 4.99 } else { 0.0 };
+            assert!((bound - expect).abs() < 0.02, "{batch:?}: {bounds:?}");
+        }
+        assert!((effect.levers[place].of_important.unwrap() - 0.5).abs() < 0.01, "{effect:?}");
+        assert!(effect.summary[0].contains("50 %"), "{:?}", effect.summary);
+    }
+
+    #[test]
+    fn time_behind_a_holder_goes_to_the_lever_for_what_it_did() {
+        check(Doing::Lock, 0);
+        check(Doing::Client, 1);
+        check(Doing::Running, 2);
+        check(Doing::Io, 3);
+    }
+
+    #[test]
+    fn waiting_for_cores_counts_as_far_as_others_ran() {
+        let ledger = ledger(Doing::Running);
+        let effect = effect(&ledger, &Proposals::of(&ledger));
+        // It ran for 5 s, three quarters of that waiting for a core, of which others had three quarters.
+        assert!((effect.levers[4].upper_bound_s.unwrap() - 5.0 * 0.75 * 0.75).abs() < 0.03, "{effect:?}");
+    }
+
+    #[test]
+    fn without_important_work_there_is_nothing_to_protect() {
+        let effect = effect(&Ledger::default(), &Proposals::default());
+        assert!(effect.summary[0].contains("nothing to protect") && effect.levers[4].upper_bound_s.is_none());
+    }
+}

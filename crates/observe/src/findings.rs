@@ -1,0 +1,280 @@
+//! From everything that was seen to the results.
+
+mod locks;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_governor::statement::normalised;
+
+use crate::classes::Proposals;
+use crate::counted::Counted;
+use crate::effect::effect;
+use crate::identity::{Identity, LoginId, StatementId};
+use crate::ledger::{Bucket, Ledger};
+use crate::results::{
+    Ended, FORMAT, KIND, Looking, Missing, Observation, Part, PlanChange, ProposedClass, ServerFacts, Share,
+    StatementPart, Throughput, Upkeep,
+};
+use crate::snapshot::StatementCounter;
+
+/// Statements that are listed; the rest is in the sums.
+const STATEMENTS_MAX: usize = 50;
+
+/// Everything that was seen and noted.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// What the looks add up to; finished.
+    pub ledger: &'a Ledger,
+    /// What the server counted.
+    pub counted: &'a Counted,
+    /// Texts of statements by the server's numbers, for those that no session was seen in.
+    pub texts: &'a BTreeMap<i64, Vec<u8>>,
+    /// When it began, UTC.
+    pub started: String,
+    /// Why it ended.
+    pub ended: Ended,
+    /// The server.
+    pub server: ServerFacts,
+    /// What could not be seen.
+    pub missing: Vec<Missing>,
+    /// What looking took.
+    pub looking: Looking,
+}
+
+/// The results.
+pub fn findings(seen: Seen<'_>) -> Observation {
+    let ledger = seen.ledger;
+    let proposals = Proposals::of(ledger);
+    let all = ledger.sum(|_| true);
+    let group = |name: fn(&crate::snapshot::Login) -> &str| {
+        let mut sums: BTreeMap<&str, Bucket> = BTreeMap::new();
+        for ((login, _), bucket) in &ledger.buckets {
+            sums.entry(name(&ledger.identity.logins()[*login])).or_default().add(bucket);
+        }
+        let parts = sums.into_iter().map(|(name, bucket)| part(name, &bucket, &all, ledger.elapsed));
+        sorted(parts.collect(), |part| part.response_s)
+    };
+    let statements = statements(&seen, &all);
+    Observation {
+        kind: KIND.to_owned(),
+        format: FORMAT,
+        plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
+        seconds: ledger.elapsed.as_secs_f64(),
+        time: part("everybody", &all, &all, ledger.elapsed),
+        users: group(|login| &login.user),
+        applications: group(|login| &login.application),
+        databases: group(|login| &login.database),
+        statements,
+        locks: locks::locks(ledger),
+        idle_in_transaction: locks::idle(ledger),
+        throughput: throughput(seen.counted),
+        upkeep: upkeep(seen.counted),
+        plan_changes: plan_changes(&seen),
+        classes: classes(ledger, &proposals),
+        governor: effect(ledger, &proposals),
+        warnings: warnings(&seen, &all),
+        started: seen.started,
+        ended: seen.ended,
+        server: seen.server,
+        missing: seen.missing,
+        looking: seen.looking,
+    }
+}
+
+/// The largest first; of equals, in the order that they had.
+fn sorted<T>(mut all: Vec<T>, size: impl Fn(&T) -> f64) -> Vec<T> {
+    all.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    all
+}
+
+/// A bucket as a part of everything. Waiting for a core is taken from everybody's ratio where a group was seen too briefly.
+fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> Part {
+    let response_s = bucket.response().as_secs_f64();
+    let all_s = all.response().as_secs_f64();
+    let core_wait = bucket.core_wait_share().or_else(|| all.core_wait_share());
+    let of = |time: Duration| time.as_secs_f64() / response_s;
+    let share = (response_s > 0.0).then(|| Share {
+        running: of(bucket.running) * (1.0 - core_wait.unwrap_or(0.0)),
+        core_wait: core_wait.map(|share| of(bucket.running) * share),
+        lock: of(bucket.lock),
+        disk: of(bucket.disk),
+        client: of(bucket.client),
+        other: of(bucket.other),
+    });
+    let elapsed_s = elapsed.as_secs_f64();
+    Part {
+        name: name.to_owned(),
+        response_s,
+        of_all: if all_s > 0.0 { response_s / all_s } else { 0.0 },
+        in_progress: if elapsed_s > 0.0 { response_s / elapsed_s } else { 0.0 },
+        share,
+    }
+}
+
+fn statements(seen: &Seen<'_>, all: &Bucket) -> Vec<StatementPart> {
+    let ledger = seen.ledger;
+    let mut sums: BTreeMap<StatementId, Bucket> = BTreeMap::new();
+    for ((_, statement), bucket) in &ledger.buckets {
+        sums.entry(*statement).or_default().add(bucket);
+    }
+    let counted = by_query_id(seen.counted);
+    let stretch_s = seen.counted.ends().map(|(first, last)| (last.at - first.at).as_secs_f64());
+    let make = |(id, bucket): (StatementId, Bucket)| {
+        let statement = &ledger.identity.statements()[id];
+        let text = statement.query_id.and_then(|id| seen.texts.get(&id)).map(|text| normalised(text));
+        let text = statement.text.clone().or(text).unwrap_or_default();
+        let calls = statement.query_id.and_then(|id| counted.get(&id)).filter(|counter| counter.calls > 0);
+        StatementPart {
+            part: part(&text, &bucket, all, ledger.elapsed),
+            query_id: statement.query_id,
+            fingerprint: statement.fingerprint.map(|number| format!("{number:016x}")),
+            calls_per_s: calls.zip(stretch_s).map(|(calls, stretch_s)| calls.calls as f64 / stretch_s),
+            mean_s: calls.map(|counter| counter.time.as_secs_f64() / counter.calls as f64),
+            rows_per_call: calls.map(|counter| counter.rows as f64 / counter.calls as f64),
+        }
+    };
+    let mut parts = sorted(sums.into_iter().map(make).collect(), |statement| statement.part.response_s);
+    parts.truncate(STATEMENTS_MAX);
+    parts
+}
+
+/// Counters of statements, of all users and databases together.
+fn by_query_id(counted: &Counted) -> BTreeMap<i64, StatementCounter> {
+    let mut sums: BTreeMap<i64, StatementCounter> = BTreeMap::new();
+    for (key, counter) in counted.statements().unwrap_or_default() {
+        let sum = sums.entry(key.query_id).or_default();
+        sum.calls += counter.calls;
+        sum.time += counter.time;
+        sum.rows += counter.rows;
+        sum.pages += counter.pages;
+    }
+    sums
+}
+
+fn throughput(counted: &Counted) -> Vec<Throughput> {
+    let Some((first, last)) = counted.ends() else { return Vec::new() };
+    let stretch_s = (last.at - first.at).as_secs_f64();
+    let rates = last.databases.iter().map(|(database, now)| {
+        let then = first.databases.get(database).copied().unwrap_or_default();
+        let per_s = |now: u64, then: u64| now.saturating_sub(then) as f64 / stretch_s;
+        Throughput {
+            database: database.clone(),
+            commits_per_s: per_s(now.commits, then.commits),
+            rollbacks_per_s: per_s(now.rollbacks, then.rollbacks),
+            deadlocks: now.deadlocks.saturating_sub(then.deadlocks),
+            pages_read_per_s: per_s(now.pages_read, then.pages_read),
+            temporary_bytes: now.temporary_bytes.saturating_sub(then.temporary_bytes),
+        }
+    });
+    let idle = |it: &Throughput| it.commits_per_s + it.rollbacks_per_s == 0.0 && it.deadlocks == 0;
+    sorted(rates.filter(|it| !idle(it)).collect(), |it| it.commits_per_s)
+}
+
+fn upkeep(counted: &Counted) -> Upkeep {
+    let vacuums = counted.vacuums().to_vec();
+    let Some((first, last)) = counted.ends() else { return Upkeep { vacuums, ..Upkeep::default() } };
+    let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    let written = last.checkpoint_write.zip(first.checkpoint_write);
+    Upkeep {
+        checkpoints_timed: more(last.checkpoints_timed, first.checkpoints_timed),
+        checkpoints_requested: more(last.checkpoints_requested, first.checkpoints_requested),
+        checkpoint_write_s: written.map(|(now, then)| now.saturating_sub(then).as_secs_f64()),
+        vacuums,
+    }
+}
+
+fn plan_changes(seen: &Seen<'_>) -> Option<Vec<PlanChange>> {
+    seen.counted.statements()?;
+    let text = |id: i64| {
+        let known = seen.ledger.identity.statement_of_query_id(id).and_then(|statement| statement.text.clone());
+        known.or_else(|| seen.texts.get(&id).map(|text| normalised(text))).unwrap_or_default()
+    };
+    let change = |change: &crate::counted::Change| PlanChange {
+        statement: text(change.key.query_id),
+        query_id: change.key.query_id,
+        at_s: change.at.as_secs_f64(),
+        pages_per_call: (change.calls.0.pages, change.calls.1.pages),
+        mean_s: (change.calls.0.time_s, change.calls.1.time_s),
+    };
+    Some(seen.counted.changes().iter().map(change).collect())
+}
+
+fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
+    let elapsed_s = ledger.elapsed.as_secs_f64();
+    let make = |login: LoginId, statement: Option<StatementId>| {
+        let who = &ledger.identity.logins()[login];
+        let meant = |key: &(LoginId, StatementId)| match statement {
+            Some(statement) => *key == (login, statement),
+            None => key.0 == login && !proposals.statements.contains_key(key),
+        };
+        let bucket = ledger.sum(meant);
+        let proposal = match statement {
+            Some(statement) => &proposals.statements[&(login, statement)],
+            None => &proposals.logins[&login],
+        };
+        let named = statement.map(|statement| &ledger.identity.statements()[statement]);
+        ProposedClass {
+            user: who.user.clone(),
+            database: who.database.clone(),
+            application: who.application.clone(),
+            statement: named.and_then(|statement| statement.text.clone()),
+            fingerprint: named.and_then(|statement| statement.fingerprint).map(|number| format!("{number:016x}")),
+            standing: proposal.standing.to_string(),
+            reason: proposal.reason.clone(),
+            response_s: bucket.response().as_secs_f64(),
+            in_progress: if elapsed_s > 0.0 { bucket.response().as_secs_f64() / elapsed_s } else { 0.0 },
+            most_in_progress: match statement {
+                Some(_) => None,
+                None => ledger.concurrency.get(&login).map(|concurrency| concurrency.most),
+            },
+        }
+    };
+    let statements = proposals.statements.keys().map(|(login, statement)| make(*login, Some(*statement)));
+    let logins = proposals.logins.keys().map(|login| make(*login, None));
+    sorted(statements.chain(logins).collect(), |class| class.response_s)
+}
+
+fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Ended::ServerLost(why) = &seen.ended {
+        warnings.push(format!("The observation ended early: {why}. Everything here is from before."));
+    }
+    if seen.looking.unseen_sessions > 0 {
+        let count = seen.looking.unseen_sessions;
+        let noun = if count == 1 { "session belongs" } else { "sessions belong" };
+        warnings.push(format!(
+            "{count} {noun} to other roles and could not be seen into; their time is not in any figure."
+        ));
+    }
+    if seen.looking.share_of_a_core > seen.looking.bound {
+        warnings.push(format!(
+            "Looking took {:.1} % of a core, more than {:.1} %: what was asked at the beginning and the end costs too much for \
+             an observation this short.",
+            seen.looking.share_of_a_core * 100.0,
+            seen.looking.bound * 100.0
+        ));
+    }
+    if seen.ledger.looks > 1 && all.response().is_zero() {
+        warnings.push(
+            "No session was seen in a transaction: the server was idle, or statements are too short to meet."
+                .to_owned(),
+        );
+    }
+    let (explained, waited) = (seen.ledger.lock_waits.explained(), all.lock);
+    if waited > Duration::from_secs(1) && explained < waited / 2 {
+        warnings.push(
+            "Less than half of the time in lock waits could be put down to a holder: most waits end before locks are looked at."
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// How a login and a statement are shown.
+fn statement_text(identity: &Identity, statement: StatementId) -> String {
+    identity.statements()[statement].text.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Who waited behind whom, for how long, and what the ones in front did meanwhile.
+//!
+//! Locks are asked for less often than sessions. So the time that a session is seen to wait is kept until the next look at locks,
+//! and put down to the chain of that moment; time of waits that ended before one is reported as not explained.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_workload::activity::Doing;
+
+use super::transactions::since;
+use crate::identity::{LoginId, StatementId};
+use crate::lock_graph::{Wait, chain, waits};
+use crate::snapshot::{Look, Session};
+
+/// What somebody in a chain did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderState {
+    /// It was on a core, or waited for one.
+    Ran,
+    /// It waited for a lock itself.
+    Waited,
+    /// It waited for its client within its transaction.
+    Thought,
+    /// It waited for the disk.
+    Disk,
+    /// It waited for something else.
+    Other,
+    /// It is prepared for a commit in two phases; no process works for it.
+    Prepared,
+    /// This role may not see it, or it had nothing to do and held a lock of its session.
+    Unseen,
+}
+
+/// A member of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link {
+    /// Its login and statement, where they were seen.
+    pub party: Option<(LoginId, StatementId)>,
+    /// What it did.
+    pub state: HolderState,
+}
+
+/// Different chains that are told apart; the time of further ones is not explained.
+const CHAINS_MAX: usize = 10_000;
+/// A longer chain is cut in the middle: both ends matter.
+const LINKS_MAX: usize = 8;
+
+/// What was seen of lock waits.
+#[derive(Debug, Default)]
+pub struct LockWaits {
+    /// Time by chain: who waits first, who is waited for by all last.
+    pub chains: BTreeMap<Vec<Link>, Duration>,
+    /// Time by kind of object and table, where it is known.
+    pub objects: BTreeMap<(String, Option<String>), Duration>,
+    /// Waiting time whose chain was not seen.
+    pub unexplained: Duration,
+    /// Waits that were seen. A count.
+    pub waits: usize,
+    /// The longest wait that was seen.
+    pub longest: Duration,
+    /// Time of waits since the last look at locks, by process, with the beginning of its transaction.
+    pending: BTreeMap<i32, Pending>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    transaction_began_us: Option<i64>,
+    time: Duration,
+    /// Of the whole wait.
+    waited: Duration,
+}
+
+type Parties = BTreeMap<i32, (LoginId, StatementId)>;
+
+impl LockWaits {
+    /// Notes a look, `time` after the last one. `parties` says who its sessions are.
+    pub(super) fn note(&mut self, look: &Look, parties: &Parties, time: Duration) {
+        let waiting: BTreeMap<i32, &Session> = look
+            .sessions
+            .iter()
+            .filter(|session| session.is_of_client && session.leader.is_none() && session.doing == Doing::Lock)
+            .map(|session| (session.process, session))
+            .collect();
+        let ended: Vec<i32> = self
+            .pending
+            .iter()
+            .filter(|(process, pending)| {
+                waiting.get(process).is_none_or(|session| session.transaction_began_us != pending.transaction_began_us)
+            })
+            .map(|(process, _)| *process)
+            .collect();
+        for process in ended {
+            self.unexplained += self.pending.remove(&process).map_or(Duration::ZERO, |pending| pending.time);
+        }
+        for (process, session) in &waiting {
+            let transaction_began_us = session.transaction_began_us;
+            let pending = self.pending.entry(*process).or_insert_with(|| {
+                self.waits += 1;
+                Pending { transaction_began_us, time: Duration::ZERO, waited: Duration::ZERO }
+            });
+            pending.time += time;
+            pending.waited += time;
+            self.longest = self.longest.max(pending.waited);
+        }
+        if let Some(rows) = &look.locks {
+            let workers = look.sessions.iter().filter_map(|session| Some((session.process, session.leader?)));
+            let graph = waits(rows, &workers.collect());
+            for process in waiting.keys() {
+                self.explain(*process, &graph, look, parties);
+            }
+        }
+    }
+
+    /// Puts down what a session has waited to the chain that it is in.
+    fn explain(&mut self, process: i32, graph: &BTreeMap<i32, Wait>, look: &Look, parties: &Parties) {
+        let Some(pending) = self.pending.get_mut(&process) else { return };
+        // The session began to wait, or ended, between the two questions of this look: the next one will tell.
+        let Some(wait) = graph.get(&process) else { return };
+        let time = std::mem::take(&mut pending.time);
+        self.longest = self.longest.max(wait.began_us.map_or(Duration::ZERO, |began| since(began, look.server_us)));
+        let link = |process: &i32| {
+            let session = look.sessions.iter().find(|session| session.process == *process);
+            Link { party: parties.get(process).copied(), state: state(*process, session, graph) }
+        };
+        let mut links: Vec<Link> = chain(graph, process).iter().map(link).collect();
+        if links.len() > LINKS_MAX {
+            links.drain(LINKS_MAX / 2..links.len() - LINKS_MAX / 2);
+        }
+        if self.chains.len() < CHAINS_MAX || self.chains.contains_key(&links) {
+            *self.chains.entry(links).or_default() += time;
+        } else {
+            self.unexplained += time;
+        }
+        *self.objects.entry((wait.kind.clone(), wait.table.clone())).or_default() += time;
+    }
+
+    /// The observation ends: what is still waiting and was not explained is not.
+    pub fn finish(&mut self) {
+        let left: Duration = self.pending.values().map(|pending| pending.time).sum();
+        self.unexplained += left;
+        self.pending.clear();
+    }
+
+    /// Waiting time whose chain was seen.
+    pub fn explained(&self) -> Duration {
+        self.chains.values().sum()
+    }
+}
+
+fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>) -> HolderState {
+    if process == 0 {
+        return HolderState::Prepared;
+    }
+    if graph.contains_key(&process) {
+        return HolderState::Waited;
+    }
+    match session.map(|session| session.doing) {
+        None | Some(Doing::Idle) => HolderState::Unseen,
+        // It waited when it was asked, and did not any more a moment later.
+        Some(Doing::Running | Doing::Lock) => HolderState::Ran,
+        Some(Doing::Io | Doing::IoLatch) => HolderState::Disk,
+        Some(Doing::Client) => HolderState::Thought,
+        Some(Doing::Other) => HolderState::Other,
+    }
+}

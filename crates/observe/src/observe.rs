@@ -1,0 +1,298 @@
+//! The observation itself: it has the clock and the connection, and hands what it sees to the ledger.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use plimsoll_machine::MachineFacts;
+use plimsoll_postgres::connection::WireError;
+use plimsoll_postgres::url::ServerUrl;
+use plimsoll_workload::activity::Doing;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::counted::Counted;
+use crate::findings::{Seen, findings};
+use crate::ledger::Ledger;
+use crate::pace::{BOUND, Pace};
+use crate::results::{Ended, Looking, Missing, Observation, ServerFacts};
+use crate::server::Server;
+use crate::snapshot::Look;
+
+/// How long an observation takes if nobody says otherwise.
+pub const SECONDS_DEFAULT: f64 = 300.0;
+
+/// The longest sleep before the flag that ends everything is looked at.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Counters are read this often, and at both ends; from one reading to the next changes of plans are seen.
+const COUNTERS_EVERY: Duration = Duration::from_secs(30);
+
+/// Looks in a row that the server may refuse.
+const REFUSALS_MAX: usize = 5;
+
+/// Statements whose text is asked for at the end.
+const TEXTS_MAX: usize = 50;
+
+/// An observation cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserveError {
+    /// The server cannot be reached, or does not let us in.
+    #[error("{0}")]
+    Connect(WireError),
+    /// The server does not answer what every observation asks.
+    #[error("PostgreSQL {version} refuses to show its sessions: {error}; versions 13 to 18 are known to work")]
+    Look {
+        /// The server's version.
+        version: String,
+        /// What it says.
+        error: WireError,
+    },
+}
+
+/// How an observation goes, for those who wait for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// The time that has gone by.
+    pub elapsed: Duration,
+    /// Looks so far.
+    pub looks: usize,
+    /// Sessions in progress at the last one.
+    pub in_progress: usize,
+}
+
+/// Observes a server for a time, or until `stop` is set, or until the server is lost. `progress` is called about once a second.
+pub fn observe(
+    url: &ServerUrl,
+    time: Duration,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Observation, ObserveError> {
+    let started = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let server = Server::open(url).map_err(ObserveError::Connect)?;
+    let mut watcher = Watcher::new(server);
+    let refused = |version, error| ObserveError::Look { version, error };
+    watcher.counters().and_then(|()| watcher.look()).map_err(|error| refused(watcher.server.version(), error))?;
+    let ended = watcher.run(time, stop, progress);
+    Ok(watcher.finish(url, started, ended))
+}
+
+/// A server and everything seen of it.
+#[derive(Debug)]
+struct Watcher {
+    server: Server,
+    ledger: Ledger,
+    counted: Counted,
+    pace: Pace,
+    began: Instant,
+    cost: Cost,
+    counters_next: Duration,
+    in_progress: usize,
+}
+
+impl Watcher {
+    fn new(server: Server) -> Watcher {
+        let cost = Cost::begin(&server);
+        Watcher {
+            server,
+            ledger: Ledger::default(),
+            counted: Counted::default(),
+            pace: Pace::default(),
+            began: Instant::now(),
+            cost,
+            counters_next: Duration::ZERO,
+            in_progress: 0,
+        }
+    }
+
+    /// Looks until the end, and says why it came.
+    fn run(&mut self, time: Duration, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Ended {
+        let (mut told, mut refusals) = (Duration::ZERO, 0);
+        loop {
+            if let Some(ended) = self.wait(time, stop) {
+                // What was counted up to here. A server that is lost at the last moment has told enough.
+                return match self.look().and_then(|()| self.counters()) {
+                    Err(WireError::Lost(why)) => Ended::ServerLost(why),
+                    _ => ended,
+                };
+            }
+            let due = self.began.elapsed() >= self.counters_next;
+            let asked = self.look().and_then(|()| if due { self.counters() } else { Ok(()) });
+            match asked {
+                Ok(()) => refusals = 0,
+                Err(WireError::Lost(why)) => return Ended::ServerLost(why),
+                Err(error) => {
+                    refusals += 1;
+                    if refusals == REFUSALS_MAX {
+                        return Ended::ServerLost(format!("{REFUSALS_MAX} looks in a row were refused: {error}"));
+                    }
+                }
+            }
+            let elapsed = self.began.elapsed();
+            if elapsed >= told + Duration::from_secs(1) {
+                told = elapsed;
+                progress(Progress { elapsed, looks: self.ledger.looks, in_progress: self.in_progress });
+            }
+        }
+    }
+
+    /// Waits until the next look is due; why there is none, if so.
+    fn wait(&self, time: Duration, stop: &AtomicBool) -> Option<Ended> {
+        let began = self.began.elapsed();
+        let due = began + self.pace.pause(began, self.cost.spent());
+        loop {
+            let now = self.began.elapsed();
+            if stop.load(Ordering::Relaxed) {
+                return Some(Ended::Interrupted);
+            }
+            if now >= time {
+                return Some(Ended::InTime);
+            }
+            if now >= due {
+                return None;
+            }
+            sleep((due.min(time) - now).min(NAP));
+        }
+    }
+
+    /// One look, at locks, too, if somebody waits for one and that may be asked.
+    fn look(&mut self) -> Result<(), WireError> {
+        let at = self.began.elapsed();
+        let looked = self.server.look(at);
+        let cost = self.cost.of(&self.server, at, self.began);
+        self.pace.note_look(cost);
+        let mut look: Look = looked?;
+        self.in_progress = look.sessions.iter().filter(|it| it.is_of_client && it.leader.is_none()).count();
+        if look.sessions.iter().any(|session| session.doing == Doing::Lock) && self.pace.may_ask_for_locks(at) {
+            let asked = self.began.elapsed();
+            let locks = self.server.locks();
+            let cost = self.cost.of(&self.server, asked, self.began);
+            self.pace.note_locks(self.began.elapsed(), cost);
+            match locks {
+                Ok(locks) => look.locks = Some(locks),
+                Err(WireError::Lost(why)) => return Err(WireError::Lost(why)),
+                // The sessions were seen all the same.
+                Err(_) => {}
+            }
+        }
+        self.ledger.take(&look);
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<(), WireError> {
+        let at = self.began.elapsed();
+        let counters = self.server.counters(at)?;
+        self.counted.take(counters);
+        self.cost.of(&self.server, at, self.began);
+        self.counters_next = at + COUNTERS_EVERY;
+        Ok(())
+    }
+
+    fn finish(mut self, url: &ServerUrl, started: String, ended: Ended) -> Observation {
+        self.ledger.lock_waits.finish();
+        let (elapsed, spent) = (self.began.elapsed(), self.cost);
+        let texts = if matches!(ended, Ended::ServerLost(_)) { BTreeMap::new() } else { self.texts() };
+        let here = self.server.is_here();
+        let looks = self.ledger.looks;
+        let looking = Looking {
+            looks,
+            lock_looks: self.ledger.lock_looks,
+            interval_s: (looks > 1).then(|| self.ledger.elapsed.as_secs_f64() / (looks - 1) as f64),
+            own_cpu_s: spent.own.as_secs_f64(),
+            server_cpu_s: spent.server.as_secs_f64(),
+            server_cpu_measured: here,
+            share_of_a_core: spent.spent().as_secs_f64() / elapsed.as_secs_f64(),
+            bound: BOUND,
+            unseen_sessions: self.counted.unseen_sessions(),
+        };
+        let mut missing = self.server.missing();
+        missing.extend((!here).then(own_cost));
+        findings(Seen {
+            ledger: &self.ledger,
+            counted: &self.counted,
+            texts: &texts,
+            started,
+            ended,
+            server: ServerFacts {
+                url: url.to_string(),
+                version: self.server.version(),
+                role: self.server.role().to_owned(),
+                database: self.server.database().to_owned(),
+                on_this_machine: here,
+                standby: self.server.is_standby(),
+                cores: here.then(|| MachineFacts::read().cores_usable),
+            },
+            missing,
+            looking,
+        })
+    }
+
+    /// Texts of statements that were counted and in which no session was seen, or not with its text.
+    fn texts(&mut self) -> BTreeMap<i64, Vec<u8>> {
+        let has_text =
+            |id: i64| self.ledger.identity.statement_of_query_id(id).is_some_and(|statement| statement.text.is_some());
+        let of_sessions = self.ledger.identity.statements().iter().filter_map(|statement| statement.query_id);
+        let of_changes = self.counted.changes().iter().map(|change| change.key.query_id);
+        let mut wanted: Vec<i64> = of_changes.chain(of_sessions).filter(|id| !has_text(*id)).collect();
+        wanted.truncate(TEXTS_MAX);
+        if wanted.is_empty() {
+            return BTreeMap::new();
+        }
+        self.server.statement_texts(&wanted).unwrap_or_default()
+    }
+}
+
+fn own_cost() -> Missing {
+    Missing {
+        what: "the CPU time that the server spends on our questions".to_owned(),
+        why: "its process is not visible on this machine".to_owned(),
+        works: "the time until answers come is taken for it, which is more".to_owned(),
+        remedy: None,
+    }
+}
+
+/// What looking has cost so far.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    own: Duration,
+    server: Duration,
+    /// Readings at the last accounting.
+    thread: Duration,
+    process: Option<Duration>,
+}
+
+impl Cost {
+    fn begin(server: &Server) -> Cost {
+        let process = server.own_times().map(|times| times.run);
+        Cost { own: Duration::ZERO, server: Duration::ZERO, thread: thread_cpu(), process }
+    }
+
+    fn spent(&self) -> Duration {
+        self.own + self.server
+    }
+
+    /// What was spent since the last accounting; where the server's part cannot be seen, the time since `asked`.
+    fn of(&mut self, server: &Server, asked: Duration, began: Instant) -> Duration {
+        let thread = thread_cpu();
+        let own = thread.saturating_sub(self.thread);
+        self.thread = thread;
+        let process = server.own_times().map(|times| times.run);
+        let of_server = match (process, self.process) {
+            (Some(now), Some(then)) => now.saturating_sub(then),
+            // A server that is gone has cost nothing more.
+            (None, Some(_)) => Duration::ZERO,
+            _ => began.elapsed().saturating_sub(asked),
+        };
+        self.process = process.or(self.process);
+        self.own += own;
+        self.server += of_server;
+        own + of_server
+    }
+}
+
+/// CPU time of this thread, which does everything that an observation does.
+fn thread_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}

@@ -1,0 +1,252 @@
+//! The connection over which an observation asks a server.
+
+pub mod rights;
+mod rows;
+mod sql;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use plimsoll_machine::cpu_time::{ThreadTimes, process_times};
+use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+use plimsoll_postgres::url::ServerUrl;
+
+use crate::snapshot::{CounterKey, Counters, LockRow, Look};
+use rights::{Missing, Sight};
+use rows::{Activity, figure};
+
+/// How the server sees us in `pg_stat_activity`.
+pub const APPLICATION_NAME: &str = "plimsoll observe";
+
+/// How long the server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much of a statement's text is read.
+const TEXT_BYTES_MAX: i64 = 8_192;
+
+/// Statements that began this long before the last look come with their text again: clocks of two statements differ, and a session
+/// is seen at a moment of its own.
+const TEXT_MARGIN_US: i64 = 20_000;
+
+/// A server, asked over one connection that changes nothing.
+#[derive(Debug)]
+pub struct Server {
+    connection: Connection,
+    look: Prepared,
+    locks: Prepared,
+    sight: Sight,
+    database: String,
+    is_standby: bool,
+    /// From how many bytes on a text may be cut.
+    text_bytes: usize,
+    /// The schema of `pg_stat_statements`, while it answers.
+    statements_schema: Option<String>,
+    users: HashMap<String, String>,
+    databases: HashMap<String, String>,
+    /// Questions that the server refused, by what they ask for.
+    refused: BTreeMap<&'static str, String>,
+    last_look_us: i64,
+}
+
+impl Server {
+    /// Connects, and finds out what can be seen.
+    pub fn open(url: &ServerUrl) -> Result<Server, WireError> {
+        let url = ServerUrl { application_name: APPLICATION_NAME.to_owned(), ..url.clone() };
+        let mut connection = Connection::open_isolated(&url)?;
+        connection.set_timeout(Some(PATIENCE))?;
+        let major_version = connection.server_version_num() / 10_000;
+        connection.run(sql::OPENING)?;
+        if major_version >= 14 {
+            connection.run(sql::OPENING_SINCE_14)?;
+        }
+        let mut rights: Vec<Option<String>> = Vec::new();
+        connection.text_rows(sql::RIGHTS, &mut |row| {
+            rights = row.iter().map(|value| value.map(str::to_owned)).collect();
+        })?;
+        let word = |column: usize| rights.get(column).cloned().flatten().unwrap_or_default();
+        let statements = statements_schema(&mut connection);
+        let no_times = match connection.server_process() {
+            Some(process) => process_times(process)
+                .is_none()
+                .then(|| "the kernel does not keep the times of processes (schedstat)".to_owned()),
+            None => Some("the server's processes are not visible on this machine".to_owned()),
+        };
+        let sight = Sight {
+            major_version,
+            role: word(0),
+            sees_all: word(2) == "t",
+            tracks_activities: word(3) == "on",
+            compute_query_id: word(4),
+            no_statements: statements.as_ref().err().cloned(),
+            no_times,
+        };
+        Ok(Server {
+            look: connection.prepare_text("look", &sql::look(major_version))?,
+            locks: connection.prepare_text("locks", &sql::locks(major_version))?,
+            connection,
+            sight,
+            database: word(1),
+            is_standby: word(6) == "t",
+            text_bytes: word(5).parse().unwrap_or(1024),
+            statements_schema: statements.ok(),
+            users: HashMap::new(),
+            databases: HashMap::new(),
+            refused: BTreeMap::new(),
+            last_look_us: 0,
+        })
+    }
+
+    /// The server's version as it calls it.
+    pub fn version(&self) -> String {
+        self.connection.parameter("server_version").unwrap_or_default().to_owned()
+    }
+
+    /// The role that asks.
+    pub fn role(&self) -> &str {
+        &self.sight.role
+    }
+
+    /// The database that was connected to.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Whether it is a standby.
+    pub fn is_standby(&self) -> bool {
+        self.is_standby
+    }
+
+    /// Whether its processes are seen on this machine.
+    pub fn is_here(&self) -> bool {
+        self.sight.no_times.is_none()
+    }
+
+    /// What cannot be seen.
+    pub fn missing(&self) -> Vec<Missing> {
+        let refused = self.refused.iter().map(|(what, why)| Missing {
+            what: (*what).to_owned(),
+            why: why.clone(),
+            works: "everything else".to_owned(),
+            remedy: None,
+        });
+        self.sight.missing().into_iter().chain(refused).collect()
+    }
+
+    /// Processor times of the process that serves us; `None` where they cannot be seen.
+    pub fn own_times(&self) -> Option<ThreadTimes> {
+        process_times(self.connection.server_process()?)
+    }
+
+    /// Looks at the sessions.
+    pub fn look(&mut self, at: Duration) -> Result<Look, WireError> {
+        let since = (self.last_look_us - TEXT_MARGIN_US).to_string();
+        let mut found: Vec<Activity> = Vec::new();
+        let parameters = [since.as_str(), &TEXT_BYTES_MAX.to_string()];
+        self.connection.prepared_text_rows(&self.look, &parameters, &mut |row| found.extend(Activity::of_row(row)))?;
+        let mut look = Look { at, ..Look::default() };
+        for activity in found {
+            look.server_us = look.server_us.max(activity.server_us);
+            let user = self.name(sql::USER, &activity.user)?;
+            let database = self.name(sql::DATABASE, &activity.database)?;
+            let times = if self.is_here() { process_times(activity.process) } else { None };
+            let session = activity.session(user, database, times, self.text_bytes);
+            look.sessions.extend(session);
+        }
+        // Without a session the server's clock is not known; then nothing began before that matters.
+        self.last_look_us = self.last_look_us.max(look.server_us);
+        Ok(look)
+    }
+
+    /// The locks of objects for which somebody waits.
+    pub fn locks(&mut self) -> Result<Vec<LockRow>, WireError> {
+        let mut found = Vec::new();
+        self.connection.prepared_text_rows(&self.locks, &[], &mut |row| found.extend(rows::lock(row)))?;
+        Ok(found)
+    }
+
+    /// The name of the user or database with that number.
+    fn name(&mut self, sql: &'static str, oid: &str) -> Result<String, WireError> {
+        let known = if sql == sql::USER { &self.users } else { &self.databases };
+        if let Some(name) = known.get(oid) {
+            return Ok(name.clone());
+        }
+        let mut name = None;
+        // The number comes from the server; it is made sure that it is one all the same.
+        if let Ok(number) = oid.parse::<u32>() {
+            let sql = sql.replace("$1", &number.to_string());
+            name = self.connection.text(&sql)?;
+        }
+        let name = name.unwrap_or_else(|| if oid.is_empty() { "(none)".to_owned() } else { format!("number {oid}") });
+        let known = if sql == sql::USER { &mut self.users } else { &mut self.databases };
+        known.insert(oid.to_owned(), name.clone());
+        Ok(name)
+    }
+
+    /// Everything that the server counts. A question that it refuses is not asked again.
+    pub fn counters(&mut self, at: Duration) -> Result<Counters, WireError> {
+        let mut counters = Counters { at, ..Counters::default() };
+        self.ask("deadlocks and throughput by database", sql::DATABASES, |row| {
+            counters.databases.extend(rows::database(row));
+        })?;
+        self.ask("checkpoints", sql::checkpoints(self.sight.major_version), |row| {
+            (counters.checkpoints_timed, counters.checkpoints_requested) = (figure(row, 0), figure(row, 1));
+            counters.checkpoint_write = rows::milliseconds(row, 2);
+        })?;
+        self.ask("vacuums", sql::VACUUMS, |row| counters.vacuums.extend(rows::vacuum(row)))?;
+        self.ask("how many sessions cannot be seen", sql::UNSEEN, |row| {
+            counters.unseen_sessions = figure(row, 0).unwrap_or(0);
+        })?;
+        if let Some(schema) = self.statements_schema.clone() {
+            let mut found = Vec::new();
+            const WHAT: &str = "calls and latency of each statement";
+            self.ask(WHAT, &sql::statements(&schema), |row| found.extend(rows::statement(row)))?;
+            let mut statements = BTreeMap::new();
+            for (user, database, query_id, counter) in found {
+                let (user, database) = (self.name(sql::USER, &user)?, self.name(sql::DATABASE, &database)?);
+                statements.insert(CounterKey { user, database, query_id }, counter);
+            }
+            counters.statements = (!self.refused.contains_key(WHAT)).then_some(statements);
+        }
+        Ok(counters)
+    }
+
+    /// The texts of statements by the server's numbers.
+    pub fn statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
+        let mut texts = BTreeMap::new();
+        if let Some(schema) = self.statements_schema.clone() {
+            let numbers: Vec<String> = query_ids.iter().map(i64::to_string).collect();
+            let sql = sql::statement_texts(&schema).replace("$1", &format!("'{{{}}}'", numbers.join(",")));
+            self.ask("texts of statements", &sql, |row| texts.extend(rows::text_of_statement(row)))?;
+        }
+        Ok(texts)
+    }
+
+    /// Asks what the server may refuse. Only a lost connection is an error.
+    fn ask(&mut self, what: &'static str, sql: &str, mut each: impl FnMut(&[Option<&str>])) -> Result<(), WireError> {
+        if self.refused.contains_key(what) {
+            return Ok(());
+        }
+        match self.connection.text_rows(sql, &mut each) {
+            Err(WireError::Lost(why)) => Err(WireError::Lost(why)),
+            Err(error) => {
+                self.refused.insert(what, error.to_string());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A session and the process that serves us, for tests that end it.
+    pub fn process(&self) -> i32 {
+        self.connection.process_id()
+    }
+}
+
+/// The schema of `pg_stat_statements`, or why it does not answer.
+fn statements_schema(connection: &mut Connection) -> Result<String, String> {
+    let schema = connection.text(sql::STATEMENTS_FUNCTION).map_err(|error| error.to_string())?;
+    let schema = schema.ok_or("the extension pg_stat_statements is not created in this database")?;
+    // It may be created without having been loaded; then it answers with an error.
+    let trial = format!("select from ({}) as trial limit 0", sql::statements(&schema));
+    connection.run(&trial).map(|()| schema).map_err(|error| error.to_string())
+}

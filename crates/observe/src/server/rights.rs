@@ -1,0 +1,191 @@
+//! What cannot be seen, why, what works all the same, and what to do about it.
+
+use serde::{Deserialize, Serialize};
+
+/// The newest version that this was written for.
+pub(super) const MAJOR_NEWEST: u32 = 18;
+
+/// Something that cannot be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What cannot be seen.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What works all the same.
+    pub works: String,
+    /// What to do; `None` if nothing can be done.
+    pub remedy: Option<String>,
+}
+
+/// What is known of the server and of the role, as far as it decides what can be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sight {
+    /// The server's major version.
+    pub major_version: u32,
+    /// The role.
+    pub role: String,
+    /// Whether it may see what sessions of other roles do.
+    pub sees_all: bool,
+    /// Whether the server notes what sessions do.
+    pub tracks_activities: bool,
+    /// `compute_query_id`; empty before version 14.
+    pub compute_query_id: String,
+    /// Why there is no `pg_stat_statements`; `None` if it is there.
+    pub no_statements: Option<String>,
+    /// Why the scheduler's times of server processes cannot be seen; `None` if they can.
+    pub no_times: Option<String>,
+}
+
+impl Sight {
+    /// Everything that cannot be seen.
+    pub fn missing(&self) -> Vec<Missing> {
+        [
+            self.version(),
+            self.sessions(),
+            self.activities(),
+            self.statements(),
+            self.numbers(),
+            self.queues(),
+            self.cores(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn version(&self) -> Option<Missing> {
+        (self.major_version > MAJOR_NEWEST).then(|| Missing {
+            what: "whatever PostgreSQL has changed since".to_owned(),
+            why: format!("version {} is newer than the versions that this was written for", self.major_version),
+            works: "everything that the server still answers as before; what it refuses is listed here".to_owned(),
+            remedy: Some("use a newer plimsoll if there is one".to_owned()),
+        })
+    }
+
+    fn sessions(&self) -> Option<Missing> {
+        (!self.sees_all).then(|| Missing {
+            what: "what sessions and statements of other roles do".to_owned(),
+            why: format!("the role {} is no member of pg_read_all_stats", self.role),
+            works: format!(
+                "sessions of {} itself, who waits for whom by process, deadlocks and throughput by database, checkpoints",
+                self.role
+            ),
+            remedy: Some(format!("as a superuser: GRANT pg_monitor TO {}", quoted(&self.role))),
+        })
+    }
+
+    fn activities(&self) -> Option<Missing> {
+        (!self.tracks_activities).then(|| Missing {
+            what: "what sessions do".to_owned(),
+            why: "track_activities is off".to_owned(),
+            works: "throughput, deadlocks, checkpoints".to_owned(),
+            remedy: Some("ALTER SYSTEM SET track_activities = on; SELECT pg_reload_conf()".to_owned()),
+        })
+    }
+
+    fn statements(&self) -> Option<Missing> {
+        self.no_statements.clone().map(|why| Missing {
+            what: "calls and latency of each statement, changes of plans".to_owned(),
+            why,
+            works: "shares of response time by statement, from looks at sessions".to_owned(),
+            remedy: Some(
+                "add pg_stat_statements to shared_preload_libraries, restart, and run CREATE EXTENSION \
+                 pg_stat_statements in the database that is connected to"
+                    .to_owned(),
+            ),
+        })
+    }
+
+    fn numbers(&self) -> Option<Missing> {
+        let is_on = ["on", "auto", "regress"].contains(&self.compute_query_id.as_str())
+            && (self.compute_query_id != "auto" || self.no_statements.is_none());
+        (self.no_statements.is_none() && !is_on).then(|| Missing {
+            what: "which statement of pg_stat_statements a session is in".to_owned(),
+            why: if self.major_version < 14 {
+                "sessions show the numbers of their statements since version 14".to_owned()
+            } else {
+                format!("compute_query_id is {}", self.compute_query_id)
+            },
+            works: "fingerprints of our own, from texts".to_owned(),
+            remedy: (self.major_version >= 14)
+                .then(|| "ALTER SYSTEM SET compute_query_id = on; SELECT pg_reload_conf()".to_owned()),
+        })
+    }
+
+    fn queues(&self) -> Option<Missing> {
+        (self.major_version < 14).then(|| Missing {
+            what: "the order in which sessions wait for a lock".to_owned(),
+            why: "pg_locks says since when sessions wait since version 14".to_owned(),
+            works: "who waits for the holder of a lock".to_owned(),
+            remedy: None,
+        })
+    }
+
+    fn cores(&self) -> Option<Missing> {
+        self.no_times.clone().map(|why| Missing {
+            what: "how long server processes wait for a core".to_owned(),
+            why,
+            works: "everything else; running includes waiting for a core".to_owned(),
+            remedy: Some("run this on the server's machine, outside of containers that hide its processes".to_owned()),
+        })
+    }
+}
+
+/// A name as it is written in SQL.
+fn quoted(name: &str) -> String {
+    let is_plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Sight {
+        Sight {
+            major_version: 15,
+            role: "monitor".to_owned(),
+            sees_all: true,
+            tracks_activities: true,
+            compute_query_id: "auto".to_owned(),
+            ..Sight::default()
+        }
+    }
+
+    fn check(sight: &Sight, expect: &[&str]) {
+        let missing = sight.missing();
+        let what: Vec<&str> = missing.iter().map(|missing| missing.what.as_str()).collect();
+        assert_eq!(what, expect);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        const NUMBERS: &str = "which statement of pg_stat_statements a session is in";
+        check(&full(), &[]);
+        check(&Sight { sees_all: false, ..full() }, &["what sessions and statements of other roles do"]);
+        check(&Sight { tracks_activities: false, ..full() }, &["what sessions do"]);
+        check(
+            &Sight { no_statements: Some("not there".to_owned()), ..full() },
+            &["calls and latency of each statement, changes of plans"],
+        );
+        check(&Sight { compute_query_id: "off".to_owned(), ..full() }, &[NUMBERS]);
+        let old = Sight { major_version: 13, compute_query_id: String::new(), ..full() };
+        check(&old, &[NUMBERS, "the order in which sessions wait for a lock"]);
+        check(
+            &Sight { no_times: Some("elsewhere".to_owned()), ..full() },
+            &["how long server processes wait for a core"],
+        );
+        check(&Sight { major_version: 42, ..full() }, &["whatever PostgreSQL has changed since"]);
+    }
+
+    #[test]
+    fn remedies_can_be_pasted() {
+        let sight = Sight { sees_all: false, role: "Mon itor".to_owned(), ..full() };
+        assert_eq!(sight.missing()[0].remedy.as_deref(), Some("as a superuser: GRANT pg_monitor TO \"Mon itor\""));
+    }
+}

@@ -1,0 +1,202 @@
+//! Rows of answers as values.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_postgres::activity::doing;
+use plimsoll_workload::activity::Doing;
+
+use crate::snapshot::{DatabaseCounter, LockRow, Login, Session, StatementCounter, Text};
+
+type Row<'a> = [Option<&'a str>];
+
+/// A session as the server tells it, with numbers for names.
+#[derive(Debug, Clone)]
+pub(super) struct Activity {
+    pub(super) process: i32,
+    pub(super) user: String,
+    pub(super) database: String,
+    pub(super) server_us: i64,
+    leader: Option<i32>,
+    application: String,
+    state: String,
+    doing: Doing,
+    transaction_began_us: Option<i64>,
+    statement_began_us: Option<i64>,
+    state_changed_us: Option<i64>,
+    query_id: Option<i64>,
+    text: Option<Vec<u8>>,
+    backend_type: String,
+}
+
+impl Activity {
+    /// `None` for a row that makes no sense.
+    pub(super) fn of_row(row: &Row<'_>) -> Option<Activity> {
+        let word = |column| word(row, column).unwrap_or_default().to_owned();
+        let state = word(5);
+        Some(Activity {
+            process: figure(row, 0)?,
+            leader: figure(row, 1),
+            user: word(2),
+            database: word(3),
+            application: word(4),
+            // A worker has no state of its own before its query runs.
+            doing: doing(if state.is_empty() { "active" } else { &state }, self::word(row, 6), self::word(row, 7)),
+            state,
+            transaction_began_us: figure(row, 8),
+            statement_began_us: figure(row, 9),
+            state_changed_us: figure(row, 10),
+            query_id: figure(row, 11).filter(|id| *id != 0),
+            text: self::word(row, 12).and_then(bytes),
+            backend_type: word(13),
+            server_us: figure(row, 14)?,
+        })
+    }
+
+    /// With names; `None` if it has nothing to do.
+    pub(super) fn session(
+        self,
+        user: String,
+        database: String,
+        times: Option<ThreadTimes>,
+        text_bytes: usize,
+    ) -> Option<Session> {
+        let is_worker = self.backend_type == "parallel worker";
+        let is_vacuum = self.backend_type == "autovacuum worker";
+        if self.state == "disabled" || self.doing == Doing::Idle || is_worker && self.leader.is_none() {
+            return None;
+        }
+        // The server cuts at a whole character, of at most four bytes.
+        let is_cut = |bytes: &[u8]| bytes.len() + 4 >= text_bytes || bytes.len() >= 8_192;
+        let user = if is_vacuum { "(autovacuum)".to_owned() } else { user };
+        Some(Session {
+            process: self.process,
+            leader: if is_worker { self.leader } else { None },
+            login: Login { user, database, application: self.application },
+            is_of_client: !is_vacuum,
+            doing: self.doing,
+            is_in_statement: !self.state.starts_with("idle"),
+            transaction_began_us: self.transaction_began_us,
+            statement_began_us: self.statement_began_us,
+            state_changed_us: self.state_changed_us,
+            query_id: self.query_id,
+            text: self.text.map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
+            times,
+        })
+    }
+}
+
+/// A row of `pg_locks`.
+pub(super) fn lock(row: &Row<'_>) -> Option<LockRow> {
+    Some(LockRow {
+        process: figure(row, 0)?,
+        object: word(row, 1)?.to_owned(),
+        kind: word(row, 2)?.to_owned(),
+        table: word(row, 3).map(str::to_owned),
+        mode: word(row, 4)?.to_owned(),
+        is_granted: word(row, 5)? == "t",
+        wait_began_us: figure(row, 6),
+    })
+}
+
+pub(super) fn database(row: &Row<'_>) -> Option<(String, DatabaseCounter)> {
+    let counter = DatabaseCounter {
+        commits: figure(row, 1)?,
+        rollbacks: figure(row, 2)?,
+        deadlocks: figure(row, 3)?,
+        pages_read: figure(row, 4)?,
+        temporary_bytes: figure(row, 5)?,
+    };
+    Some((word(row, 0)?.to_owned(), counter))
+}
+
+pub(super) fn vacuum(row: &Row<'_>) -> Option<String> {
+    Some(format!("{} ({})", word(row, 0)?, word(row, 1).unwrap_or("phase not visible")))
+}
+
+/// User and database as numbers, the statement's number, and what was counted.
+pub(super) fn statement(row: &Row<'_>) -> Option<(String, String, i64, StatementCounter)> {
+    let counter = StatementCounter {
+        calls: figure(row, 3)?,
+        time: milliseconds(row, 4)?,
+        rows: figure(row, 5)?,
+        pages: figure(row, 6)?,
+    };
+    Some((word(row, 0)?.to_owned(), word(row, 1)?.to_owned(), figure(row, 2)?, counter))
+}
+
+pub(super) fn text_of_statement(row: &Row<'_>) -> Option<(i64, Vec<u8>)> {
+    Some((figure(row, 0)?, bytes(word(row, 1)?)?))
+}
+
+fn word<'a>(row: &Row<'a>, column: usize) -> Option<&'a str> {
+    row.get(column).copied().flatten()
+}
+
+/// A number; `None` if it is null or none.
+pub(super) fn figure<T: FromStr>(row: &Row<'_>, column: usize) -> Option<T> {
+    word(row, column)?.parse().ok()
+}
+
+pub(super) fn milliseconds(row: &Row<'_>, column: usize) -> Option<Duration> {
+    Duration::try_from_secs_f64(figure::<f64>(row, column)? / 1e3).ok()
+}
+
+/// Bytes as PostgreSQL writes them: `\x` and two digits for each.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?.as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row<'a>(
+        state: &'a str,
+        wait: Option<(&'a str, &'a str)>,
+        text: Option<&'a str>,
+        kind: &'a str,
+    ) -> Vec<Option<&'a str>> {
+        let mut row: Vec<Option<&str>> = vec![Some("7"), Some("3"), Some("10"), Some("5"), Some("web"), Some(state)];
+        row.extend([wait.map(|wait| wait.0), wait.map(|wait| wait.1)]);
+        row.extend([Some("1000"), Some("2000"), Some("3000"), Some("-9"), text, Some(kind), Some("4000")]);
+        row
+    }
+
+    fn session(row: &Row<'_>) -> Option<Session> {
+        Activity::of_row(row)?.session("ann".to_owned(), "shop".to_owned(), None, 1024)
+    }
+
+    #[test]
+    fn sessions_of_every_kind() {
+        let seen = session(&row("active", Some(("Lock", "tuple")), Some("\\x73656c"), "client backend")).unwrap();
+        assert_eq!((seen.doing, seen.is_in_statement, seen.is_of_client, seen.leader), (Doing::Lock, true, true, None));
+        assert_eq!(seen.text, Some(Text { bytes: b"sel".to_vec(), is_cut: false }));
+        assert_eq!((seen.query_id, seen.statement_began_us), (Some(-9), Some(2000)));
+        let idle =
+            session(&row("idle in transaction", Some(("Client", "ClientRead")), None, "client backend")).unwrap();
+        assert!(idle.is_idle_in_transaction());
+        let worker = session(&row("active", None, None, "parallel worker")).unwrap();
+        assert_eq!((worker.leader, worker.doing), (Some(3), Doing::Running));
+        let vacuum = session(&row("active", Some(("IO", "DataFileRead")), None, "autovacuum worker")).unwrap();
+        assert_eq!((vacuum.is_of_client, vacuum.login.user.as_str()), (false, "(autovacuum)"));
+        assert_eq!(session(&row("idle", None, None, "client backend")), None);
+        assert_eq!(session(&row("disabled", None, None, "client backend")), None);
+        assert_eq!(session(&[Some("x")]), None);
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let text = format!("\\x{}", "61".repeat(1021));
+        assert!(session(&row("active", None, Some(&text), "client backend")).unwrap().text.unwrap().is_cut);
+    }
+
+    #[test]
+    fn bytes_are_read() {
+        assert_eq!(bytes("\\xff00A1"), Some(vec![255, 0, 0xa1]));
+        assert_eq!((bytes("\\x"), bytes("\\x1"), bytes("\\xzz"), bytes("abc")), (Some(vec![]), None, None, None));
+    }
+}

@@ -1,0 +1,184 @@
+//! Everything that an observation says to a server.
+//!
+//! Its session begins with an empty `search_path`, so that functions and operators are the server's own, and every relation is named
+//! with its schema: nobody who may create objects in a database can have them looked up here. Nothing is written, no lock is
+//! waited for, and nothing holds a lock of a table for longer than its catalogs take.
+
+/// Times as microseconds since 1970.
+macro_rules! micros {
+    ($time:literal) => {
+        concat!("(pg_catalog.date_part('epoch', ", $time, ") * 1e6)::pg_catalog.int8")
+    };
+}
+
+/// What the session begins with.
+pub(crate) const OPENING: &str = "set default_transaction_read_only = on; set statement_timeout = '2s'; \
+    set lock_timeout = '100ms'; set jit = off; set max_parallel_workers_per_gather = 0; \
+    set plan_cache_mode = force_generic_plan; set bytea_output = 'hex'; set extra_float_digits = 1";
+
+/// The same since version 14, which has a time-out for idle sessions.
+pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
+
+/// As whom, and what that role may see.
+pub(crate) const RIGHTS: &str = "select current_user, pg_catalog.current_database(), \
+    (select r.rolsuper from pg_catalog.pg_roles as r where r.rolname = current_user) \
+    or pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
+    pg_catalog.current_setting('track_activities', true), \
+    pg_catalog.current_setting('compute_query_id', true), \
+    (select t.setting from pg_catalog.pg_settings as t where t.name = 'track_activity_query_size'), \
+    pg_catalog.pg_is_in_recovery()";
+
+/// The function under `pg_stat_statements` that belongs to the extension, and its schema.
+pub(crate) const STATEMENTS_FUNCTION: &str = "select n.nspname from pg_catalog.pg_extension as e \
+    join pg_catalog.pg_depend as d on d.refobjid = e.oid and d.deptype = 'e' \
+        and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+        and d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
+    join pg_catalog.pg_proc as p on p.oid = d.objid and p.proname = 'pg_stat_statements' \
+    join pg_catalog.pg_namespace as n on n.oid = p.pronamespace \
+    where e.extname = 'pg_stat_statements'";
+
+/// Sessions with something to do, parallel workers, and autovacuum. Statements that began before `$1` come without their text.
+/// `$2` is how much of a text is wanted.
+pub(crate) fn look(major_version: u32) -> String {
+    // The number of a statement is there since version 14.
+    let query_id = if major_version < 14 { "null::pg_catalog.int8" } else { "s.query_id" };
+    format!(
+        concat!(
+            "select s.pid, s.leader_pid, s.usesysid, s.datid, s.application_name, s.state, s.wait_event_type, s.wait_event, ",
+            micros!("s.xact_start"),
+            ", ",
+            micros!("s.query_start"),
+            ", ",
+            micros!("s.state_change"),
+            ", {query_id}, ",
+            // As bytes: a text of another database may be in another encoding.
+            "case when s.state <> 'idle' and pg_catalog.date_part('epoch', s.query_start) * 1e6 >= $1::pg_catalog.float8 ",
+            "then pg_catalog.substr(pg_catalog.textsend(s.query), 1, $2::pg_catalog.int4) end, ",
+            "s.backend_type, ",
+            micros!("pg_catalog.clock_timestamp()"),
+            " from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s ",
+            "where s.pid <> pg_catalog.pg_backend_pid() and (s.backend_type = 'client backend' ",
+            "and s.state is distinct from 'idle' or s.backend_type in ('parallel worker', 'autovacuum worker'))"
+        ),
+        query_id = query_id
+    )
+}
+
+/// The locks of objects for which somebody waits, held and asked for. The lock table is read once.
+pub(crate) fn locks(major_version: u32) -> String {
+    let began = if major_version < 14 { "null::pg_catalog.int8" } else { micros!("l.waitstart") };
+    format!(
+        "with l as materialized (select k.pid, k.locktype, k.database, k.relation, k.mode, k.granted, {began} as began, \
+         pg_catalog.concat_ws('/', k.locktype, k.database, k.relation, k.page, k.tuple, k.virtualxid, k.transactionid, \
+         k.classid, k.objid, k.objsubid) as object from pg_catalog.pg_locks as k) \
+         select coalesce(l.pid, 0), l.object, l.locktype, case when l.database = (select d.oid \
+         from pg_catalog.pg_database as d where d.datname = pg_catalog.current_database()) \
+         then l.relation::pg_catalog.regclass::pg_catalog.text end, l.mode, l.granted, l.began from l \
+         where l.object in (select w.object from l as w where not w.granted) \
+         or l.locktype = 'tuple'",
+        began = began.replace("l.waitstart", "k.waitstart")
+    )
+}
+
+/// The name of a user.
+pub(crate) const USER: &str = "select r.rolname from pg_catalog.pg_roles as r where r.oid = $1::pg_catalog.oid";
+
+/// The name of a database.
+pub(crate) const DATABASE: &str = "select d.datname from pg_catalog.pg_database as d where d.oid = $1::pg_catalog.oid";
+
+/// Sessions of which this role may see no more than that they are there.
+pub(crate) const UNSEEN: &str = "select pg_catalog.count(*) from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s \
+    where s.backend_type is null and s.usesysid is not null";
+
+/// What was counted of each database.
+pub(crate) const DATABASES: &str = "select d.datname, d.xact_commit, d.xact_rollback, d.deadlocks, d.blks_read, d.temp_bytes \
+    from pg_catalog.pg_stat_database as d where d.datname is not null";
+
+/// Checkpoints: those whose time had come, those that were asked for, milliseconds of writing.
+pub(crate) fn checkpoints(major_version: u32) -> &'static str {
+    if major_version < 17 {
+        "select b.checkpoints_timed, b.checkpoints_req, b.checkpoint_write_time from pg_catalog.pg_stat_bgwriter as b"
+    } else {
+        "select c.num_timed, c.num_requested, c.write_time from pg_catalog.pg_stat_checkpointer as c"
+    }
+}
+
+/// Tables that are being vacuumed. Those of other databases have numbers here, not names.
+pub(crate) const VACUUMS: &str = "select coalesce(case when v.datname = pg_catalog.current_database() \
+    then v.relid::pg_catalog.regclass::pg_catalog.text end, \
+    pg_catalog.concat('table ', v.relid, ' of ', v.datname)), v.phase from pg_catalog.pg_stat_progress_vacuum as v order by 1";
+
+/// What was counted of each statement: by user, database and number. `schema` is where the extension's function is.
+pub(crate) fn statements(schema: &str) -> String {
+    format!(
+        "select s.userid, s.dbid, s.queryid, pg_catalog.sum(s.calls), pg_catalog.sum(s.total_exec_time), \
+         pg_catalog.sum(s.rows), pg_catalog.sum(s.shared_blks_hit + s.shared_blks_read) \
+         from {}.pg_stat_statements(false) as s where s.queryid is not null group by 1, 2, 3",
+        quoted(schema)
+    )
+}
+
+/// The texts of the statements `$1`, without values.
+pub(crate) fn statement_texts(schema: &str) -> String {
+    format!(
+        "select s.queryid, pg_catalog.substr(pg_catalog.textsend(s.query), 1, 8192) \
+         from {}.pg_stat_statements(true) as s where s.queryid = any ($1::pg_catalog.int8[]) and s.query is not null",
+        quoted(schema)
+    )
+}
+
+/// A name as PostgreSQL reads it in quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<String> {
+        let fixed = [RIGHTS, STATEMENTS_FUNCTION, USER, DATABASE, UNSEEN, DATABASES, VACUUMS];
+        let by_version = [13, 14, 17, 18].map(|major| [look(major), locks(major), checkpoints(major).to_owned()]);
+        let of_extension = [statements("public"), statement_texts("a\"b")];
+        fixed.map(str::to_owned).into_iter().chain(by_version.into_iter().flatten()).chain(of_extension).collect()
+    }
+
+    /// Names after `from` and `join` that say no schema, and functions that do not.
+    fn unqualified(sql: &str) -> Vec<String> {
+        let given = ["l", "(", "l,"];
+        let words: Vec<&str> = sql.split_whitespace().collect();
+        let relations = words.windows(2).filter(|pair| ["from", "join"].contains(&pair[0])).map(|pair| pair[1]);
+        let relations = relations.filter(|name| !name.contains('.') && !given.contains(name));
+        // `distinct from`, and what the parser itself knows.
+        let is_known = |name: &str| ["in", "coalesce", "any", "end", "case", "as", ""].contains(&name);
+        let calls = sql.match_indices('(').map(|(at, _)| {
+            let before = &sql[..at];
+            let start = before.rfind(|c: char| !(c.is_alphanumeric() || "_.\"".contains(c))).map_or(0, |at| at + 1);
+            &before[start..]
+        });
+        let calls = calls.filter(|name| !name.contains('.') && !is_known(name));
+        let is_comparison = |name: &&str| *name == "'idle'";
+        relations.filter(|name| !is_comparison(name)).chain(calls).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_name_says_its_schema() {
+        for sql in all() {
+            assert_eq!(unqualified(&sql), Vec::<String>::new(), "{sql}");
+        }
+        assert_eq!(unqualified("select now() from pg_locks as l"), ["pg_locks", "now"]);
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        assert!(statement_texts("a\"b").contains("from \"a\"\"b\".pg_stat_statements(true)"));
+    }
+
+    #[test]
+    fn nothing_but_reading() {
+        for sql in all() {
+            assert!(sql.starts_with("select ") || sql.starts_with("with l as materialized (select "), "{sql}");
+            assert!(!sql.contains("pg_blocking_pids"), "it keeps everybody from the lock table: {sql}");
+        }
+    }
+}

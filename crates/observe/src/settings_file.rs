@@ -1,0 +1,298 @@
+//! A settings file for a governor, from what was observed, with a reason for every line that is not a default.
+//!
+//! Work that was seen to be long gets the class `low`; everything else is `high`, so that nobody is made to wait who was not seen,
+//! or not seen clearly. It rolls nothing back: the policy is `track`, until an operator has seen what it would do.
+
+use std::fmt::Write;
+
+use plimsoll_postgres::url::{ServerHost, ServerUrl};
+
+use crate::results::{Observation, ProposedClass};
+
+/// The text of `plimsoll.toml`.
+pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {
+    let mut text = String::new();
+    head(&mut text, observation, url);
+    classes(&mut text, observation);
+    rules(&mut text, observation);
+    text.push_str(
+        "\n[preemption]\n# track: decide which transactions to roll back and count them, but roll back nothing. Once the counts \
+         look\n# right (SHOW PREEMPTIONS), write \"pow\".\npolicy = \"track\"\n",
+    );
+    levers(&mut text, observation);
+    text
+}
+
+fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
+    let server = server_url(url, None);
+    let control = server_url(url, Some("plimsoll"));
+    comment(
+        text,
+        &format!(
+            "Proposed by plimsoll {} from {:.0} s of PostgreSQL {}, begun {}.",
+            observation.plimsoll, observation.seconds, observation.server.version, observation.started
+        ),
+    );
+    comment(
+        text,
+        "Read it, then: plimsoll govern --check --connect --config FILE. docs/governor.md explains every key.",
+    );
+    for missing in &observation.missing {
+        comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
+    }
+    let _ = writeln!(text, "\nserver = {}", quoted(&server));
+    comment(text, "The role that asks who waits for whom, and cancels. Create it once, as a superuser:");
+    comment(text, "  CREATE ROLE plimsoll LOGIN PASSWORD '…'; GRANT pg_signal_backend TO plimsoll;");
+    let _ = writeln!(text, "control = {}", quoted(&control));
+    comment(text, "Whoever was not seen, or not clearly enough, is not made to wait.");
+    let _ = writeln!(text, "default_class = \"high\"");
+}
+
+fn classes(text: &mut String, observation: &Observation) {
+    text.push_str(
+        "\n[[class]]\nname = \"high\"\npriority = \"high\"\n\n[[class]]\nname = \"low\"\npriority = \"low\"\n",
+    );
+    let low: Vec<&ProposedClass> = of(observation, "low").collect();
+    let in_progress: f64 = low.iter().map(|class| class.in_progress).sum::<f64>() + 0.0;
+    let most: usize = low.iter().filter_map(|class| class.most_in_progress).sum();
+    let cores = observation.server.cores;
+    // Half of the cores, so that important work finds one; where they are not known, half of what was seen.
+    let mpl = cores.map_or((in_progress / 2.0).ceil() as usize, |cores| cores / 2).max(1);
+    let by = cores.map_or("half of that".to_owned(), |cores| format!("half of the server's {cores} cores"));
+    comment(
+        text,
+        &format!(
+            "How many of its transactions run at once. {in_progress:.1} were in progress in the mean, {most} at most."
+        ),
+    );
+    if in_progress > mpl as f64 {
+        comment(text, &format!("The limit is {by}; the others are queued."));
+        let _ = writeln!(text, "mpl = {mpl}");
+    } else {
+        comment(text, &format!("That is within {by} or one, so no limit is needed now:"));
+        let _ = writeln!(text, "# mpl = {mpl}");
+    }
+    let idle = observation.idle_in_transaction.iter();
+    let thinker =
+        idle.filter(|idle| low.iter().any(|class| is_login(class, &idle.user, &idle.database, &idle.application)));
+    if let Some(idle) =
+        thinker.max_by(|one, other| one.blocked_s.total_cmp(&other.blocked_s)).filter(|it| it.blocked_s > 0.0)
+    {
+        comment(
+            text,
+            &format!(
+                "{} let others wait for {:.1} s in all while it was idle in transaction, {:.1} s at a stretch. This would end such",
+                idle.user, idle.blocked_s, idle.longest_s
+            ),
+        );
+        comment(text, "sessions; with retries = true instead, the policy pow rolls their transactions back:");
+        // Half of what was seen, so that it would have ended that one.
+        let timeout_ms = ((idle.longest_s * 5.0).round() * 100.0).max(100.0);
+        let _ = writeln!(text, "# idle_in_transaction_timeout = \"{timeout_ms}ms\"\n# retries = true");
+    }
+}
+
+/// Rules for what is important or low. The first that matches decides, and one without an application matches every application: so
+/// those with one come first.
+fn rules(text: &mut String, observation: &Observation) {
+    let named = |class: &&ProposedClass| !class.application.is_empty();
+    let (named, unnamed): (Vec<_>, Vec<_>) = observation.classes.iter().partition(named);
+    for class in named.into_iter().chain(unnamed) {
+        let all_s = observation.time.response_s;
+        let of_all = if all_s > 0.0 { class.response_s / all_s } else { 0.0 };
+        text.push('\n');
+        if class.standing == "undecided" {
+            let application = if class.application.is_empty() { "" } else { ", application " };
+            let who = format!("{}, database {}{application}{}", class.user, class.database, class.application);
+            comment(text, &format!("User {who} is neither clearly important nor low: {}.", class.reason));
+            if !needs_rule(observation, class) {
+                continue;
+            }
+        } else {
+            comment(
+                text,
+                &format!("{:.0} % of all response time. {}: {}.", of_all * 100.0, class.standing, class.reason),
+            );
+        }
+        if let Some(statement) = &class.statement {
+            comment(text, &format!("Transactions that begin with: {statement}"));
+        }
+        let name = if class.standing == "low" { "low" } else { "high" };
+        let _ = writeln!(text, "[[rule]]\nclass = \"{name}\"");
+        for (key, value) in
+            [("user", &class.user), ("database", &class.database), ("application_name", &class.application)]
+        {
+            if !value.is_empty() {
+                let _ = writeln!(text, "{key} = {}", quoted(&glob::Pattern::escape(value)));
+            }
+        }
+        if let Some(fingerprint) = &class.fingerprint {
+            let _ = writeln!(text, "fingerprint = {}", quoted(fingerprint));
+        }
+    }
+}
+
+/// Whether a rule for all applications of its user would make it low.
+fn needs_rule(observation: &Observation, class: &ProposedClass) -> bool {
+    let covers = |low: &ProposedClass| is_login(low, &class.user, &class.database, "") && low.statement.is_none();
+    of(observation, "low").any(covers)
+}
+
+fn levers(text: &mut String, observation: &Observation) {
+    text.push('\n');
+    comment(
+        text,
+        "What important work spent behind less important work in the observation, an upper bound of what can be won:",
+    );
+    for lever in &observation.governor.levers {
+        let bound = match (lever.upper_bound_s, lever.of_important) {
+            (Some(time_s), Some(share)) => format!("{time_s:.1} s, {:.0} % of its response time", share * 100.0),
+            (Some(_), None) => "no important work was seen".to_owned(),
+            (None, _) => "not visible".to_owned(),
+        };
+        comment(text, &format!("  {}: {bound} ({})", lever.what, lever.lever));
+    }
+}
+
+fn of<'a>(observation: &'a Observation, standing: &'a str) -> impl Iterator<Item = &'a ProposedClass> {
+    observation.classes.iter().filter(move |class| class.standing == standing)
+}
+
+fn is_login(class: &ProposedClass, user: &str, database: &str, application: &str) -> bool {
+    (class.user.as_str(), class.database.as_str(), class.application.as_str()) == (user, database, application)
+}
+
+/// One line of a comment, whatever is in it.
+fn comment(text: &mut String, words: &str) {
+    /// A statement may be long; its fingerprint says which it is.
+    const WIDTH: usize = 300;
+    let words: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WIDTH).collect();
+    let _ = writeln!(text, "# {words}");
+}
+
+/// A text as TOML writes it, in one line.
+fn quoted(value: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Where the server is, as somebody or as nobody; the password is left out.
+fn server_url(url: &ServerUrl, user: Option<&str>) -> String {
+    let login = user.map_or(String::new(), |user| format!("{user}@"));
+    let database = if user.is_some() { "postgres" } else { "" };
+    let mode = format!("sslmode={}", url.ssl_mode.name());
+    match &url.host {
+        ServerHost::Tcp(_) => format!("postgres://{login}{}/{database}?{mode}", url.address()),
+        ServerHost::Socket(folder) => {
+            // What a URL gives a meaning to is written by its number.
+            let folder: String = folder
+                .to_string_lossy()
+                .bytes()
+                .map(|byte| match byte {
+                    b'/' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+                    byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+                    byte => format!("%{byte:02X}"),
+                })
+                .collect();
+            format!("postgres://{login}/{database}?host={folder}&port={}&{mode}", url.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use plimsoll_governor::config::{Config, Surroundings, parse};
+
+    use super::*;
+    use crate::counted::Counted;
+    use crate::ledger::Ledger;
+    use crate::testing::observation_of;
+
+    fn class(user: &str, standing: &str, fingerprint: Option<&str>) -> ProposedClass {
+        ProposedClass {
+            user: user.to_owned(),
+            database: "sh*op\"\\".to_owned(),
+            application: "night[ly]\n".to_owned(),
+            statement: fingerprint.map(|_| "select\nsum(?)".to_owned()),
+            fingerprint: fingerprint.map(str::to_owned),
+            standing: standing.to_owned(),
+            reason: "it is".to_owned(),
+            response_s: 2.0,
+            in_progress: 3.0,
+            most_in_progress: Some(7),
+        }
+    }
+
+    fn proposed(classes: Vec<ProposedClass>, url: &str) -> (String, Config) {
+        let url = ServerUrl::parse_in(url, &|name| (name == "USER").then(|| "ann".to_owned())).unwrap();
+        let observation = Observation { classes, ..observation_of(&Ledger::default(), &Counted::default()) };
+        let text = settings_file(&observation, &url);
+        let folder = Path::new("/");
+        let environment = |name: &str| (name == "USER").then(|| "ann".to_owned());
+        let surroundings = Surroundings { folder, environment: &environment, classes: &[] };
+        let config = parse(&text, "p.toml", &surroundings).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        (text, config)
+    }
+
+    #[test]
+    fn a_governor_understands_it_whatever_names_are_in_it() {
+        let classes = vec![
+            class("bat\"ch", "low", None),
+            class("shop", "low", Some("0123456789abcdef")),
+            class("web", "important", None),
+            class("new\n[[class]]", "undecided", None),
+        ];
+        let (text, config) = proposed(classes, "postgres://db.example:5433/shop?sslmode=require");
+        let settings = config.settings;
+        assert_eq!(settings.server.address(), "db.example:5433");
+        assert_eq!(settings.control.map(|url| (url.user, url.database)), Some(("plimsoll".into(), "postgres".into())));
+        let rules: Vec<String> = settings.rules.rules().iter().map(ToString::to_string).collect();
+        assert_eq!(rules.len(), 3, "{text}");
+        assert!(rules[0].starts_with("user bat\"ch, database sh[*]op\"\\, application_name night"), "{rules:?}");
+        assert!(rules[1].contains("fingerprint 0123456789abcdef") && rules[2].starts_with("user web"), "{rules:?}");
+        // Half of the two cores of the server.
+        let low = settings.classes.iter().find(|class| class.name == "low").unwrap();
+        assert_eq!(low.limits.mpl, Some(1), "{text}");
+        assert!(text.contains("# User new [[class]], database"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_name_does_not_take_what_has_one_with_it() {
+        let of = |application: &str, standing: &str| {
+            let class = class("shop", standing, None);
+            ProposedClass { database: "shop".to_owned(), application: application.to_owned(), ..class }
+        };
+        let classes = vec![of("", "low"), of("web", "important"), of("new", "undecided")];
+        let (text, config) = proposed(classes, "postgres://db.example/shop");
+        let class = |application: &str| {
+            let login = plimsoll_policy::Login {
+                user: "shop".to_owned(),
+                database: "shop".to_owned(),
+                application_name: application.to_owned(),
+            };
+            let class = config.settings.rules.of_login(&login).class;
+            config.settings.classes[usize::from(class.0)].name.clone()
+        };
+        assert_eq!([class(""), class("psql"), class("web"), class("new")], ["low", "low", "high", "high"], "{text}");
+    }
+
+    #[test]
+    fn a_socket_and_a_quiet_server_will_do() {
+        let url = "postgres:///?host=/tmp/a b&port=5499";
+        let (text, config) = proposed(Vec::new(), &url.replace(' ', "%20"));
+        assert_eq!(config.settings.server.address(), "/tmp/a b/.s.PGSQL.5499");
+        assert!(text.contains("# mpl = 1"), "{text}");
+    }
+}

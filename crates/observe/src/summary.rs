@@ -1,0 +1,345 @@
+//! The summary for a terminal, 80 columns wide.
+
+use crate::results::{Blocker, Observation, Part, Share};
+use crate::words::{MISSING, cut, named, one_line, percent, rate, seconds, wrapped};
+
+/// As wide as a terminal is at least.
+const WIDTH: usize = 80;
+/// Rows of each table.
+const ROWS: usize = 6;
+/// The bar of a share.
+const BAR: usize = 15;
+
+/// The parts of response time, the letter of each in bars, and its column.
+type Column = (&'static str, char, fn(&Share) -> Option<f64>);
+const COLUMNS: [Column; 6] = [
+    ("Run", 'R', |share| Some(share.running)),
+    ("Core", 'C', |share| share.core_wait),
+    ("Lock", 'L', |share| Some(share.lock)),
+    ("Disk", 'D', |share| Some(share.disk)),
+    ("Client", 'T', |share| Some(share.client)),
+    ("other", '.', |share| Some(share.other)),
+];
+
+/// The summary.
+pub fn summary(observation: &Observation) -> String {
+    let mut text = String::new();
+    head(&mut text, observation);
+    times(&mut text, observation);
+    locks(&mut text, observation);
+    idle(&mut text, observation);
+    counted(&mut text, observation);
+    classes(&mut text, observation);
+    governor(&mut text, observation);
+    gaps(&mut text, observation);
+    text
+}
+
+fn line(text: &mut String, words: &str) {
+    text.push_str(cut(words, WIDTH).trim_end());
+    text.push('\n');
+}
+
+fn heading(text: &mut String, words: &str) {
+    text.push('\n');
+    line(text, words);
+}
+
+fn item(text: &mut String, words: &str) {
+    for (at, part) in wrapped(&one_line(words), WIDTH - 4).iter().enumerate() {
+        line(text, &format!("{}{part}", if at == 0 { "  - " } else { "    " }));
+    }
+}
+
+fn head(text: &mut String, observation: &Observation) {
+    let (server, looking) = (&observation.server, &observation.looking);
+    for part in wrapped(&format!("observe: {}", server.url), WIDTH) {
+        line(text, &part);
+    }
+    let standby = if server.standby { ", a standby" } else { "" };
+    line(
+        text,
+        &format!("PostgreSQL {}{standby}, as {}; {}", server.version, server.role, seconds(observation.seconds)),
+    );
+    let what = if looking.server_cpu_measured { "CPU time" } else { "at most" };
+    line(
+        text,
+        &format!(
+            "{} looks, {} at locks, every {}; cost: {} of a core ({what}: server",
+            looking.looks,
+            looking.lock_looks,
+            looking.interval_s.map_or(MISSING.to_owned(), seconds),
+            percent(looking.share_of_a_core),
+        ),
+    );
+    line(
+        text,
+        &format!(
+            "{}, here {}); bound {}",
+            seconds(looking.server_cpu_s),
+            seconds(looking.own_cpu_s),
+            percent(looking.bound)
+        ),
+    );
+}
+
+fn times(text: &mut String, observation: &Observation) {
+    let columns: String = COLUMNS.iter().map(|(name, _, _)| format!("{name:>7}")).collect();
+    heading(text, &format!("Response time    of all {columns}"));
+    row(text, "everybody", &observation.time);
+    let lists = [
+        ("by user", &observation.users, "(no name)"),
+        ("by application", &observation.applications, "(no name)"),
+        ("by database", &observation.databases, "(none)"),
+    ];
+    for (title, parts, nothing) in lists.into_iter().filter(|(_, parts, _)| !parts.is_empty()) {
+        line(text, &format!("  {title}"));
+        for part in parts.iter().take(ROWS) {
+            row(text, &format!("    {}", named(&part.name, nothing)), part);
+        }
+        more(text, parts.len());
+    }
+    if !observation.statements.is_empty() {
+        line(text, "  by statement");
+    }
+    for statement in observation.statements.iter().take(ROWS) {
+        line(text, &format!("    {}", cut(&named(&statement.part.name, "(text not visible)"), WIDTH - 4)));
+        let calls = statement.calls_per_s.map(|calls| format!("{} calls", rate(calls)));
+        let mean = statement.mean_s.map(|mean| format!("mean {}", seconds(mean)));
+        let known: Vec<String> = [calls, mean].into_iter().flatten().collect();
+        row(text, "", &statement.part);
+        if !known.is_empty() {
+            line(text, &format!("      {}", known.join(", ")));
+        }
+    }
+    more(text, observation.statements.len());
+}
+
+fn more(text: &mut String, count: usize) {
+    if count > ROWS {
+        line(text, &format!("    and {} more", count - ROWS));
+    }
+}
+
+fn row(text: &mut String, name: &str, part: &Part) {
+    let cells: String = COLUMNS
+        .iter()
+        .map(|(_, _, of)| {
+            let cell = part.share.as_ref().and_then(of).map_or(MISSING.to_owned(), percent);
+            format!("{cell:>7}")
+        })
+        .collect();
+    line(text, &format!("{:<16} {:>6} {cells} {}", cut(name, 16), percent(part.of_all), bar(part.share.as_ref())));
+}
+
+/// The parts as letters; the largest remainders get the last places.
+fn bar(share: Option<&Share>) -> String {
+    let Some(share) = share else { return String::new() };
+    let parts: Vec<(char, f64)> =
+        COLUMNS.iter().map(|(_, letter, of)| (*letter, of(share).unwrap_or(0.0) * BAR as f64)).collect();
+    let mut lengths: Vec<usize> = parts.iter().map(|(_, part)| part.floor() as usize).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by(|one, other| parts[*other].1.fract().total_cmp(&parts[*one].1.fract()));
+    let left = BAR.saturating_sub(lengths.iter().sum());
+    order.iter().take(left).for_each(|at| lengths[*at] += 1);
+    parts.iter().zip(lengths).flat_map(|((letter, _), length)| std::iter::repeat_n(*letter, length)).collect()
+}
+
+fn locks(text: &mut String, observation: &Observation) {
+    let locks = &observation.locks;
+    if locks.waits == 0 {
+        return heading(text, "Locks: no session was seen waiting");
+    }
+    let whole = format!(
+        "Locks: waited {} in {} waits, the longest {}; {} explained",
+        seconds(locks.waited_s),
+        locks.waits,
+        seconds(locks.longest_s),
+        percent(if locks.waited_s > 0.0 { locks.explained_s / locks.waited_s } else { 0.0 })
+    );
+    heading(text, &whole);
+    if !locks.blockers.is_empty() {
+        line(text, "  who everybody waited for in the end");
+    }
+    for blocker in locks.blockers.iter().take(ROWS) {
+        line(
+            text,
+            &format!("    {:>5} {:>8}  {}", percent(blocker.of_explained), seconds(blocker.blocked_s), who(blocker)),
+        );
+        line(text, &format!("{:21}{}", "", named(&blocker.who.statement, "(text not visible)")));
+        line(text, &format!("{:21}{}", "", did(blocker)));
+    }
+    more(text, locks.blockers.len());
+    let objects = locks.objects.iter().take(3).map(|object| {
+        let table = object.table.as_ref().map_or(String::new(), |table| format!(" of {table}"));
+        format!("{}{table} {}", object.kind, seconds(object.waited_s))
+    });
+    let objects: Vec<String> = objects.collect();
+    if !objects.is_empty() {
+        item(text, &format!("waited for: {}", objects.join(", ")));
+    }
+}
+
+fn who(blocker: &Blocker) -> String {
+    let who = &blocker.who;
+    let application =
+        if who.application.is_empty() { String::new() } else { format!(" ({})", one_line(&who.application)) };
+    let database = if who.database.is_empty() { String::new() } else { format!(" in {}", one_line(&who.database)) };
+    format!("{}{application}{database}", one_line(&who.user))
+}
+
+fn did(blocker: &Blocker) -> String {
+    let words = |did: &str| match did {
+        "ran" => "ran or waited for a core",
+        "waited" => "waited in a circle",
+        "thought" => "waited for its client",
+        "disk" => "waited for the disk",
+        "prepared" => "was prepared for two-phase commit",
+        "unseen" => "not visible",
+        _ => "waited for something else",
+    };
+    let parts: Vec<String> =
+        blocker.did.iter().map(|(did, share)| format!("{} {}", words(did), percent(*share))).collect();
+    format!("{}; up to {} behind it", parts.join(", "), blocker.depth)
+}
+
+fn idle(text: &mut String, observation: &Observation) {
+    let idle: Vec<_> = observation.idle_in_transaction.iter().filter(|idle| idle.longest_s >= 0.1).take(3).collect();
+    if idle.is_empty() {
+        return;
+    }
+    heading(text, "Idle in transaction");
+    for idle in idle {
+        item(
+            text,
+            &format!(
+                "{} ({}): {} at a stretch, {} at once; others waited {} behind it",
+                idle.user,
+                named(&idle.application, "no application name"),
+                seconds(idle.longest_s),
+                idle.most,
+                seconds(idle.blocked_s)
+            ),
+        );
+    }
+}
+
+fn counted(text: &mut String, observation: &Observation) {
+    heading(text, "Counted by the server");
+    for it in observation.throughput.iter().take(ROWS) {
+        item(
+            text,
+            &format!(
+                "{}: {} commits, {} rollbacks, {} deadlocks",
+                it.database,
+                rate(it.commits_per_s),
+                rate(it.rollbacks_per_s),
+                it.deadlocks
+            ),
+        );
+    }
+    let upkeep = &observation.upkeep;
+    let count = |count: Option<u64>| count.map_or(MISSING.to_owned(), |count| count.to_string());
+    let vacuums = if upkeep.vacuums.is_empty() {
+        "no vacuum seen".to_owned()
+    } else {
+        format!("vacuum of {}", upkeep.vacuums.join(", "))
+    };
+    item(
+        text,
+        &format!(
+            "checkpoints: {} in time, {} asked for, writing took {}; {vacuums}",
+            count(upkeep.checkpoints_timed),
+            count(upkeep.checkpoints_requested),
+            upkeep.checkpoint_write_s.map_or(MISSING.to_owned(), seconds)
+        ),
+    );
+    for change in observation.plan_changes.iter().flatten().take(ROWS) {
+        item(
+            text,
+            &format!(
+                "plan changed? {:.0} pages per call became {:.0}, mean {} became {}: {}",
+                change.pages_per_call.0,
+                change.pages_per_call.1,
+                seconds(change.mean_s.0),
+                seconds(change.mean_s.1),
+                cut(&change.statement, WIDTH)
+            ),
+        );
+    }
+}
+
+fn classes(text: &mut String, observation: &Observation) {
+    if observation.classes.is_empty() {
+        return;
+    }
+    heading(text, "Classes that a governor could have");
+    for class in observation.classes.iter().take(ROWS) {
+        let who = format!("{} ({})", class.user, named(&class.application, "no application name"));
+        let statement =
+            class.statement.as_ref().map_or(String::new(), |statement| format!(", `{}`", cut(statement, 40)));
+        item(text, &format!("{}: {who}{statement}: {}", class.standing, class.reason));
+    }
+    more(text, observation.classes.len());
+}
+
+fn governor(text: &mut String, observation: &Observation) {
+    heading(text, "What a governor would change (upper bounds)");
+    for lever in
+        observation.governor.levers.iter().filter(|lever| lever.upper_bound_s.is_none_or(|time_s| time_s > 0.0))
+    {
+        let bound = match (lever.upper_bound_s, lever.of_important) {
+            (Some(time_s), Some(share)) => format!("{}, {}", seconds(time_s), percent(share)),
+            (None, _) => "not visible".to_owned(),
+            (Some(time_s), None) => seconds(time_s),
+        };
+        item(text, &format!("{}: {bound} ({})", lever.what, lever.lever));
+    }
+    for words in &observation.governor.summary {
+        for part in wrapped(words, WIDTH - 2) {
+            line(text, &format!("  {part}"));
+        }
+    }
+}
+
+fn gaps(text: &mut String, observation: &Observation) {
+    if !observation.missing.is_empty() {
+        heading(text, "Not visible");
+    }
+    for missing in &observation.missing {
+        let remedy = missing.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
+        item(text, &format!("{}: {}{remedy}. Still works: {}", missing.what, missing.why, missing.works));
+    }
+    if !observation.warnings.is_empty() {
+        heading(text, "Warnings");
+    }
+    for warning in &observation.warnings {
+        item(text, warning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rich_observation;
+
+    #[test]
+    fn it_fits_the_terminal_and_obeys_nobody() {
+        let text = summary(&rich_observation());
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH && !line.chars().any(char::is_control), "{line:?}");
+        }
+        let parts =
+            ["by user", "Locks: waited", "Idle in transaction", "deadlocks", "plan changed?", "Classes", "Not visible"];
+        for part in parts {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_they_say() {
+        let share = Share { running: 0.31, core_wait: None, lock: 0.33, disk: 0.0, client: 0.01, other: 0.35 };
+        let bar = bar(Some(&share));
+        assert_eq!((bar.len(), bar.as_str()), (BAR, "RRRRRLLLLL....."));
+    }
+}

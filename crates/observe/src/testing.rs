@@ -1,0 +1,115 @@
+//! Made-up sessions for tests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_workload::activity::Doing;
+
+use crate::counted::Counted;
+use crate::findings::{Seen, findings};
+use crate::ledger::Ledger;
+use crate::results::{Ended, Looking, Observation, ServerFacts};
+use crate::server::rights::Sight;
+use crate::snapshot::{CounterKey, Counters, DatabaseCounter, LockRow, Login, Look, Session, StatementCounter, Text};
+
+/// A running session of that user and application, of a transaction that began at 0.
+pub fn session(process: i32, user: &str, application: &str) -> Session {
+    Session {
+        process,
+        leader: None,
+        login: Login { user: user.to_owned(), database: "shop".to_owned(), application: application.to_owned() },
+        is_of_client: true,
+        doing: Doing::Running,
+        is_in_statement: true,
+        transaction_began_us: Some(0),
+        statement_began_us: Some(0),
+        state_changed_us: Some(0),
+        query_id: None,
+        text: None,
+        times: None,
+    }
+}
+
+/// The same in a statement, doing something.
+pub fn doing(session: Session, text: &str, doing: Doing) -> Session {
+    Session { text: Some(Text { bytes: text.as_bytes().to_vec(), is_cut: false }), doing, ..session }
+}
+
+/// What is found in a ledger and counters, with made-up circumstances.
+pub fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
+    findings(Seen {
+        ledger,
+        counted,
+        texts: &BTreeMap::new(),
+        started: "2026-01-02T03:04:05Z".to_owned(),
+        ended: Ended::InTime,
+        server: ServerFacts {
+            url: "postgres://monitor@/shop?host=/tmp/socket&port=5432&sslmode=disable".to_owned(),
+            version: "15.1".to_owned(),
+            role: "monitor".to_owned(),
+            database: "shop".to_owned(),
+            on_this_machine: true,
+            standby: false,
+            cores: Some(2),
+        },
+        missing: Vec::new(),
+        looking: Looking {
+            looks: ledger.looks,
+            lock_looks: ledger.lock_looks,
+            interval_s: Some(0.01),
+            own_cpu_s: 0.02,
+            server_cpu_s: 0.03,
+            server_cpu_measured: true,
+            share_of_a_core: 0.007,
+            bound: 0.01,
+            unseen_sessions: counted.unseen_sessions(),
+        },
+    })
+}
+
+/// An observation that has something of everything, with hostile names.
+pub fn rich_observation() -> Observation {
+    let mut ledger = Ledger::default();
+    let evil = "</script><b>\x1b[2J\n & \"";
+    for step in 0..300_i64 {
+        let now = step * 10_000;
+        let shop =
+            doing(session(1, "shop", evil), "update stock set n = 1", [Doing::Running, Doing::Lock][step as usize % 2]);
+        let shop = Session { transaction_began_us: Some(now - now % 20_000), ..shop };
+        let holder = doing(session(2, evil, ""), "delete from \"</table>\"", Doing::Client);
+        let holder = Session { is_in_statement: false, transaction_began_us: Some(-3_000_000), ..holder };
+        let lock = |process, is_granted| LockRow {
+            process,
+            object: "o".to_owned(),
+            kind: "tuple".to_owned(),
+            table: Some("public.<t>".to_owned()),
+            mode: "ExclusiveLock".to_owned(),
+            is_granted,
+            wait_began_us: None,
+        };
+        let look = Look {
+            at: Duration::from_micros(now.unsigned_abs()),
+            server_us: now,
+            sessions: vec![shop, holder],
+            locks: Some(vec![lock(2, true), lock(1, false)]),
+        };
+        ledger.take(&look);
+    }
+    ledger.lock_waits.finish();
+    let mut counted = Counted::default();
+    for (at, calls, pages) in [(0, 0, 0), (1, 100, 500), (2, 200, 50_500)] {
+        let key = CounterKey { user: "shop".to_owned(), database: "shop".to_owned(), query_id: 5 };
+        let counter = StatementCounter { calls, pages, rows: calls, time: Duration::from_millis(calls) };
+        let database = DatabaseCounter { commits: calls, deadlocks: calls, ..DatabaseCounter::default() };
+        counted.take(Counters {
+            at: Duration::from_secs(at),
+            statements: Some(BTreeMap::from([(key, counter)])),
+            databases: BTreeMap::from([(evil.to_owned(), database)]),
+            vacuums: vec!["public.<t> (scanning heap)".to_owned()],
+            unseen_sessions: 2,
+            ..Counters::default()
+        });
+    }
+    let missing = Sight { major_version: 42, role: evil.to_owned(), ..Sight::default() }.missing();
+    Observation { missing, ..observation_of(&ledger, &counted) }
+}

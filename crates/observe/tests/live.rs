@@ -1,0 +1,233 @@
+//! Observations of a private server with sessions that do what tests tell them.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use plimsoll_governor::config::{Surroundings, parse};
+use plimsoll_observe::observe::observe;
+use plimsoll_observe::results::{Ended, Observation};
+use plimsoll_observe::settings_file::settings_file;
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+/// Tests run one after the other: each looks at all that its server does, and cores are few.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn server() -> PrivateServer {
+    let mut settings = ServerSettings::for_this_machine();
+    for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+        settings.set(name, value).unwrap();
+    }
+    let server = PrivateServer::start(settings).expect("these tests need a PostgreSQL server");
+    let mut connection = Connection::open(&url(&server, server.user(), "setup")).unwrap();
+    let accounts = "create table accounts (id int primary key, balance int); \
+        insert into accounts select i, 0 from generate_series(1, 10) as i; grant all on accounts to public; \
+        create role shop login; create role batch login; create role nobody login; \
+        create role monitor login in role pg_monitor";
+    connection.run(accounts).unwrap();
+    server
+}
+
+fn url(server: &PrivateServer, user: &str, application: &str) -> ServerUrl {
+    let url = ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database());
+    ServerUrl { application_name: application.to_owned(), ..url }
+}
+
+/// Clients that repeat a script until they are dropped.
+struct Clients {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Clients {
+    fn none() -> Clients {
+        Clients { stop: Arc::default(), threads: Vec::new() }
+    }
+
+    /// One more, which goes through these steps over and over: SQL, or a pause in milliseconds.
+    fn with(mut self, url: ServerUrl, steps: &'static [&'static str]) -> Clients {
+        let stop = Arc::clone(&self.stop);
+        self.threads.push(spawn(move || {
+            let Ok(mut connection) = Connection::open(&url) else { return };
+            while !stop.load(Ordering::Relaxed) {
+                for step in steps {
+                    match step.parse() {
+                        Ok(pause) => sleep(Duration::from_millis(pause)),
+                        // The server may be shut down under it.
+                        Err(_) if connection.run(step).is_err() && connection.lost().is_some() => return,
+                        Err(_) => {}
+                    }
+                }
+            }
+        }));
+        self
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(url: &ServerUrl, seconds: f64) -> Observation {
+    observe(url, Duration::from_secs_f64(seconds), &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+/// A shop whose short transactions meet a batch job that thinks with a row in its hands.
+fn hot_rows(server: &PrivateServer) -> Clients {
+    const SHOP: &[&str] = &["update accounts set balance = balance + 1 where id = 1", "2"];
+    const BATCH: &[&str] = &["begin", "update accounts set balance = 0 where id = 1", "1300", "commit", "40"];
+    let shop = || url(server, "shop", "web");
+    let clients = (0..5).fold(Clients::none(), |clients, _| clients.with(shop(), SHOP));
+    clients.with(url(server, "batch", "nightly"), BATCH)
+}
+
+fn check_shares(observation: &Observation) {
+    let lists = [&observation.users, &observation.applications, &observation.databases];
+    for part in lists.into_iter().flatten().chain([&observation.time]) {
+        let share = part.share.expect("it has time");
+        let sum = share.running + share.core_wait.unwrap_or(0.0) + share.lock + share.disk + share.client + share.other;
+        assert!((sum - 1.0).abs() < 1e-9, "{part:?}");
+    }
+}
+
+#[test]
+fn the_top_blocker_of_hot_rows_is_found() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let clients = hot_rows(&server);
+    let observation = watch(&url(&server, "monitor", ""), 8.0);
+    drop(clients);
+    check_shares(&observation);
+    assert_eq!(observation.ended, Ended::InTime);
+    assert_eq!(observation.missing, [], "a member of pg_monitor on the server's machine sees everything");
+
+    let users: Vec<&str> = observation.users.iter().map(|part| part.name.as_str()).collect();
+    assert!(users == ["shop", "batch"], "and not our own session: {users:?}");
+    let shop = observation.users[0].share.unwrap();
+    assert!(shop.lock > 0.8, "{shop:?}");
+    let batch = observation.users[1].share.unwrap();
+    assert!(batch.client > 0.8, "{batch:?}");
+
+    let top = &observation.locks.blockers[0];
+    assert_eq!((top.who.user.as_str(), top.who.application.as_str()), ("batch", "nightly"), "{top:?}");
+    assert_eq!(top.who.statement, "update accounts set balance = ? where id = ?");
+    assert_eq!(top.did[0].0, "thought", "{top:?}");
+    assert!(top.of_explained > 0.8 && top.depth >= 2, "{top:?}");
+    assert!(observation.locks.explained_s > 0.8 * observation.locks.waited_s, "{:?}", observation.locks);
+    assert!(observation.locks.longest_s > 0.8, "{:?}", observation.locks.longest_s);
+    let tables: Vec<&str> = observation.locks.objects.iter().filter_map(|it| it.table.as_deref()).collect();
+    assert!(tables.contains(&"public.accounts"), "{:?}", observation.locks.objects);
+
+    let standings: Vec<(&str, &str)> =
+        observation.classes.iter().map(|class| (class.user.as_str(), class.standing.as_str())).collect();
+    assert_eq!(standings, [("shop", "important"), ("batch", "low")], "{:?}", observation.classes);
+    // Important work waited behind a less important holder that thought: that is what a governor would change.
+    let levers = &observation.governor.levers;
+    assert!(levers[1].what.contains("thought") && levers[1].of_important.unwrap() > 0.5, "{levers:?}");
+    let statement = observation.statements.iter().find(|it| it.part.name.contains("balance + ?")).unwrap();
+    assert!(statement.query_id.is_some() && statement.fingerprint.is_some(), "{statement:?}");
+    assert!(statement.calls_per_s.is_none_or(|calls| calls > 1.0), "{statement:?}");
+    let proposed = settings_file(&observation, &url(&server, "monitor", ""));
+    let folder = std::path::Path::new("/");
+    let environment = |name: &str| (name == "USER").then(|| "ann".to_owned());
+    let surroundings = Surroundings { folder, environment: &environment, classes: &[] };
+    let config = parse(&proposed, "p.toml", &surroundings).unwrap_or_else(|error| panic!("{error}\n{proposed}"));
+    assert!(config.settings.rules.rules().iter().any(|rule| rule.to_string().contains("user batch")), "{proposed}");
+
+    let looking = &observation.looking;
+    assert!(looking.server_cpu_measured && looking.share_of_a_core < 0.02 && looking.looks > 50, "{looking:?}");
+}
+
+#[test]
+fn a_role_without_rights_is_told_what_is_missing() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let clients = hot_rows(&server);
+    let observation = watch(&url(&server, "nobody", ""), 1.5);
+    drop(clients);
+    let missing = &observation.missing[0];
+    assert_eq!(missing.what, "what sessions and statements of other roles do");
+    assert_eq!(missing.remedy.as_deref(), Some("as a superuser: GRANT pg_monitor TO nobody"));
+    assert_eq!(observation.time.response_s, 0.0);
+    assert!(observation.looking.unseen_sessions >= 6, "{:?}", observation.looking);
+    assert!(observation.warnings.iter().any(|warning| warning.contains("could not be seen into")));
+    // Counters are for everybody.
+    assert!(observation.throughput.iter().any(|it| it.database == server.database()), "{:?}", observation.throughput);
+    assert!(observation.upkeep.checkpoints_timed.is_some());
+}
+
+#[test]
+fn without_numbers_of_the_server_fingerprints_are_ours() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let mut admin = Connection::open(&url(&server, server.user(), "setup")).unwrap();
+    for setting in ["compute_query_id = off", "track_activity_query_size = 100"] {
+        admin.run(&format!("alter system set {setting}")).unwrap();
+    }
+    drop(admin);
+    let mut server = server;
+    server.restart().unwrap();
+    let clients = Clients::none()
+        .with(url(&server, "shop", ""), &["select pg_sleep(0.05)"])
+        .with(url(&server, "batch", ""), &[
+            "select pg_sleep(0.05) as a_long_text_that_the_server_shows_the_beginning_of_and_not_more, 1 as one, 2 as two",
+        ]);
+    let observation = watch(&url(&server, "monitor", ""), 1.0);
+    drop(clients);
+    let missing: Vec<&str> = observation.missing.iter().map(|missing| missing.what.as_str()).collect();
+    assert_eq!(missing, ["which statement of pg_stat_statements a session is in"]);
+    let seen: Vec<(Option<i64>, &str, bool)> = observation
+        .statements
+        .iter()
+        .map(|it| (it.query_id, it.part.name.as_str(), it.fingerprint.is_some()))
+        .collect();
+    assert!(seen.contains(&(None, "select pg_sleep(?)", true)), "{seen:?}");
+    assert!(seen.iter().any(|(_, text, is_known)| text.ends_with('…') && !is_known), "{seen:?}");
+}
+
+#[test]
+fn a_server_that_dies_leaves_what_was_seen() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let clients = Clients::none().with(url(&server, "shop", ""), &["select pg_sleep(0.05)"]);
+    let postmaster = server.postmaster();
+    let killer = spawn(move || {
+        sleep(Duration::from_millis(1_200));
+        // An immediate shutdown: all sessions end without a word more.
+        Command::new("kill").args(["-QUIT", &postmaster.to_string()]).status().unwrap();
+    });
+    let observation = watch(&url(&server, "monitor", ""), 30.0);
+    killer.join().unwrap();
+    drop(clients);
+    assert!(matches!(&observation.ended, Ended::ServerLost(why) if !why.is_empty()), "{:?}", observation.ended);
+    assert!(observation.seconds > 0.5 && observation.seconds < 10.0, "{}", observation.seconds);
+    assert_eq!(observation.users[0].name, "shop");
+    check_shares(&observation);
+    assert!(observation.warnings[0].contains("ended early"), "{:?}", observation.warnings);
+}
+
+#[test]
+fn a_signal_ends_it_with_a_report() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = server();
+    let stop = AtomicBool::new(false);
+    let mut progress = Vec::new();
+    let observation = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleep(Duration::from_millis(1_500));
+            stop.store(true, Ordering::Relaxed);
+        });
+        observe(&url(&server, "monitor", ""), Duration::from_secs(60), &stop, &mut |it| progress.push(it)).unwrap()
+    });
+    assert_eq!(observation.ended, Ended::Interrupted);
+    assert!(observation.seconds < 5.0 && !progress.is_empty());
+}

@@ -1,0 +1,107 @@
+//! `plimsoll observe`: a look at a live server.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use plimsoll_observe::ServerUrl;
+use plimsoll_observe::directory::{self, PlaceError};
+use plimsoll_observe::observe::{Progress, observe};
+use plimsoll_observe::results::{Ended, Observation};
+use plimsoll_observe::settings_file::settings_file;
+use plimsoll_observe::summary::summary;
+
+use crate::arguments::ObserveOptions;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{print, print_json};
+use crate::study::default_place;
+
+/// A longer observation is a service, not a look.
+const SECONDS_MAX: f64 = 7.0 * 86_400.0;
+
+/// Observes, until the time is over or Ctrl-C, and reports.
+pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
+    if !(options.seconds > 0.0 && options.seconds <= SECONDS_MAX) {
+        return Err(Failure::Input(anyhow::anyhow!("--seconds is more than 0 and at most {SECONDS_MAX}")));
+    }
+    let url = ServerUrl::parse(&options.url).map_err(Failure::input)?;
+    if let Some(file) = &options.write {
+        check_free(file)?;
+    }
+    let place = options.out.clone().unwrap_or_else(|| default_place("observe"));
+    directory::prepare(&place).map_err(|error| match error {
+        PlaceError::HasResults(_) => Failure::input(error),
+        _ => Failure::world(error),
+    })?;
+    let stop = interrupt::listen_to_report()?;
+    let mut last = Progress { elapsed: Duration::ZERO, looks: 0, in_progress: 0 };
+    let observed = observe(&url, Duration::from_secs_f64(options.seconds), stop, &mut |now| {
+        show(options.seconds, &last, &now);
+        last = now;
+    });
+    end_line();
+    let observation = observed.map_err(|error| {
+        directory::discard(&place);
+        Failure::world(error)
+    })?;
+    let report = directory::write(&place, &observation).map_err(Failure::world)?;
+    if let Some(file) = &options.write {
+        directory::write_file(file, &settings_file(&observation, &url)).map_err(Failure::world)?;
+        eprintln!("proposed settings: {0}; to check them: plimsoll govern --check --config {0}", file.display());
+    }
+    eprintln!("report: {}", report.display());
+    if options.json {
+        print_json(&observation)?;
+    } else {
+        print(&summary(&observation))?;
+    }
+    Ok(code(&observation))
+}
+
+/// Settings are not written over others, and where they go is known before minutes have gone by.
+fn check_free(file: &Path) -> Result<(), Failure> {
+    let shown = file.display();
+    if file.exists() {
+        return Err(Failure::Input(anyhow::anyhow!("{shown} is there already; remove it, or write another file")));
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(Failure::Input(anyhow::anyhow!("cannot write {shown}: there is no folder {}", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was seen is reported in any case; that the server was lost is a failure of the world.
+fn code(observation: &Observation) -> ExitCode {
+    match &observation.ended {
+        Ended::ServerLost(why) => {
+            eprintln!("error: the observation ended early: {why}");
+            ExitCode::from(3)
+        }
+        Ended::InTime | Ended::Interrupted => ExitCode::SUCCESS,
+    }
+}
+
+/// One line that is written over, on a terminal; elsewhere a line every ten seconds.
+fn show(seconds: f64, last: &Progress, now: &Progress) {
+    let line = format!(
+        "observing: {:.0} of {seconds:.0} s, {} looks, {} in progress; Ctrl-C ends with a report",
+        now.elapsed.as_secs_f64(),
+        now.looks,
+        now.in_progress
+    );
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{line}\x1b[K");
+    } else if now.elapsed.as_secs() / 10 > last.elapsed.as_secs() / 10 {
+        eprintln!("{line}");
+    }
+}
+
+fn end_line() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}
