@@ -73,7 +73,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
         set(format!("target.{name}"), plan.base.options.get(name).map_or(Value::Null, |file| file.as_str().into()));
     }
     for workload in &plan.base.workloads {
-        let own = file::identity(&workload.kind);
+        let files = plan.benchmark(workload).map(|benchmark| benchmark.files());
+        let own = file::identity(&workload.kind, &files.unwrap_or_default());
         let kind = own.as_ref().map_or(&workload.kind, |(kind, _)| kind);
         set(format!("{}.kind", workload.name), kind.clone().into());
         if let Some((_, hash)) = &own {

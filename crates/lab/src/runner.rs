@@ -1,9 +1,10 @@
 //! Runs the settings and arms of a plan, one after the other, and keeps what each run left.
 //!
 //! The runs come in blocks. A block has every arm of every setting once, in an order of its own (`order`), so that a drift
-//! of the machine hits all alike; block k gives repeat k. Clients begin every run at the beginning of their sequences
-//! with the same seeds, so that arms differ in who else runs and in nothing else. A slower arm gets less far in its
-//! sequence; where requests differ in cost, arms are compared at an equal mix.
+//! of the machine hits all alike; block k gives repeat k. Within a block clients begin every run at the beginning of the same
+//! sequences, so that arms differ in who else runs and in nothing else; every block has sequences of its own
+//! ([`seed_of_block`](crate::plan::RunPlan::seed_of_block)). A slower arm gets less far in its sequence; where requests differ
+//! in cost, arms are compared at an equal mix.
 //!
 //! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C
 //! does, would make the next run look slower than it is, whatever is swept; so its data is loaded anew before the next
@@ -21,13 +22,14 @@ mod search;
 mod store;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_machine::control::Limits;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
-use plimsoll_workload::registry::{BenchmarkError, make};
+use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, drive};
+use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
 use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
@@ -137,8 +139,8 @@ pub struct Runner<'a> {
     instruments: Option<Instruments>,
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
-    /// The benchmarks of the setting that ran last.
-    benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
+    /// The setting that ran last.
+    last: Option<usize>,
     plans: Plans,
 }
 
@@ -152,7 +154,7 @@ impl<'a> Runner<'a> {
             limits,
             instruments: None,
             loaded_under: Limits::new(),
-            benchmarks: None,
+            last: None,
             plans: Plans::default(),
         }
     }
@@ -196,7 +198,8 @@ impl<'a> Runner<'a> {
 
     /// Checks the data of the setting that ran last, and the input of its clients.
     pub fn check(&self) -> Result<Vec<CheckLine>, DatabaseError> {
-        let Some((_, benchmarks)) = &self.benchmarks else { return Ok(Vec::new()) };
+        let Some(last) = self.last else { return Ok(Vec::new()) };
+        let benchmarks = self.plan.benchmarks_of(&self.plan.setting(last)).expect("they were made for the run");
         let checks = benchmarks.iter().map(|benchmark| benchmark.check(self.store.database()));
         Ok(checks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
@@ -204,16 +207,13 @@ impl<'a> Runner<'a> {
     fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let setting = self.plan.setting(id.setting);
         let arm = &self.plan.arms[id.arm];
-        let benchmarks = match self.benchmarks.take() {
-            Some((number, benchmarks)) if number == id.setting => benchmarks,
-            _ => benchmarks(&setting, self.plan.run.seed)?,
-        };
+        let benchmarks = self.plan.benchmarks_of(&setting)?;
         self.prepare(&run_name(&setting, arm, id.repeat), &setting, &benchmarks, &arm.members, watch)?;
         let record = self.measure(id, at, &setting, arm, &benchmarks, watch);
         for member in &arm.members {
             self.store.has_run(benchmarks[*member].as_ref());
         }
-        self.benchmarks = Some((id.setting, benchmarks));
+        self.last = Some(id.setting);
         record
     }
 
@@ -223,7 +223,7 @@ impl<'a> Runner<'a> {
         &mut self,
         run: &str,
         setting: &Setting,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         members: &[usize],
         watch: &mut Watch<'_>,
     ) -> Result<(), RunError> {
@@ -248,15 +248,18 @@ impl<'a> Runner<'a> {
         (done, all): (usize, usize),
         setting: &Setting,
         arm: &Arm,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         watch: &mut Watch<'_>,
     ) -> Result<RunRecord, RunError> {
         let database = self.store.database();
-        let drives = arm.members.iter().map(|member| Drive {
+        let seed = self.plan.run.seed_of_block(id.repeat);
+        let options = |member: &usize| ClientOptions { seed, ..setting.workloads[*member].clients.clone() };
+        let options: Vec<ClientOptions> = arm.members.iter().map(options).collect();
+        let drives = arm.members.iter().zip(&options).map(|(member, options)| Drive {
             name: &setting.workloads[*member].name,
             benchmark: benchmarks[*member].as_ref(),
             database,
-            options: &setting.workloads[*member].clients,
+            options,
         });
         let drives: Vec<Drive<'_>> = drives.collect();
         let name = || run_name(setting, arm, id.repeat);
@@ -268,7 +271,7 @@ impl<'a> Runner<'a> {
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
-        let sensors = server_sensors(database, self.plan.run.seed, &mut unseen);
+        let sensors = server_sensors(database, seed, &mut unseen);
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
@@ -309,14 +312,6 @@ fn limits_while_loading(limits: &Limits) -> Limits {
     }
     let holds = |name: &str| [MEMORY_MIB, HOG, LLC_MIB].contains(&name);
     limits.iter().filter(|(name, _)| holds(name)).map(|(name, amount)| (name.clone(), amount.clone())).collect()
-}
-
-/// The benchmarks of a setting, in the order of its workloads.
-fn benchmarks(setting: &Setting, seed: u64) -> Result<Vec<Box<dyn Benchmark>>, BenchmarkError> {
-    let make = |workload: &crate::plan::PlannedWorkload| {
-        make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map(|(benchmark, _)| benchmark)
-    };
-    setting.workloads.iter().map(make).collect()
 }
 
 /// A run for people: `dop=2, together, repeat 1`.

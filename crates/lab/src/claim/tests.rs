@@ -11,6 +11,7 @@ use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, O
 use super::*;
 use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_workload::driver::WarmUp;
+use plimsoll_workload::registry::Catalog;
 
 mod averages;
 mod refused;
@@ -61,6 +62,7 @@ fn plan() -> Plan {
             server_lost: ServerLost::GoOn,
         },
         claims: Vec::new(),
+        benchmarks: Catalog::new(7),
     }
 }
 

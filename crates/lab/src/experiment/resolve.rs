@@ -8,6 +8,7 @@ use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
 use plimsoll_workload::file::anchored;
+use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::Requests;
 use super::problem::{ExperimentError, Problem, Problems};
@@ -59,7 +60,9 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
     }
     let confined_to = terms.cores.confined_to(uses_cores);
-    let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to, folder };
+    let catalog = Catalog::new(runs::seed(&typed.run));
+    let (targets, host) = (terms.targets, &terms.host);
+    let resolver = Resolver { typed: &typed, targets, host, catalog: &catalog, confined_to, folder };
     let fail = |problems| experiment.source.error(problems);
     let full = resolver.plan(false).map_err(fail)?;
     let short = resolver.plan(true).map_err(fail)?;
@@ -96,6 +99,8 @@ struct Resolver<'a> {
     typed: &'a TypedExperiment,
     targets: &'a dyn Targets,
     host: &'a Host,
+    /// The full plan and the short one have the same benchmarks.
+    catalog: &'a Catalog,
     /// The number of cores that everything is confined to, if it is.
     confined_to: Option<usize>,
     /// The folder of the experiment's file.
@@ -132,7 +137,7 @@ impl Resolver<'_> {
         self.check_name(&mut problems);
         let run = runs::run_plan(&typed.run, quick, &mut problems);
         let TargetChoice { urls, options } = self.target(quick, &mut problems);
-        let workloads = workloads::workloads(&typed.workloads, seed, &mut problems);
+        let workloads = workloads::workloads(&typed.workloads, seed, self.catalog, &mut problems);
         problems.check()?;
         if workloads.is_empty() {
             return Err(vec![Problem::new(0..0, "there is no [[workload]], so nothing would run; add one")]);
@@ -157,8 +162,8 @@ impl Resolver<'_> {
         problems.check()?;
 
         self.check_users(&urls, &mut problems);
-        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, &mut problems);
-        let requests = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
+        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, self.catalog, &mut problems);
+        let requests = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, self.catalog));
         problems.check()?;
         let requests = requests.expect("or its problem was noted");
         workloads::check_priorities(&base.workloads, &typed.workloads, &axes, &requests.transactions, &mut problems);
@@ -173,6 +178,7 @@ impl Resolver<'_> {
             arms,
             run,
             claims: Vec::new(),
+            benchmarks: self.catalog.clone(),
         };
         if plan.run_count() == usize::MAX {
             let place = axes.first().map_or(0..0, |axis| axis.span.clone());

@@ -1,6 +1,7 @@
 //! Plans that really run, on databases in memory and with windows of some milliseconds.
 
 mod growth;
+mod inputs;
 mod limits;
 mod lost;
 mod selection;

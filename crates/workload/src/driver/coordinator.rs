@@ -165,7 +165,7 @@ fn client_thread(
     connected: &Sender<Connected>,
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
-        let mut user = drive.benchmark.client(client);
+        let mut user = drive.benchmark.client(client, drive.options.seed);
         let schema = drive.benchmark.schema();
         let session = match &drive.options.user {
             None => drive.database.session(schema),

@@ -85,7 +85,7 @@ fn simulate_and_count(
         urgency: Urgency::new(options, &benchmark, "w", 0),
         past_end: false,
     };
-    let recorder = client_loop.run(&mut *benchmark.client(0), &mut session, 0);
+    let recorder = client_loop.run(&mut *benchmark.client(0, 7), &mut session, 0);
     (recorder, team.board.completed())
 }
 

@@ -10,6 +10,7 @@ use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
 use plimsoll_workload::database::{QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::driver::ClientOptions;
 use plimsoll_workload::memory::MemoryDatabase;
+use plimsoll_workload::registry::make;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
