@@ -77,9 +77,15 @@ pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
 
 /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with its parameters at their defaults, and its scale.
 pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
+    let (kind, scale) = checked_spec(spec)?;
+    make(kind, scale, &BTreeMap::new(), seed)
+}
+
+/// The kind and, if it is given, the scale of `NAME`, `NAME:SCALE` or `file:PATH`.
+fn checked_spec(spec: &str) -> Result<(&str, Option<f64>), BenchmarkError> {
     let (name, scale) = kind_and_scale(spec);
     if name.starts_with(file::PREFIX) {
-        return make(name, None, &BTreeMap::new(), seed);
+        return Ok((name, None));
     }
     let entry = entry(name)?;
     let number = |text: &str| {
@@ -87,7 +93,7 @@ pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), Ben
             BenchmarkError::NotANumber { name: entry.name, scale: text.to_owned(), default: entry.scale_default };
         text.parse::<f64>().ok().filter(|number| !number.is_nan()).ok_or(not_a_number)
     };
-    make(name, scale.map(number).transpose()?, &BTreeMap::new(), seed)
+    Ok((name, scale.map(number).transpose()?))
 }
 
 /// The benchmark of that name at a scale, or its default scale, with those parameters and all others at their defaults;

@@ -14,8 +14,8 @@ pub struct ClientOptions {
     pub think: Delay,
     /// Open loop: arrivals per second of all clients together, whatever the database can take. `None`: closed loop.
     ///
-    /// Each client has its share of the arrivals as a Poisson process of its own; a request whose client is still busy
-    /// waits for that client, and the wait is part of its latency.
+    /// They are one Poisson process, and one queue: a request is run by whichever client is free, and while none is, it waits,
+    /// first come, first served. The wait is part of its latency.
     pub rate: Option<f64>,
     /// Interactive clients: how long it takes from the answer to a statement until the next one, or the commit, arrives.
     ///

@@ -13,7 +13,7 @@ use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, Nanos};
 use super::fakes::{FakeBenchmark, FakeDatabase, ROLLBACK};
-use super::pacing::{Pacing, Urgency};
+use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
 use super::round_trip::RoundTrips;
 use super::*;
@@ -73,6 +73,7 @@ fn simulate_and_count(
         retry_max: options.retry_max,
         failed_at_once: AtomicUsize::new(0),
         board: Board::new(1),
+        arrivals: Arrivals::of(options, "w"),
     };
     let session = database.session(benchmark.schema()).expect("it opens sessions");
     let mut session = RoundTrips::new(session, options, "w", 0, &clock, &signals);
@@ -81,7 +82,7 @@ fn simulate_and_count(
         signals: &signals,
         team: &team,
         number: 0,
-        pacing: Pacing::new(options, "w", 0, 0),
+        pacing: Pacing::new(options, "w", 0, 0, team.arrivals.as_ref()),
         urgency: Urgency::new(options, &benchmark, "w", 0),
         past_end: false,
     };
@@ -112,6 +113,44 @@ fn open_loop_latency_shows_the_backlog_of_one_long_block() {
     assert!((8..=40).contains(&evenly), "{evenly}");
     // Nothing is lost: all arrivals of the second are there.
     assert!((850..=1150).contains(&all.len()), "{}", all.len());
+}
+
+#[test]
+fn requests_that_wait_for_a_client_are_in_the_system_and_those_never_begun_are_backlog() {
+    let options = ClientOptions { rate: Some(1000.0), ..ClientOptions::default() };
+    let window = Bounds { begin: 0, end: 1000 * MS };
+    // Two requests arrive while one is run.
+    let recorder = simulate(&options, window, |_| 2 * MS, |_| Ok(())).expect("it runs");
+    // The client alone has some 500; the arrival that it took and did not begin is noted, those that nobody took are the
+    // coordinator's.
+    assert!((470..=501).contains(&recorder.offered), "{}", recorder.offered);
+    assert_eq!(recorder.backlog, 1);
+    assert!(recorder.in_system > 20 * recorder.occupied, "{} of {}", recorder.occupied, recorder.in_system);
+}
+
+#[test]
+fn the_backlog_of_an_overloaded_run_is_counted_and_told() {
+    let options = ClientOptions { clients: 2, rate: Some(1e6), ..ClientOptions::default() };
+    // Each request gives the others 100 us at least; so that two clients end at most 2000 of 100 000 arrivals.
+    let database = FakeDatabase::scripted(|_| {
+        std::thread::sleep(Duration::from_micros(100));
+        Ok(())
+    });
+    let measured = run_one(&database, &options, SHORT, &mut Log::default()).expect("it runs");
+    let workload = &measured.workloads[0];
+    let open = workload.open_loop.expect("it is an open loop");
+    // 1e6 per second for 100 ms; the standard deviation is 316.
+    assert!(open.offered.abs_diff(100_000) < 2_000, "{open:?}");
+    let waiting = workload.all.in_flight.end - open.backlog;
+    assert!(waiting <= 2 && open.backlog > 90_000, "{open:?} {:?}", workload.all.in_flight);
+    let grown = workload.all.in_flight.end - workload.all.in_flight.begin;
+    assert_eq!(open.offered - grown, workload.all.completed, "what arrived has ended or is there still");
+    assert!(workload.doubts.iter().any(|doubt| doubt.about == DoubtAbout::Overload), "{:?}", workload.doubts);
+    assert!(
+        measured.warnings.iter().any(|warning| warning.contains("waited for a free client")),
+        "{:?}",
+        measured.warnings
+    );
 }
 
 #[test]
@@ -337,7 +376,7 @@ fn a_warm_up_that_does_not_become_steady_ends_at_its_bound_and_says_so() {
     let window = Window { warmup: WarmUp::UntilSteady { at_most }, ..SHORT };
     let mut log = Log::default();
     let measured = run_one(&FakeDatabase::quick(), &ClientOptions::default(), window, &mut log).expect("it runs");
-    assert_eq!(measured.warmup.is_steady, Some(false));
+    assert_eq!(measured.warmup.is_steady, None, "it was too short to tell");
     assert!(measured.warmup.lasted >= at_most);
     assert!(log.warm_up_lengths.iter().all(|length| *length == Some(at_most)), "{:?}", log.warm_up_lengths);
     let expect = "workload a was not steady after a warm-up of 30ms, the most that was allowed: throughput cannot be \

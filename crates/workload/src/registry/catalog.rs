@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{BenchmarkError, make_with};
+use super::{BenchmarkError, checked_spec, make_with};
 use crate::benchmark::Benchmark;
 use crate::file::Definitions;
 
@@ -33,6 +33,17 @@ impl Catalog {
     /// An empty one. The data of its benchmarks follow from the seed, as far as they follow from any.
     pub fn new(seed: u64) -> Self {
         Catalog(Arc::new(Shelves { seed, made: Mutex::default(), definitions: Definitions::default() }))
+    }
+
+    /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with those parameters and all others at their defaults;
+    /// and its scale.
+    pub fn of_spec(
+        &self,
+        spec: &str,
+        parameters: &BTreeMap<String, Value>,
+    ) -> Result<(Arc<dyn Benchmark>, f64), BenchmarkError> {
+        let (kind, scale) = checked_spec(spec)?;
+        self.get(kind, scale, parameters)
     }
 
     /// The benchmark of that name at a scale, or its default scale, with those parameters and all others at their defaults;

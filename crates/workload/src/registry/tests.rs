@@ -138,5 +138,6 @@ fn a_catalog_makes_each_benchmark_once() {
     let (by_default, scale) = get("tpcc", None, json!({})).unwrap();
     assert!(std::sync::Arc::ptr_eq(&by_default, &get("tpcc", Some(scale), json!({})).unwrap().0));
     assert_eq!(by_default.data(), "tpcc:1:seed=3");
-    assert!(get("tpcc", Some(0.5), json!({})).is_err());
+    assert!(std::sync::Arc::ptr_eq(&by_default, &catalog.of_spec("tpcc:1", &BTreeMap::new()).unwrap().0));
+    assert!(get("tpcc", Some(0.5), json!({})).is_err() && catalog.of_spec("tpcc:x", &BTreeMap::new()).is_err());
 }
