@@ -60,6 +60,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));
     set("run.server_lost".to_owned(), json!(plan.run.server_lost));
+    set("run.others_max".to_owned(), json!(plan.run.others_max));
+    set("run.tries".to_owned(), plan.run.tries.into());
     set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
     for (name, amount) in &plan.base.limits {
         set(format!("machine.{name}"), json!(amount));
@@ -105,6 +107,14 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
     Some(format!(
         "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
     ))
+}
+
+/// How many tries were thrown away, if any were.
+fn thrown_away(records: &[RunRecord]) -> Option<String> {
+    let tries: Vec<&String> = records.iter().flat_map(|record| &record.point.thrown_away).collect();
+    let first = tries.first()?;
+    let (count, of) = (tries.len(), records.iter().filter(|record| !record.point.thrown_away.is_empty()).count());
+    Some(format!("{count} tries of {of} runs were thrown away and run again, the first because {first}"))
 }
 
 /// Each warning once, of those that differ in their numbers the first, with how many more there are.
@@ -169,7 +179,7 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let warnings = warnings.into_iter().chain(others_busy(records));
+    let warnings = warnings.into_iter().chain(others_busy(records)).chain(thrown_away(records));
     let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {
         format: FORMAT,

@@ -139,6 +139,11 @@ pub struct RunPlan {
     pub search: Search,
     /// What happens when the server goes away in the middle of a run.
     pub server_lost: ServerLost,
+    /// How many cores others on this machine, and its host, may keep busy during a window, per core that can be used. A run in
+    /// which they take more is invalid.
+    pub others_max: f64,
+    /// How often a run is tried while others take more than that, at least once.
+    pub tries: u32,
 }
 
 /// What happens when a server goes away in the middle of a run, which is then invalid.
@@ -417,6 +422,8 @@ mod tests {
             reload: Reload::Never,
             search: Search::Grid,
             server_lost: ServerLost::GoOn,
+            others_max: 0.1,
+            tries: 3,
         };
         let seeds: BTreeSet<u64> = (1..=1_000).map(|block| run(7).seed_of_block(block)).collect();
         assert_eq!(seeds.len(), 1_000);

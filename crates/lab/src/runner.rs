@@ -10,12 +10,16 @@
 //! does, would make the next run look slower than it is, whatever is swept; so its data is loaded anew before the next
 //! run that uses it (`store`, [`Reload`](crate::plan::Reload)).
 //!
+//! A run in which others on the machine took more of it than they may is thrown away and run again, some times at most
+//! (`others`).
+//!
 //! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
 //! in [`Runner::run`]'s `done` to go on where a killed experiment was.
 
 mod convert;
 mod observer;
 mod order;
+mod others;
 mod plans;
 mod point;
 mod search;
@@ -32,8 +36,9 @@ use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, driv
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
+use crate::plan::{Arm, Plan, RunPlan, ServerLost, Setting, option_text};
 use crate::record::{RunId, RunRecord};
+use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
@@ -139,6 +144,8 @@ pub struct Runner<'a> {
     instruments: Option<Instruments>,
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
+    /// Whether others on the machine have disturbed a run, and how.
+    disturbance: &'a dyn Fn(&Point, &Setting, f64) -> Option<String>,
     /// The setting that ran last.
     last: Option<usize>,
     plans: Plans,
@@ -154,6 +161,7 @@ impl<'a> Runner<'a> {
             limits,
             instruments: None,
             loaded_under: Limits::new(),
+            disturbance: &others::disturbance,
             last: None,
             plans: Plans::default(),
         }
@@ -204,7 +212,34 @@ impl<'a> Runner<'a> {
         Ok(checks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
+    /// Runs one setting and arm, again while others on the machine disturb it. The run that is kept says why those before it
+    /// were thrown away; where the last is disturbed, too, it is invalid.
     fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
+        let mut thrown_away = Vec::new();
+        loop {
+            let mut record = self.try_one(id, at, watch)?;
+            let RunPlan { others_max, tries, .. } = self.plan.run;
+            let disturbance = (self.disturbance)(&record.point, &self.plan.setting(id.setting), others_max);
+            match disturbance {
+                Some(why) if thrown_away.len() + 1 < tries as usize => {
+                    thrown_away.push(why);
+                    if watch.stop.load(Ordering::Relaxed) {
+                        return Err(RunError::Store(StoreError::Stopped));
+                    }
+                    continue;
+                }
+                Some(why) => {
+                    record.point.valid = false;
+                    record.point.why_invalid.get_or_insert(why);
+                }
+                None => {}
+            }
+            record.point.thrown_away = thrown_away;
+            return Ok(record);
+        }
+    }
+
+    fn try_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let setting = self.plan.setting(id.setting);
         let arm = &self.plan.arms[id.arm];
         let benchmarks = self.plan.benchmarks_of(&setting)?;
@@ -289,7 +324,7 @@ impl<'a> Runner<'a> {
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
-        record.warnings.extend(unseen);
+        record.warnings.extend(unseen.into_iter().chain(database.warnings()));
         Ok(record)
     }
 }

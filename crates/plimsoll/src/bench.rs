@@ -110,6 +110,9 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             reload: Reload::default(),
             search: Search::default(),
             server_lost: ServerLost::Stop,
+            // One run, which is told as it was; that others were busy is a warning.
+            others_max: f64::INFINITY,
+            tries: 1,
         },
         claims: Vec::new(),
         benchmarks,

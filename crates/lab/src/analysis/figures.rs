@@ -13,7 +13,7 @@ use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, LockStatistics, Results, WorkloadResult};
+use crate::results::{self, LockStatistics, Results, WindowCheck, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
 /// Figures of an experiment's runs.
@@ -74,7 +74,11 @@ impl<'a> RunFigures<'a> {
     fn results_of(&self, setting: usize, arm: usize, workload: usize) -> Result<Vec<&'a WorkloadResult>, String> {
         let name = self.workload(workload);
         let result = |record: &&'a RunRecord| record.point.workloads.iter().find(|result| result.name == name);
-        Ok(self.runs_of(setting, arm)?.iter().filter_map(result).collect())
+        let results: Vec<&WorkloadResult> = self.runs_of(setting, arm)?.iter().filter_map(result).collect();
+        match WindowCheck::why_undecided(results.iter().copied()) {
+            Some(why) => Err(format!("undecided, because in {} {why}", self.plan.arms[arm].name)),
+            None => Ok(results),
+        }
     }
 
     fn throughput(&self, cell: &Cell) -> Result<f64, String> {

@@ -60,6 +60,8 @@ fn plan() -> Plan {
             reload: Reload::Never,
             search: Search::Grid,
             server_lost: ServerLost::GoOn,
+            others_max: 0.1,
+            tries: 3,
         },
         claims: Vec::new(),
         benchmarks: Catalog::new(7),

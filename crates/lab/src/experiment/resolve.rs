@@ -41,12 +41,18 @@ pub struct Terms<'a> {
     /// Whether it is run in the short form: what `[quick]` says, and the rule that
     /// [`TypedQuick`](super::typed::TypedQuick) states. Both forms are checked in any case.
     pub quick: bool,
+    /// What takes the place of [`RunPlan::others_max`](crate::plan::RunPlan::others_max), whatever a file says.
+    pub others_max: Option<f64>,
 }
 
+/// The environment's variable for a machine that is never quiet; see [`Terms::others_max`].
+const OTHERS_MAX_VARIABLE: &str = "PLIMSOLL_OTHERS_MAX";
+
 impl<'a> Terms<'a> {
-    /// This machine, and as many cores of it as is usual.
+    /// This machine, and as many cores of it as is usual. How busy others may be is taken from the environment, if it is there.
     pub fn here(targets: &'a dyn Targets, quick: bool) -> Terms<'a> {
-        Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick }
+        let others_max = std::env::var(OTHERS_MAX_VARIABLE).ok().and_then(|text| text.parse().ok());
+        Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick, others_max }
     }
 }
 
@@ -86,6 +92,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         };
         claims = experiment.typed.claims.iter().zip(claims).map(short_claim).collect();
     }
+    plan.run.others_max = terms.others_max.unwrap_or(plan.run.others_max);
     plan.claims = claims;
     plan.text = Some(experiment.source.text.clone());
     Ok(plan)
@@ -331,6 +338,8 @@ impl Resolver<'_> {
         axis: &PlacedAxis,
         problems: &mut Problems,
     ) {
+        // All values of a range stand in one place: what is wrong with several of them is one fault.
+        let mut faults: Vec<(&Range<usize>, String, usize)> = Vec::new();
         for (value, span) in &axis.values {
             let mut setting = base.clone();
             let applied = setting.apply(&axis.place, value);
@@ -341,8 +350,19 @@ impl Resolver<'_> {
             };
             let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {
-                problems.add(span.clone(), format!("`{}`: {why}", axis.key));
+                match faults.last_mut().filter(|(place, ..)| *place == span) {
+                    Some((.., more)) => *more += 1,
+                    None => faults.push((span, why, 0)),
+                }
             }
+        }
+        for (span, why, more) in faults {
+            let more = match more {
+                0 => String::new(),
+                1 => " (and one more of its values)".to_owned(),
+                more => format!(" (and {more} more of its values)"),
+            };
+            problems.add(span.clone(), format!("`{}`: {why}{more}", axis.key));
         }
     }
 

@@ -4,6 +4,7 @@ mod growth;
 mod inputs;
 mod limits;
 mod lost;
+mod others;
 mod selection;
 mod server;
 mod watched;
@@ -35,6 +36,7 @@ parameters = { columns = "text", updates = 1.0 }
 [sweep]
 dop = [1, 2]
 [run]
+others_max = 1000
 warmup = "0s"
 measure = "10ms"
 repeats = 2

@@ -87,6 +87,7 @@ mod tests {
             transactions: kinds.iter().map(part).collect(),
             time_share: None,
             round_trip_share: None,
+            window: Default::default(),
             locks: None,
             counters: None,
             top_down: None,
