@@ -60,8 +60,6 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));
     set("run.server_lost".to_owned(), json!(plan.run.server_lost));
-    set("run.others_max".to_owned(), json!(plan.run.others_max));
-    set("run.tries".to_owned(), plan.run.tries.into());
     set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
     for (name, amount) in &plan.base.limits {
         set(format!("machine.{name}"), json!(amount));

@@ -155,11 +155,14 @@ pub struct WindowCheck {
     /// The two sides of Little's law; `None` in documents of versions that did not measure them.
     pub littles_law: Option<LittlesLaw>,
     /// In open loop: requests that arrived, per second of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
     /// In open loop: requests that waited for a free client when the window closed. A count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u64>,
     /// In open loop: share of the time that requests spent in the system in which they waited for a free client; it is within
     /// [`TimeShare::other`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_share: Option<f64>,
     /// Why the figures may not be those of a steady state; see [`WindowCheck::why_undecided`].
     pub doubts: Vec<Doubt>,

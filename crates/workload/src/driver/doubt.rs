@@ -44,7 +44,7 @@ pub enum DoubtAbout {
     /// The window had too few of them.
     ShortWindow,
     /// Time spent in the window differs from the responses that ended in it: figures per request are not those of the
-    /// requests that ran. Claims on such figures are undecided.
+    /// requests that ran. Claims on response times and time shares are undecided then.
     LittlesLaw,
     /// In open loop, more requests arrived than ended.
     Overload,
