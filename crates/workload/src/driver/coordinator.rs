@@ -20,6 +20,7 @@ use super::measurement::About;
 use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
 use super::round_trip::RoundTrips;
+use super::streams::seed_of_requests;
 use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, are_steady, watch_warm_up};
 use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
@@ -180,7 +181,7 @@ fn client_thread(
     connected: &Sender<Connected>,
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
-        let mut user = drive.benchmark.client(client, drive.options.seed);
+        let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
         let schema = drive.benchmark.schema();
         let session = match &drive.options.user {
             None => drive.database.session(schema),

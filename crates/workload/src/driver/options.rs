@@ -38,7 +38,8 @@ pub struct ClientOptions {
     /// a bound there is no limit to bad luck: under some schedulers every request is preempted dozens of times
     /// (MW 3.8 counts more than 50 under `wdl`), and whoever studies that wants it counted as preemptions, not as errors.
     pub retry_max: u32,
-    /// Think times, arrivals, round trips and priorities are drawn from this, the workload's name and the client's number.
+    /// Requests, think times, round trips and priorities are drawn from this, the workload's name and the client's number;
+    /// arrivals from this and the name.
     pub seed: u64,
 }
 
