@@ -1,12 +1,12 @@
 //! Whether data will fit, asked before anything is loaded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::database::Room;
-use plimsoll_workload::registry::make;
 
-use crate::plan::{Plan, Setting};
+use crate::plan::Plan;
 use crate::targets::{Targets, own_options};
 use crate::units::bytes;
 
@@ -40,27 +40,20 @@ pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<Room>) -> Result<(
     }
 }
 
-/// Whether the data of each setting of a plan fits; a setting's workloads may share data.
+/// Whether the data of each setting of a plan fits.
 pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
     // Looked at once for each target: what is free changes with the options of none that can be swept.
     let mut rooms: BTreeMap<String, Option<Room>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
-        let benchmarks = benchmarks(plan, &setting);
-        let distinct: Vec<&dyn Benchmark> = benchmarks.values().map(AsRef::as_ref).collect();
+        // A setting's workloads may share data.
+        let made = setting.workloads.iter().filter_map(|workload| plan.benchmark(workload).ok());
+        let by_data: BTreeMap<String, Arc<dyn Benchmark>> = made.map(|one| (one.data(), one)).collect();
+        let distinct: Vec<&dyn Benchmark> = by_data.values().map(AsRef::as_ref).collect();
         let room = rooms
             .entry(setting.url.clone())
             .or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
         check_fits(&distinct, room.clone())
     })
-}
-
-/// One benchmark for each data that a setting has. Plans are checked, so that each of them can be made.
-fn benchmarks(plan: &Plan, setting: &Setting) -> BTreeMap<String, Box<dyn Benchmark>> {
-    let made = setting
-        .workloads
-        .iter()
-        .filter_map(|workload| make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed).ok());
-    made.map(|(benchmark, _)| (benchmark.data(), benchmark)).collect()
 }
 
 #[cfg(test)]

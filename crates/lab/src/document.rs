@@ -73,7 +73,8 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
         set(format!("target.{name}"), plan.base.options.get(name).map_or(Value::Null, |file| file.as_str().into()));
     }
     for workload in &plan.base.workloads {
-        let own = file::identity(&workload.kind);
+        let files = plan.benchmark(workload).map(|benchmark| benchmark.files());
+        let own = file::identity(&workload.kind, &files.unwrap_or_default());
         let kind = own.as_ref().map_or(&workload.kind, |(kind, _)| kind);
         set(format!("{}.kind", workload.name), kind.clone().into());
         if let Some((_, hash)) = &own {
@@ -104,6 +105,14 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
     Some(format!(
         "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
     ))
+}
+
+/// How many tries were thrown away, if any were.
+fn thrown_away(records: &[RunRecord]) -> Option<String> {
+    let tries: Vec<&String> = records.iter().flat_map(|record| &record.point.thrown_away).collect();
+    let first = tries.first()?;
+    let (count, of) = (tries.len(), records.iter().filter(|record| !record.point.thrown_away.is_empty()).count());
+    Some(format!("{count} tries of {of} runs were thrown away and run again, the first because {first}"))
 }
 
 /// Each warning once, of those that differ in their numbers the first, with how many more there are.
@@ -168,7 +177,7 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let warnings = warnings.into_iter().chain(others_busy(records));
+    let warnings = warnings.into_iter().chain(others_busy(records)).chain(thrown_away(records));
     let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {
         format: FORMAT,

@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
+use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
+use plimsoll_workload::registry::{BenchmarkError, Catalog};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,6 +41,8 @@ pub struct Plan {
     pub run: RunPlan,
     /// What must come out.
     pub claims: Vec<Claim>,
+    /// The benchmarks of all settings, each made once.
+    pub benchmarks: Catalog,
 }
 
 /// One setting of an experiment, complete.
@@ -126,7 +131,7 @@ pub struct RunPlan {
     pub measure: Duration,
     /// How often each arm of each setting runs.
     pub repeats: u32,
-    /// The order of runs and everything that clients draw follows from this.
+    /// The data, the order of runs and everything that clients draw follow from this; see [`RunPlan::seed_of_block`].
     pub seed: u64,
     /// When data is loaded anew.
     pub reload: Reload,
@@ -134,6 +139,11 @@ pub struct RunPlan {
     pub search: Search,
     /// What happens when the server goes away in the middle of a run.
     pub server_lost: ServerLost,
+    /// How many cores others on this machine, and its host, may keep busy during a window, per core that can be used. A run in
+    /// which they take more is invalid.
+    pub others_max: f64,
+    /// How often a run is tried while others take more than that, at least once.
+    pub tries: u32,
 }
 
 /// What happens when a server goes away in the middle of a run, which is then invalid.
@@ -176,6 +186,18 @@ impl RunPlan {
     pub fn window(&self) -> Window {
         Window { warmup: self.warmup, measure: self.measure }
     }
+
+    /// What clients draw in a block follows from this: requests, think times, arrivals and priorities.
+    ///
+    /// All runs of a block have the same inputs, so that settings and arms differ in nothing else; every block has others, so
+    /// that intervals over blocks contain what inputs do to figures. The data follow from [`seed`](Self::seed) and stay.
+    pub fn seed_of_block(&self, block: u32) -> u64 {
+        // The finaliser of SplitMix64 (Steele, Lea and Flood 2014): one to one, so that no two blocks have the same.
+        let mut mixed = self.seed.wrapping_add(u64::from(block).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
 }
 
 impl Plan {
@@ -214,6 +236,18 @@ impl Plan {
     /// Every setting in order, made as it is asked for.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         (0..self.setting_count().unwrap_or(usize::MAX)).map(|number| self.setting(number))
+    }
+
+    /// The benchmark that a workload runs, the same value whenever it is asked for. Plans are checked, so that an error is one in
+    /// this program.
+    pub fn benchmark(&self, workload: &PlannedWorkload) -> Result<Arc<dyn Benchmark>, BenchmarkError> {
+        let made = self.benchmarks.get(&workload.kind, Some(workload.scale), &workload.parameters);
+        made.map(|(benchmark, _)| benchmark)
+    }
+
+    /// The benchmarks of a setting, in the order of its workloads.
+    pub fn benchmarks_of(&self, setting: &Setting) -> Result<Vec<Arc<dyn Benchmark>>, BenchmarkError> {
+        setting.workloads.iter().map(|workload| self.benchmark(workload)).collect()
     }
 
     /// How many runs it takes: arms of all settings once in each block, and, where there are several settings, those of
@@ -369,5 +403,31 @@ impl PlannedWorkload {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_block_has_a_seed_of_its_own() {
+        let run = |seed| RunPlan {
+            warmup: WarmUp::For(Duration::ZERO),
+            measure: Duration::from_secs(1),
+            repeats: 1,
+            seed,
+            reload: Reload::Never,
+            search: Search::Grid,
+            server_lost: ServerLost::GoOn,
+            others_max: 0.1,
+            tries: 3,
+        };
+        let seeds: BTreeSet<u64> = (1..=1_000).map(|block| run(7).seed_of_block(block)).collect();
+        assert_eq!(seeds.len(), 1_000);
+        assert_eq!(run(7).seed_of_block(3), run(7).seed_of_block(3));
+        assert_ne!(run(7).seed_of_block(1), run(8).seed_of_block(1));
     }
 }

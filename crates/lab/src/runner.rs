@@ -1,13 +1,17 @@
 //! Runs the settings and arms of a plan, one after the other, and keeps what each run left.
 //!
 //! The runs come in blocks. A block has every arm of every setting once, in an order of its own (`order`), so that a drift
-//! of the machine hits all alike; block k gives repeat k. Clients begin every run at the beginning of their sequences
-//! with the same seeds, so that arms differ in who else runs and in nothing else. A slower arm gets less far in its
-//! sequence; where requests differ in cost, arms are compared at an equal mix.
+//! of the machine hits all alike; block k gives repeat k. Within a block clients begin every run at the beginning of the same
+//! sequences, so that arms differ in who else runs and in nothing else; every block has sequences of its own
+//! ([`seed_of_block`](crate::plan::RunPlan::seed_of_block)). A slower arm gets less far in its sequence; where requests differ
+//! in cost, arms are compared at an equal mix.
 //!
 //! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C
 //! does, would make the next run look slower than it is, whatever is swept; so its data is loaded anew before the next
 //! run that uses it (`store`, [`Reload`](crate::plan::Reload)).
+//!
+//! A run in which others on the machine took more of it than they may is thrown away and run again, some times at most
+//! (`others`).
 //!
 //! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
 //! in [`Runner::run`]'s `done` to go on where a killed experiment was.
@@ -15,23 +19,26 @@
 mod convert;
 mod observer;
 mod order;
+mod others;
 mod plans;
 mod point;
 mod search;
 mod store;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_machine::control::Limits;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::driver::{Drive, DriveError, Progress, drive};
-use plimsoll_workload::registry::{BenchmarkError, make};
+use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, drive};
+use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
-use crate::plan::{Arm, Plan, ServerLost, Setting, option_text};
+use crate::plan::{Arm, Plan, RunPlan, ServerLost, Setting, option_text};
 use crate::record::{RunId, RunRecord};
+use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
@@ -137,8 +144,10 @@ pub struct Runner<'a> {
     instruments: Option<Instruments>,
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
-    /// The benchmarks of the setting that ran last.
-    benchmarks: Option<(usize, Vec<Box<dyn Benchmark>>)>,
+    /// Whether others on the machine have disturbed a run, and how.
+    disturbance: &'a dyn Fn(&Point, &Setting, f64) -> Option<String>,
+    /// The setting that ran last.
+    last: Option<usize>,
     plans: Plans,
 }
 
@@ -152,7 +161,8 @@ impl<'a> Runner<'a> {
             limits,
             instruments: None,
             loaded_under: Limits::new(),
-            benchmarks: None,
+            disturbance: &others::disturbance,
+            last: None,
             plans: Plans::default(),
         }
     }
@@ -196,24 +206,49 @@ impl<'a> Runner<'a> {
 
     /// Checks the data of the setting that ran last, and the input of its clients.
     pub fn check(&self) -> Result<Vec<CheckLine>, DatabaseError> {
-        let Some((_, benchmarks)) = &self.benchmarks else { return Ok(Vec::new()) };
+        let Some(last) = self.last else { return Ok(Vec::new()) };
+        let benchmarks = self.plan.benchmarks_of(&self.plan.setting(last)).expect("they were made for the run");
         let checks = benchmarks.iter().map(|benchmark| benchmark.check(self.store.database()));
         Ok(checks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
+    /// Runs one setting and arm, again while others on the machine disturb it. The run that is kept says why those before it
+    /// were thrown away; where the last is disturbed, too, it is invalid.
     fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
+        let mut thrown_away = Vec::new();
+        loop {
+            let mut record = self.try_one(id, at, watch)?;
+            let RunPlan { others_max, tries, .. } = self.plan.run;
+            let disturbance = (self.disturbance)(&record.point, &self.plan.setting(id.setting), others_max);
+            match disturbance {
+                Some(why) if thrown_away.len() + 1 < tries as usize => {
+                    thrown_away.push(why);
+                    if watch.stop.load(Ordering::Relaxed) {
+                        return Err(RunError::Store(StoreError::Stopped));
+                    }
+                    continue;
+                }
+                Some(why) => {
+                    record.point.valid = false;
+                    record.point.why_invalid.get_or_insert(why);
+                }
+                None => {}
+            }
+            record.point.thrown_away = thrown_away;
+            return Ok(record);
+        }
+    }
+
+    fn try_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let setting = self.plan.setting(id.setting);
         let arm = &self.plan.arms[id.arm];
-        let benchmarks = match self.benchmarks.take() {
-            Some((number, benchmarks)) if number == id.setting => benchmarks,
-            _ => benchmarks(&setting, self.plan.run.seed)?,
-        };
+        let benchmarks = self.plan.benchmarks_of(&setting)?;
         self.prepare(&run_name(&setting, arm, id.repeat), &setting, &benchmarks, &arm.members, watch)?;
         let record = self.measure(id, at, &setting, arm, &benchmarks, watch);
         for member in &arm.members {
             self.store.has_run(benchmarks[*member].as_ref());
         }
-        self.benchmarks = Some((id.setting, benchmarks));
+        self.last = Some(id.setting);
         record
     }
 
@@ -223,7 +258,7 @@ impl<'a> Runner<'a> {
         &mut self,
         run: &str,
         setting: &Setting,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         members: &[usize],
         watch: &mut Watch<'_>,
     ) -> Result<(), RunError> {
@@ -248,15 +283,18 @@ impl<'a> Runner<'a> {
         (done, all): (usize, usize),
         setting: &Setting,
         arm: &Arm,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         watch: &mut Watch<'_>,
     ) -> Result<RunRecord, RunError> {
         let database = self.store.database();
-        let drives = arm.members.iter().map(|member| Drive {
+        let seed = self.plan.run.seed_of_block(id.repeat);
+        let options = |member: &usize| ClientOptions { seed, ..setting.workloads[*member].clients.clone() };
+        let options: Vec<ClientOptions> = arm.members.iter().map(options).collect();
+        let drives = arm.members.iter().zip(&options).map(|(member, options)| Drive {
             name: &setting.workloads[*member].name,
             benchmark: benchmarks[*member].as_ref(),
             database,
-            options: &setting.workloads[*member].clients,
+            options,
         });
         let drives: Vec<Drive<'_>> = drives.collect();
         let name = || run_name(setting, arm, id.repeat);
@@ -268,7 +306,7 @@ impl<'a> Runner<'a> {
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
-        let sensors = server_sensors(database, self.plan.run.seed, &mut unseen);
+        let sensors = server_sensors(database, seed, &mut unseen);
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
@@ -286,7 +324,7 @@ impl<'a> Runner<'a> {
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
-        record.warnings.extend(unseen);
+        record.warnings.extend(unseen.into_iter().chain(database.warnings()));
         Ok(record)
     }
 }
@@ -309,14 +347,6 @@ fn limits_while_loading(limits: &Limits) -> Limits {
     }
     let holds = |name: &str| [MEMORY_MIB, HOG, LLC_MIB].contains(&name);
     limits.iter().filter(|(name, _)| holds(name)).map(|(name, amount)| (name.clone(), amount.clone())).collect()
-}
-
-/// The benchmarks of a setting, in the order of its workloads.
-fn benchmarks(setting: &Setting, seed: u64) -> Result<Vec<Box<dyn Benchmark>>, BenchmarkError> {
-    let make = |workload: &crate::plan::PlannedWorkload| {
-        make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map(|(benchmark, _)| benchmark)
-    };
-    setting.workloads.iter().map(make).collect()
 }
 
 /// A run for people: `dop=2, together, repeat 1`.

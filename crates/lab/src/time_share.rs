@@ -97,7 +97,14 @@ mod tests {
 
     fn measured(is_analytical: bool, occupied_ms: u64, lock_wait_ms: Option<u64>) -> WorkloadMeasurement {
         let latency_us = Histogram::new(3).expect("three digits");
-        let all = PartMeasurement { completed: 0, work_done: 0.0, throughput_per_s: 0.0, latency_us, locks: None };
+        let all = PartMeasurement {
+            completed: 0,
+            work_done: 0.0,
+            throughput_per_s: 0.0,
+            latency_us,
+            in_flight: Default::default(),
+            locks: None,
+        };
         WorkloadMeasurement {
             name: "w".to_owned(),
             benchmark: "fake",
@@ -110,6 +117,10 @@ mod tests {
             aborted: AbortCounts::default(),
             response_total: Duration::from_millis(occupied_ms),
             occupied: Duration::from_millis(occupied_ms),
+            in_system: Duration::from_millis(occupied_ms),
+            ended_total: Duration::from_millis(occupied_ms),
+            open_loop: None,
+            doubts: Vec::new(),
             lock_wait: lock_wait_ms.map(Duration::from_millis),
             lock_waits: 0,
             io_wait: None,

@@ -13,7 +13,7 @@ use plimsoll_lab::runner::{Runner, Selection, Watch};
 use plimsoll_lab::table;
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
-use plimsoll_workload::registry::{benchmark, kind_and_scale, make};
+use plimsoll_workload::registry::{Catalog, kind_and_scale};
 use serde_json::Value;
 
 use crate::arguments::BenchOptions;
@@ -68,7 +68,8 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
 
 /// One workload, one setting, one run.
 fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
-    let (benchmark, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
+    let (benchmarks, parameters) = (Catalog::new(options.seed), parameters(&options.parameters)?);
+    let (benchmark, scale) = benchmarks.of_spec(&options.workload, &parameters).map_err(Failure::input)?;
     let clients = ClientOptions {
         clients: options.clients,
         think: options.think,
@@ -84,8 +85,6 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
     }
     let (name, kind) = (benchmark.name().to_owned(), kind_and_scale(&options.workload).0.to_owned());
     let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
-    let parameters = parameters(&options.parameters)?;
-    let (_, scale) = make(&kind, Some(scale), &parameters, options.seed).map_err(Failure::input)?;
     let workload = PlannedWorkload { name, kind, scale, parameters, clients };
     let (warmup, measure) = window(options)?;
     Ok(Plan {
@@ -111,8 +110,12 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             reload: Reload::default(),
             search: Search::default(),
             server_lost: ServerLost::Stop,
+            // One run, which is told as it was; that others were busy is a warning.
+            others_max: f64::INFINITY,
+            tries: 1,
         },
         claims: Vec::new(),
+        benchmarks,
     })
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use plimsoll_target::{DEFAULT_URL, PRIVATE_URL};
-use plimsoll_workload::registry::{benchmark, kind_and_scale, make};
+use plimsoll_workload::registry::Catalog;
 
 use crate::arguments::LoadOptions;
 use crate::bench::parameters;
@@ -27,10 +27,9 @@ pub fn run(options: &LoadOptions) -> Result<ExitCode, Failure> {
         };
         return Err(Failure::Input(anyhow::anyhow!("the data of `{url}` goes with this process; {instead}")));
     }
-    let (_, scale) = benchmark(&options.workload, options.seed).map_err(Failure::input)?;
     let parameters = parameters(&options.parameters)?;
-    let (benchmark, scale) =
-        make(kind_and_scale(&options.workload).0, Some(scale), &parameters, options.seed).map_err(Failure::input)?;
+    let catalog = Catalog::new(options.seed);
+    let (benchmark, scale) = catalog.of_spec(&options.workload, &parameters).map_err(Failure::input)?;
     let stop = interrupt::listen()?;
     let progress = Progress::new();
     let began = Instant::now();

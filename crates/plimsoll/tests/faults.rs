@@ -114,6 +114,7 @@ fn with_small_files(blocks: u32, arguments: &str, folder: &Path) -> Command {
     let mut command = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_plimsoll");
     command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} {arguments}")]).current_dir(folder);
+    command.env("PLIMSOLL_OTHERS_MAX", "1000");
     command
 }
 

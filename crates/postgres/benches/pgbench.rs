@@ -26,7 +26,7 @@ use plimsoll_workload::database::{Database, DatabaseError, Session};
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, WindowObserver, WorkloadThreads, drive};
 use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, Value, sql_only};
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_pcg::Pcg64;
 
 static SCHEMA: Schema = Schema { name: "pgbench", tables: &[] };
@@ -92,8 +92,8 @@ impl Benchmark for Pgbench {
     fn load(&self, _database: &dyn Database, _progress: &LoadProgress<'_>) -> Result<(), LoadError> {
         Ok(())
     }
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        let random = Pcg64::seed_from_u64(number as u64);
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        let random = Pcg64::new(u128::from(seed), number as u128);
         Box::new(Teller { of: *self, random, account: 0, teller: 0, branch: 0, delta: 0, rows: Rows::new() })
     }
     fn check(&self, _database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

@@ -142,11 +142,6 @@ impl PostgresDatabase {
         &self.url
     }
 
-    /// What could not be had or seen so far, and what would help.
-    pub fn warnings(&self) -> Vec<String> {
-        self.warnings.told()
-    }
-
     fn session_options(&self) -> SessionOptions {
         match &self.server {
             Server::Private(server) => SessionOptions::from(server.read().settings()),
@@ -210,6 +205,10 @@ impl Database for PostgresDatabase {
             Server::Private(server) => server.read().footprint(),
             Server::Given { location, .. } => location.footprint(),
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.told()
     }
 
     fn proxy(&self) -> Option<i32> {

@@ -39,7 +39,7 @@ fn nothing_is_lost_under_clients_that_run_at_once() {
             let (asdb, twin) = (&asdb, &twin);
             scope.spawn(move || {
                 let mut session = twin.sql().session(asdb.schema()).unwrap();
-                let mut client = asdb.client(number);
+                let mut client = asdb.client(number, 7);
                 for _ in 0..500 {
                     client.draw();
                     client.run(session.as_mut()).unwrap();

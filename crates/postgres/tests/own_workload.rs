@@ -33,7 +33,7 @@ fn run(benchmark: &dyn Benchmark, database: &dyn Database, clients: usize, reque
     benchmark.prepare(database).unwrap_or_else(|error| panic!("{error}"));
     let mut counts = vec![0; benchmark.transactions().len()];
     for number in 0..clients {
-        let (mut client, mut session) = (benchmark.client(number), database.session(benchmark.schema()).unwrap());
+        let (mut client, mut session) = (benchmark.client(number, 7), database.session(benchmark.schema()).unwrap());
         for _ in 0..requests {
             let drawn = client.draw();
             let outcome = client.run(&mut *session).unwrap_or_else(|error| panic!("{error}"));
@@ -194,7 +194,7 @@ fn errors_show_the_statement_as_the_file_has_it() {
         made("division.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int / a FROM t\"]"));
     load(&*division, &database);
     division.prepare(&database).unwrap();
-    let mut client = division.client(0);
+    let mut client = division.client(0, 7);
     client.draw();
     let error = client.run(&mut *database.session(division.schema()).unwrap()).unwrap_err().to_string();
     let expect = "division.toml:7: statement `a.1` failed: ERROR 22012: division by zero; it was \
@@ -215,7 +215,7 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
     let made = workload(&format!("file:{}", file.display()), 1.0);
     load(&*made, &database);
     made.prepare(&database).unwrap();
-    let mut client = made.client(0);
+    let mut client = made.client(0, 7);
     client.draw();
     // Twice, for the second client finds the user.
     for _ in 0..2 {

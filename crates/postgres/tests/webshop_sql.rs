@@ -36,7 +36,7 @@ fn run_at_once(benchmark: &dyn Benchmark, twin: &Twin, clients: usize, requests:
         for number in 0..clients {
             scope.spawn(move || {
                 let mut session = twin.sql().session(benchmark.schema()).unwrap();
-                let mut client = benchmark.client(number);
+                let mut client = benchmark.client(number, 7);
                 for _ in 0..requests {
                     client.draw();
                     client.run(session.as_mut()).unwrap();
@@ -60,7 +60,7 @@ fn assert_found(benchmark: &dyn Benchmark, twin: &Twin, breaking: &str, mending:
 
 #[test]
 fn tpcb_does_the_same_and_its_check_finds_faults() {
-    let tpcb = Tpcb::new(2, 7);
+    let tpcb = Tpcb::new(2);
     let twin = assert_sql_equals_native(&tpcb, 300);
     run_at_once(&tpcb, &twin, 6, 200);
     assert_eq!(violated(&tpcb, &twin), []);

@@ -50,8 +50,8 @@ impl Benchmark for Mortal<'_> {
         self.0.load(database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        let client = self.0.client(number);
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        let client = self.0.client(number, seed);
         if number == 3 { Box::new(MortalClient { client, kind: 0, left: 20 }) } else { client }
     }
 

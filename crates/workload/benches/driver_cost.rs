@@ -58,7 +58,7 @@ impl Benchmark for Nothing {
         Ok(())
     }
 
-    fn client(&self, _number: usize) -> Box<dyn Client> {
+    fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {
         Box::new(Nothing)
     }
 

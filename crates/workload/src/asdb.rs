@@ -60,7 +60,7 @@ pub struct Asdb {
 }
 
 impl Asdb {
-    /// The benchmark of so many units of scale. Data and clients follow from the seed.
+    /// The benchmark of so many units of scale. The data follow from the seed.
     ///
     /// # Panics
     /// If the scale is 0.
@@ -75,8 +75,8 @@ impl Asdb {
         transactions.into_iter().flatten().copied()
     }
 
-    fn asdb_client(&self, number: usize) -> AsdbClient {
-        AsdbClient::new(self.seed, self.sizes, number, self.audit.clone())
+    fn asdb_client(&self, number: usize, seed: u64) -> AsdbClient {
+        AsdbClient::new(seed, self.sizes, number, self.audit.clone())
     }
 }
 
@@ -126,8 +126,8 @@ impl Benchmark for Asdb {
         load(&SCHEMA, &fillings, database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(self.asdb_client(number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(self.asdb_client(number, seed))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

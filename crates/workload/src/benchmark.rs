@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::database::{Database, DatabaseError, LoadedData, Session};
 use crate::driver::PriorityRule;
+use crate::file::WorkloadFile;
 use crate::schema::Schema;
 
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
@@ -54,12 +55,18 @@ pub trait Benchmark: Send + Sync {
         Ok(())
     }
 
-    /// The client of that number. Equal numbers give equal sequences of requests.
-    fn client(&self, number: usize) -> Box<dyn Client>;
+    /// The client of that number, whose requests follow from the seed: equal numbers and seeds give equal sequences. The data
+    /// follow from the seed that the benchmark was made with, so that the input can change while the data stay.
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client>;
 
     /// Queries whose plans tell settings of a database apart, with their names: one that runs at other settings by another
     /// plan has another reason to be faster or slower. None unless the benchmark has some.
     fn queries(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// The files that it was read from; none unless it is a user's own.
+    fn files(&self) -> Vec<WorkloadFile> {
         Vec::new()
     }
 

@@ -157,10 +157,10 @@ impl Benchmark for Ch {
         Ok(())
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
         match &self.mix {
-            Mix::Queries(chosen) => Box::new(QueryClient::new(self.seed, number, self.texts.clone(), chosen.clone())),
-            Mix::Transactions => self.tpcc.client(number),
+            Mix::Queries(chosen) => Box::new(QueryClient::new(seed, number, self.texts.clone(), chosen.clone())),
+            Mix::Transactions => self.tpcc.client(number, seed),
         }
     }
 

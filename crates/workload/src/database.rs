@@ -83,6 +83,11 @@ pub trait Database: Send + Sync {
         Ok(None)
     }
 
+    /// What could not be had or seen so far, and what would help; empty if all is well. For those who read the figures of runs.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Changes an option of the open database, while no client is connected.
     ///
     /// Name and value are known to be valid for the target. Options take effect when a database is opened unless an

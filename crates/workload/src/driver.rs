@@ -1,8 +1,8 @@
 //! Clients that run benchmarks against a database, and what they measure.
 //!
 //! [`drive`] runs several workloads at once. Each client is a thread with a session of its own; its requests begin
-//! either a think time after the previous one ended (closed loop, [`Delay`]) or at the arrivals of a Poisson process
-//! (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of a request: a client that is woken
+//! either a think time after the previous one ended (closed loop, [`Delay`]) or at the arrivals of a Poisson process that all
+//! clients of a workload share (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of a request: a client that is woken
 //! late, or is still busy when its next request is due, does not thereby make the database look fast.
 //!
 //! There is one clock and one measurement window. The window opens after the warm-up, whose length is given or found
@@ -21,12 +21,15 @@
 //! of every workload goes on working, uncounted: were the others to stop, the last query would finish in peace and its
 //! share inside the window would look too large.
 //!
+//! Whether a window shows a steady state is judged for each workload ([`Doubt`]): by its throughput before, by its length
+//! relative to think times and responses, and by Little's law.
+//!
 //! Clients can be interactive ([`ClientOptions::round_trip`]): a round trip lies between the statements of a transaction, in
 //! which it keeps its locks. What requests met at locks is kept by class ([`LockStatistics`]).
 //!
-//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, arrivals, round trips
-//! and priorities from streams of their own, so that no sequence depends on timing. Every arm of an experiment therefore
-//! replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
+//! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, round trips and
+//! priorities from streams of their own, and so do the arrivals of a workload, so that no sequence depends on timing. Every run
+//! with the same seed therefore replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
 //! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
 //!
 //! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is what
@@ -37,6 +40,7 @@ mod client_loop;
 mod clock;
 mod coordinator;
 mod delay;
+mod doubt;
 #[cfg(test)]
 mod fakes;
 mod lock_statistics;
@@ -58,9 +62,12 @@ use std::time::Duration;
 
 pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
+pub use doubt::{Doubt, DoubtAbout, LittlesLaw};
 pub use hdrhistogram::Histogram;
 pub use lock_statistics::{Lengths, LockStatistics};
-pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMeasurement};
+pub use measurement::{
+    AbortCounts, DriveMeasurement, InFlight, OpenLoopMeasurement, PartMeasurement, WorkloadMeasurement,
+};
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};
 pub use recorder::LATENCY_MAX;

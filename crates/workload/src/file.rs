@@ -52,12 +52,33 @@ pub const ABOUT: &str = "your own: transactions in SQL from a TOML file, or pgbe
 /// A larger file is none that a person wrote. In bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Makes the workload that a kind names: its path, or the paths of several scripts with weights, as in `a.sql@3,b.sql@1`. Also
-/// returns its scale, the file's own if none is given.
-pub(crate) fn make(paths: &str, scale: Option<f64>, seed: u64) -> Result<(Box<dyn Benchmark>, f64), FileError> {
-    let definition = read(paths)?;
-    let scale = scale.unwrap_or(definition.scale);
-    Ok((Box::new(FileBenchmark::new(definition, scale, seed)?), scale))
+/// Workloads that were read from files, each once, by their paths.
+#[derive(Default)]
+pub(crate) struct Definitions(Mutex<BTreeMap<String, &'static Definition>>);
+
+impl Definitions {
+    /// Makes the workload that a kind names: its path, or the paths of several scripts with weights, as in `a.sql@3,b.sql@1`.
+    /// Also returns its scale, the file's own if none is given.
+    pub(crate) fn make(
+        &self,
+        paths: &str,
+        scale: Option<f64>,
+        seed: u64,
+    ) -> Result<(Box<dyn Benchmark>, f64), FileError> {
+        let definition = self.read(paths)?;
+        let scale = scale.unwrap_or(definition.scale);
+        Ok((Box::new(FileBenchmark::new(definition, scale, seed)?), scale))
+    }
+
+    fn read(&self, paths: &str) -> Result<&'static Definition, FileError> {
+        let mut read = self.0.lock();
+        if let Some(known) = read.get(paths) {
+            return Ok(known);
+        }
+        let definition = read_anew(paths)?;
+        read.insert(paths.to_owned(), definition);
+        Ok(definition)
+    }
 }
 
 /// A file that a workload consists of.
@@ -72,22 +93,19 @@ pub struct WorkloadFile {
 /// The files behind a kind that begins with [`PREFIX`]; `None` for another kind.
 pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
     let paths = kind.strip_prefix(PREFIX)?;
-    let files = |definition: &Definition| {
-        definition.files.iter().map(|file| WorkloadFile { path: file.path.clone(), text: file.text.clone() }).collect()
-    };
-    Some(read(paths).map(files))
+    Some(read_anew(paths).map(|definition| definition.files.clone()))
 }
 
 /// What tells a workload from files from others, wherever the files are: the kind without folders, and a hash of what the files
-/// say; `None` for another kind, and for files that cannot be used.
-pub fn identity(kind: &str) -> Option<(String, String)> {
-    let files = files(kind)?.ok()?;
+/// say; `None` for another kind.
+pub fn identity(kind: &str, files: &[WorkloadFile]) -> Option<(String, String)> {
+    let paths = kind.strip_prefix(PREFIX)?;
     let hash = hash(files.iter().map(|file| file.text.as_str()));
     let name = |(path, weight): (&str, Option<&str>)| {
         let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
         format!("{name}{}", weight.map_or_else(String::new, |weight| format!("@{weight}")))
     };
-    let names: Vec<String> = parts(kind.strip_prefix(PREFIX)?).into_iter().map(name).collect();
+    let names: Vec<String> = parts(paths).into_iter().map(name).collect();
     Some((format!("{PREFIX}{}", names.join(",")), hash))
 }
 
@@ -125,20 +143,12 @@ fn parts(paths: &str) -> Vec<(&str, Option<&str>)> {
     paths.split(',').map(script).collect::<Option<Vec<_>>>().unwrap_or_else(|| vec![(paths, None)])
 }
 
-/// Reads a workload, or finds it among those that were read.
+/// Reads a workload.
 ///
-/// What is read lives as long as the process: the statements of a benchmark are `'static`, and so are the names of its
-/// transactions. Each is read once, however often it is asked for: an experiment makes its benchmarks anew at every setting,
-/// and all of its runs must have the same workload, even if somebody edits the file in the meantime.
-fn read(paths: &str) -> Result<&'static Definition, FileError> {
-    static READ: Mutex<BTreeMap<String, &'static Definition>> = Mutex::new(BTreeMap::new());
-    let mut read = READ.lock();
-    if let Some(known) = read.get(paths) {
-        return Ok(known);
-    }
-    let definition: &'static Definition = Box::leak(Box::new(parse(sources(paths)?)?));
-    read.insert(paths.to_owned(), definition);
-    Ok(definition)
+/// What is read lives as long as the process: sessions know prepared statements by their addresses, so that the statements
+/// of a benchmark are `'static`, and so are the names of its transactions.
+fn read_anew(paths: &str) -> Result<&'static Definition, FileError> {
+    Ok(Box::leak(Box::new(parse(sources(paths)?)?)))
 }
 
 /// The files that a kind names.
@@ -206,12 +216,12 @@ fn schema_name(name: &str) -> &'static str {
     leaked(&format!("file_{name}"))
 }
 
-/// A text that lives as long as the process, see [`read`].
+/// A text that lives as long as the process, see [`read_anew`].
 fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-/// A statement that lives as long as the process, see [`read`].
+/// A statement that lives as long as the process, see [`read_anew`].
 fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
     Box::leak(Box::new(Statement { name: leaked(name), sql: leaked(sql), native: sql_only }))
 }

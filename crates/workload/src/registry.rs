@@ -1,5 +1,6 @@
 //! Which benchmarks there are, and how a name, a scale and parameters become one of them.
 
+mod catalog;
 mod error;
 mod parameter;
 
@@ -11,6 +12,7 @@ use crate::benchmark::Benchmark;
 use crate::column_operators::{group, key_join, scan};
 use crate::tpch_operators::{join, projection, selection};
 use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch, tpcw};
+pub use catalog::Catalog;
 pub use error::BenchmarkError;
 use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
@@ -75,9 +77,15 @@ pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
 
 /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with its parameters at their defaults, and its scale.
 pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
+    let (kind, scale) = checked_spec(spec)?;
+    make(kind, scale, &BTreeMap::new(), seed)
+}
+
+/// The kind and, if it is given, the scale of `NAME`, `NAME:SCALE` or `file:PATH`.
+fn checked_spec(spec: &str) -> Result<(&str, Option<f64>), BenchmarkError> {
     let (name, scale) = kind_and_scale(spec);
     if name.starts_with(file::PREFIX) {
-        return make(name, None, &BTreeMap::new(), seed);
+        return Ok((name, None));
     }
     let entry = entry(name)?;
     let number = |text: &str| {
@@ -85,20 +93,31 @@ pub fn benchmark(spec: &str, seed: u64) -> Result<(Box<dyn Benchmark>, f64), Ben
             BenchmarkError::NotANumber { name: entry.name, scale: text.to_owned(), default: entry.scale_default };
         text.parse::<f64>().ok().filter(|number| !number.is_nan()).ok_or(not_a_number)
     };
-    make(name, scale.map(number).transpose()?, &BTreeMap::new(), seed)
+    Ok((name, scale.map(number).transpose()?))
 }
 
 /// The benchmark of that name at a scale, or its default scale, with those parameters and all others at their defaults;
-/// and its scale. Equal arguments make benchmarks that load equal data and whose clients of equal number draw equal
-/// requests.
+/// and its scale. Equal arguments make benchmarks that load equal data and whose clients of equal number and
+/// seed draw equal requests.
 pub fn make(
     kind: &str,
     scale: Option<f64>,
     parameters: &BTreeMap<String, Value>,
     seed: u64,
 ) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
+    make_with(&file::Definitions::default(), kind, scale, parameters, seed)
+}
+
+/// The same, where `files` has what was read of files before.
+fn make_with(
+    files: &file::Definitions,
+    kind: &str,
+    scale: Option<f64>,
+    parameters: &BTreeMap<String, Value>,
+    seed: u64,
+) -> Result<(Box<dyn Benchmark>, f64), BenchmarkError> {
     if let Some(paths) = kind.strip_prefix(file::PREFIX) {
-        return Ok(file::make(paths, file_scale(paths, scale, parameters)?, seed)?);
+        return Ok(files.make(paths, file_scale(paths, scale, parameters)?, seed)?);
     }
     let entry = entry(kind)?;
     let scale = scale.unwrap_or(entry.scale_default);

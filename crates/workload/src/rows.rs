@@ -57,14 +57,13 @@ pub(crate) const ENTRY: Entry = Entry {
             possible: Possible::Number { low: 0.0, high: 1.0 },
         },
     ],
-    make: |scale, parameters, seed| {
+    make: |scale, parameters, _| {
         let columns = if parameters.text("columns") == "text" { Columns::Text } else { Columns::BigInt };
         Box::new(RandomRows {
             scale,
             columns,
             rows_per_transaction: parameters.number("rows") as usize,
             updates: parameters.number("updates"),
-            seed,
             updated: Arc::default(),
         })
     },
@@ -88,7 +87,6 @@ struct RandomRows {
     rows_per_transaction: usize,
     /// The share of transactions that update.
     updates: f64,
-    seed: u64,
     /// How many rows this value's clients have updated in transactions that committed; a row updated twice counts twice.
     updated: Arc<AtomicU64>,
 }
@@ -103,8 +101,8 @@ impl RandomRows {
         &self.schema().tables[PAIRS]
     }
 
-    fn rows_client(&self, number: usize) -> RowsClient {
-        RowsClient::new(self, number)
+    fn rows_client(&self, number: usize, seed: u64) -> RowsClient {
+        RowsClient::new(self, number, seed)
     }
 }
 
@@ -154,8 +152,8 @@ impl Benchmark for RandomRows {
         load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make: &make }], database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(self.rows_client(number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(self.rows_client(number, seed))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

@@ -43,26 +43,25 @@ pub(crate) const ENTRY: Entry = Entry {
     scale_default: 1.0,
     scale_possible: Possible::Whole { low: 1.0, high: BRANCHES_MAX },
     parameters: &[],
-    make: |scale, _, seed| Box::new(Tpcb::new(scale as u32, seed)),
+    make: |scale, _, _| Box::new(Tpcb::new(scale as u32)),
 };
 
 /// TPC-B at a scale.
 #[derive(Debug)]
 pub struct Tpcb {
     branches: i64,
-    seed: u64,
     /// How many transactions of this value's clients have committed.
     completed: Arc<AtomicU64>,
 }
 
 impl Tpcb {
-    /// TPC-B of so many branches; what clients draw follows from the seed.
+    /// TPC-B of so many branches.
     ///
     /// # Panics
     /// If there is no branch.
-    pub fn new(scale: u32, seed: u64) -> Self {
+    pub fn new(scale: u32) -> Self {
         assert!(scale >= 1, "TPC-B needs a branch");
-        Tpcb { branches: scale.into(), seed, completed: Arc::default() }
+        Tpcb { branches: scale.into(), completed: Arc::default() }
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
@@ -70,8 +69,8 @@ impl Tpcb {
         client::STATEMENTS.into_iter()
     }
 
-    fn tpcb_client(&self, number: usize) -> TpcbClient {
-        TpcbClient::new(self, number)
+    fn tpcb_client(&self, number: usize, seed: u64) -> TpcbClient {
+        TpcbClient::new(self, number, seed)
     }
 }
 
@@ -110,8 +109,8 @@ impl Benchmark for Tpcb {
         load(&SCHEMA, &data::fillings(self.branches), database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(self.tpcb_client(number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(self.tpcb_client(number, seed))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

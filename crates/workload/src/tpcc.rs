@@ -74,7 +74,7 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// TPC-C of so many warehouses. Population, constants and clients follow from the seed.
+    /// TPC-C of so many warehouses. Population and constants follow from the seed.
     ///
     /// # Panics
     /// If there is no warehouse.
@@ -142,9 +142,9 @@ impl Tpcc {
         check::why_touched(session, self.warehouses, self.audit.completed())
     }
 
-    fn tpcc_client(&self, number: usize) -> TpccClient {
+    fn tpcc_client(&self, number: usize, seed: u64) -> TpccClient {
         let (last_names, audit) = (self.last_names.clone(), self.audit.clone());
-        TpccClient::new(self.seed, self.constants, self.warehouses, number, last_names, audit)
+        TpccClient::new(seed, self.constants, self.warehouses, number, last_names, audit)
     }
 }
 
@@ -184,8 +184,8 @@ impl Benchmark for Tpcc {
         Ok(())
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(self.tpcc_client(number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(self.tpcc_client(number, seed))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

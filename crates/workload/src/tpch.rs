@@ -38,8 +38,8 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::List(Cow::Borrowed(&queries::NAMES)),
         possible: Possible::SomeOf(&queries::NAMES),
     }],
-    make: |scale, parameters, seed| {
-        let tpch = Tpch::new(scale, seed).expect("the registry has checked the scale");
+    make: |scale, parameters, _| {
+        let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(tpch.with_queries(parameters.list("queries")))
     },
 };
@@ -54,7 +54,6 @@ pub(crate) const SCALE_POSSIBLE: Possible = Possible::Number { low: Tpch::SCALE_
 #[derive(Debug, Clone)]
 pub struct Tpch {
     scale: f64,
-    seed: u64,
     /// The queries that clients run, as positions in [`queries::QUERIES`].
     chosen: Arc<[usize]>,
 }
@@ -75,11 +74,10 @@ impl Tpch {
     /// The largest scale that TPC-H 4.1.3.1 lists.
     pub const SCALE_MAX: f64 = 100_000.0;
 
-    /// TPC-H at a scale, 1 being some 8.7 million rows. The seed decides what clients ask; the data depends on the scale
-    /// alone.
-    pub fn new(scale: f64, seed: u64) -> Result<Tpch, TpchError> {
+    /// TPC-H at a scale, 1 being some 8.7 million rows. The data depends on the scale alone.
+    pub fn new(scale: f64) -> Result<Tpch, TpchError> {
         if (Tpch::SCALE_MIN..=Tpch::SCALE_MAX).contains(&scale) {
-            Ok(Tpch { scale, seed, chosen: (0..queries::QUERIES.len()).collect() })
+            Ok(Tpch { scale, chosen: (0..queries::QUERIES.len()).collect() })
         } else {
             Err(TpchError::Scale(scale))
         }
@@ -143,8 +141,8 @@ impl Benchmark for Tpch {
         load::load(self.scale, database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(client::QueryClient::new(self.seed, number, self.scale, self.chosen.clone()))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(client::QueryClient::new(seed, number, self.scale, self.chosen.clone()))
     }
 
     /// The queries that clients run, with the parameters of the specification's own answers.

@@ -97,7 +97,7 @@ impl Benchmark for OperatorQuery {
         self.tpch.load(database, progress)
     }
 
-    fn client(&self, _number: usize) -> Box<dyn Client> {
+    fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {
         Box::new(SameQuery { sql: self.sql.clone() })
     }
 

@@ -94,7 +94,7 @@ pub struct Tpcw {
 
 impl Tpcw {
     /// TPC-W for so many emulated browsers and with so many items, under one of the mixes `browsing`, `shopping` and
-    /// `ordering`. Population and clients follow from the seed.
+    /// `ordering`. The population follows from the seed.
     ///
     /// # Panics
     /// If there is no browser, fewer than 1,000 items, or no such mix.
@@ -119,8 +119,8 @@ impl Tpcw {
         interactions.into_iter().flatten().copied()
     }
 
-    fn tpcw_client(&self, number: usize) -> TpcwClient {
-        TpcwClient::new(self, number)
+    fn tpcw_client(&self, number: usize, seed: u64) -> TpcwClient {
+        TpcwClient::new(self, number, seed)
     }
 }
 
@@ -167,8 +167,8 @@ impl Benchmark for Tpcw {
         Ok(())
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(self.tpcw_client(number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(self.tpcw_client(number, seed))
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

@@ -129,7 +129,14 @@ fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
 fn measured(occupied: Duration) -> WorkloadMeasurement {
     let part = || {
         let latency_us = Histogram::new(3).expect("three digits");
-        PartMeasurement { completed: 0, work_done: 0.0, throughput_per_s: 0.0, latency_us, locks: None }
+        PartMeasurement {
+            completed: 0,
+            work_done: 0.0,
+            throughput_per_s: 0.0,
+            latency_us,
+            in_flight: Default::default(),
+            locks: None,
+        }
     };
     WorkloadMeasurement {
         name: "shop".to_owned(),
@@ -143,6 +150,10 @@ fn measured(occupied: Duration) -> WorkloadMeasurement {
         aborted: AbortCounts::default(),
         response_total: occupied,
         occupied,
+        in_system: occupied,
+        ended_total: occupied,
+        open_loop: None,
+        doubts: Vec::new(),
         lock_wait: None,
         lock_waits: 0,
         io_wait: None,

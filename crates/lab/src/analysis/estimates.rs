@@ -81,6 +81,7 @@ fn merged_parts<'a>(
             // A run without any such request had a throughput of 0.
             throughput_per_s: of_runs.iter().map(|part| part.throughput_per_s).sum::<f64>() / results.len() as f64,
             latency_us: all.as_ref().and_then(latency::figures),
+            in_flight: None,
             locks: None,
             time_share,
             samples,

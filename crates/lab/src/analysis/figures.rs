@@ -13,7 +13,7 @@ use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, LockStatistics, Results, WorkloadResult};
+use crate::results::{self, LockStatistics, Results, WindowCheck, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
 /// Figures of an experiment's runs.
@@ -75,6 +75,14 @@ impl<'a> RunFigures<'a> {
         let name = self.workload(workload);
         let result = |record: &&'a RunRecord| record.point.workloads.iter().find(|result| result.name == name);
         Ok(self.runs_of(setting, arm)?.iter().filter_map(result).collect())
+    }
+
+    /// Refuses figures of responses where windows break Little's law: responses that ended are then not those of the requests that
+    /// ran. Throughput does not rest on responses: it counts ends, or credits each query with its share of the window.
+    fn check_responses(&self, cell: &Cell) -> Result<(), String> {
+        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
+        let why = WindowCheck::why_undecided(results);
+        why.map_or(Ok(()), |why| Err(format!("undecided, because in {} {why}", self.plan.arms[cell.arm].name)))
     }
 
     fn throughput(&self, cell: &Cell) -> Result<f64, String> {
@@ -228,6 +236,9 @@ fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
 
 impl Figures for RunFigures<'_> {
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
+        if matches!(metric, Metric::MeanLatency | Metric::Latency(_) | Metric::TimeShare(_)) {
+            self.check_responses(cell)?;
+        }
         match metric {
             Metric::Throughput => self.throughput(cell),
             Metric::MeanLatency => self.mean_latency(cell),

@@ -11,6 +11,7 @@ use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, O
 use super::*;
 use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_workload::driver::WarmUp;
+use plimsoll_workload::registry::Catalog;
 
 mod averages;
 mod refused;
@@ -59,8 +60,11 @@ fn plan() -> Plan {
             reload: Reload::Never,
             search: Search::Grid,
             server_lost: ServerLost::GoOn,
+            others_max: 0.1,
+            tries: 3,
         },
         claims: Vec::new(),
+        benchmarks: Catalog::new(7),
     }
 }
 

@@ -81,3 +81,14 @@ fn warnings_that_differ_in_numbers_are_told_once() {
     let expect = ["oltp: 3 requests were given up (and 2 times more with other numbers)"];
     assert_eq!(told(&[same, "oltp: 14 requests were given up", same, "oltp: 1.5 requests were given up"]), expect);
 }
+
+#[test]
+fn tries_that_were_thrown_away_are_counted() {
+    let plan = plan(SWEPT);
+    let mut records = made_up::measure(&plan, |_, _, _| 10.0);
+    assert_eq!(thrown_away(&records), None);
+    records[0].point.thrown_away = vec!["others kept 2 cores busy".to_owned(); 2];
+    records[3].point.thrown_away = vec!["others kept 1 core busy".to_owned()];
+    let told = "3 tries of 2 runs were thrown away and run again, the first because others kept 2 cores busy";
+    assert_eq!(thrown_away(&records).as_deref(), Some(told));
+}

@@ -1,10 +1,11 @@
 //! The benchmarks behind the workloads of an experiment: whether they can be made at every setting, and share their data.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::driver::PriorityRule;
-use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, make};
+use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, Catalog};
 
 use super::problem::Problem;
 use super::sweep::PlacedAxis;
@@ -33,7 +34,7 @@ pub(super) fn check(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
-    seed: u64,
+    catalog: &Catalog,
 ) -> Result<Requests, Problem> {
     let is_data = |place: &Place| match place {
         Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
@@ -46,7 +47,7 @@ pub(super) fn check(
         let workloads = combination.applied(workloads);
         let mut made = Vec::new();
         for (position, workload) in workloads.iter().enumerate() {
-            let benchmark = make(&workload.kind, Some(workload.scale), &workload.parameters, seed).map_err(|error| {
+            let benchmark = catalog.get(&workload.kind, Some(workload.scale), &workload.parameters).map_err(|error| {
                 let place = combination.place(position, field_at_fault(&error));
                 Problem::new(place, format!("workload `{}`: {error}", workload.name))
             });
@@ -103,7 +104,7 @@ fn field_at_fault(error: &BenchmarkError) -> &str {
 }
 
 /// Refuses two workloads that use the same tables with different data; the error names the later one.
-fn check_sharing(workloads: &[PlannedWorkload], made: &[Box<dyn Benchmark>]) -> Result<(), (usize, String)> {
+fn check_sharing(workloads: &[PlannedWorkload], made: &[Arc<dyn Benchmark>]) -> Result<(), (usize, String)> {
     for (later, b) in made.iter().enumerate() {
         for (earlier, a) in made[..later].iter().enumerate() {
             // Targets keep tables apart under the schema's name.

@@ -8,6 +8,7 @@ use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
 use plimsoll_workload::file::anchored;
+use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::Requests;
 use super::problem::{ExperimentError, Problem, Problems};
@@ -40,12 +41,18 @@ pub struct Terms<'a> {
     /// Whether it is run in the short form: what `[quick]` says, and the rule that
     /// [`TypedQuick`](super::typed::TypedQuick) states. Both forms are checked in any case.
     pub quick: bool,
+    /// What takes the place of [`RunPlan::others_max`](crate::plan::RunPlan::others_max), whatever a file says.
+    pub others_max: Option<f64>,
 }
 
+/// The environment's variable for a machine that is never quiet; see [`Terms::others_max`].
+const OTHERS_MAX_VARIABLE: &str = "PLIMSOLL_OTHERS_MAX";
+
 impl<'a> Terms<'a> {
-    /// This machine, and as many cores of it as is usual.
+    /// This machine, and as many cores of it as is usual. How busy others may be is taken from the environment, if it is there.
     pub fn here(targets: &'a dyn Targets, quick: bool) -> Terms<'a> {
-        Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick }
+        let others_max = std::env::var(OTHERS_MAX_VARIABLE).ok().and_then(|text| text.parse().ok());
+        Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick, others_max }
     }
 }
 
@@ -59,7 +66,9 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
     }
     let confined_to = terms.cores.confined_to(uses_cores);
-    let resolver = Resolver { typed: &typed, targets: terms.targets, host: &terms.host, confined_to, folder };
+    let catalog = Catalog::new(runs::seed(&typed.run));
+    let (targets, host) = (terms.targets, &terms.host);
+    let resolver = Resolver { typed: &typed, targets, host, catalog: &catalog, confined_to, folder };
     let fail = |problems| experiment.source.error(problems);
     let full = resolver.plan(false).map_err(fail)?;
     let short = resolver.plan(true).map_err(fail)?;
@@ -83,6 +92,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         };
         claims = experiment.typed.claims.iter().zip(claims).map(short_claim).collect();
     }
+    plan.run.others_max = terms.others_max.unwrap_or(plan.run.others_max);
     plan.claims = claims;
     plan.text = Some(experiment.source.text.clone());
     Ok(plan)
@@ -96,6 +106,8 @@ struct Resolver<'a> {
     typed: &'a TypedExperiment,
     targets: &'a dyn Targets,
     host: &'a Host,
+    /// The full plan and the short one have the same benchmarks.
+    catalog: &'a Catalog,
     /// The number of cores that everything is confined to, if it is.
     confined_to: Option<usize>,
     /// The folder of the experiment's file.
@@ -132,7 +144,7 @@ impl Resolver<'_> {
         self.check_name(&mut problems);
         let run = runs::run_plan(&typed.run, quick, &mut problems);
         let TargetChoice { urls, options } = self.target(quick, &mut problems);
-        let workloads = workloads::workloads(&typed.workloads, seed, &mut problems);
+        let workloads = workloads::workloads(&typed.workloads, seed, self.catalog, &mut problems);
         problems.check()?;
         if workloads.is_empty() {
             return Err(vec![Problem::new(0..0, "there is no [[workload]], so nothing would run; add one")]);
@@ -157,8 +169,8 @@ impl Resolver<'_> {
         problems.check()?;
 
         self.check_users(&urls, &mut problems);
-        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, &mut problems);
-        let requests = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, seed));
+        workloads::check_pacing(&base.workloads, &typed.workloads, &axes, self.catalog, &mut problems);
+        let requests = problems.note(benchmarks::check(&base.workloads, &typed.workloads, &axes, self.catalog));
         problems.check()?;
         let requests = requests.expect("or its problem was noted");
         workloads::check_priorities(&base.workloads, &typed.workloads, &axes, &requests.transactions, &mut problems);
@@ -173,6 +185,7 @@ impl Resolver<'_> {
             arms,
             run,
             claims: Vec::new(),
+            benchmarks: self.catalog.clone(),
         };
         if plan.run_count() == usize::MAX {
             let place = axes.first().map_or(0..0, |axis| axis.span.clone());
@@ -325,6 +338,8 @@ impl Resolver<'_> {
         axis: &PlacedAxis,
         problems: &mut Problems,
     ) {
+        // All values of a range stand in one place: what is wrong with several of them is one fault.
+        let mut faults: Vec<(&Range<usize>, String, usize)> = Vec::new();
         for (value, span) in &axis.values {
             let mut setting = base.clone();
             let applied = setting.apply(&axis.place, value);
@@ -335,8 +350,19 @@ impl Resolver<'_> {
             };
             let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {
-                problems.add(span.clone(), format!("`{}`: {why}", axis.key));
+                match faults.last_mut().filter(|(place, ..)| *place == span) {
+                    Some((.., more)) => *more += 1,
+                    None => faults.push((span, why, 0)),
+                }
             }
+        }
+        for (span, why, more) in faults {
+            let more = match more {
+                0 => String::new(),
+                1 => " (and one more of its values)".to_owned(),
+                more => format!(" (and {more} more of its values)"),
+            };
+            problems.add(span.clone(), format!("`{}`: {why}{more}", axis.key));
         }
     }
 

@@ -24,6 +24,13 @@ const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
 const QUICK_REPEATS: u32 = 3;
 
+/// Cores that others may keep busy for each that can be used: the kernel's own housekeeping takes less, and a tenth of the
+/// machine is what an experiment can be off by without showing it.
+const OTHERS_MAX: f64 = 0.1;
+
+/// Tries of a run while others are busy.
+const TRIES: u32 = 3;
+
 /// How runs are run. `quick` is given where the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
     let mut plan = RunPlan {
@@ -40,6 +47,8 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
             TypedServerLost::GoOn => ServerLost::GoOn,
             TypedServerLost::Stop => ServerLost::Stop,
         },
+        others_max: read_others_max(&run.others_max, problems).unwrap_or(OTHERS_MAX),
+        tries: read_tries(&run.tries, problems).unwrap_or(TRIES),
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,
@@ -81,4 +90,23 @@ fn read_repeats(repeats: &Option<At<u32>>, problems: &mut Problems) -> Option<u3
         return None;
     }
     Some(*repeats.value())
+}
+
+fn read_others_max(others_max: &Option<At<f64>>, problems: &mut Problems) -> Option<f64> {
+    let given = others_max.as_ref()?;
+    if *given.value() > 0.0 {
+        return Some(*given.value());
+    }
+    let message = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
+    problems.add(given.span(), message);
+    None
+}
+
+fn read_tries(tries: &Option<At<u32>>, problems: &mut Problems) -> Option<u32> {
+    let tries = tries.as_ref()?;
+    if *tries.value() == 0 {
+        problems.add(tries.span(), "0 tries run nothing; write 1, so that no run is repeated, or more");
+        return None;
+    }
+    Some(*tries.value())
 }

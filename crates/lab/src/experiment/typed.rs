@@ -133,6 +133,12 @@ pub struct TypedRun {
     /// What happens when the server goes away in the middle of a run, which is then invalid; `go-on` without it.
     #[serde(default)]
     pub server_lost: TypedServerLost,
+    /// How many cores others on the machine may keep busy during a window, per core that can be used: a run in which they take
+    /// more is repeated, and invalid if it stays so. 0.1 without it.
+    #[schemars(with = "Option<f64>")]
+    pub others_max: Option<At<f64>>,
+    /// How often a run is tried while others take more than that: 3 without it.
+    pub tries: Option<At<u32>>,
 }
 
 /// What happens when a server goes away in the middle of a run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_workload::driver::{ClientOptions, Delay};
-use plimsoll_workload::registry::make;
+use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::parameter_names;
 use super::problem::{Problem, Problems};
@@ -17,10 +17,15 @@ use crate::wording::{choices, did_you_mean};
 const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
 
 /// The workloads with every default filled in.
-pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut Problems) -> Vec<PlannedWorkload> {
+pub(super) fn workloads(
+    typed: &[At<TypedWorkload>],
+    seed: u64,
+    catalog: &Catalog,
+    problems: &mut Problems,
+) -> Vec<PlannedWorkload> {
     let mut planned: Vec<PlannedWorkload> = Vec::new();
     for at in typed {
-        let Some(workload) = workload(at, seed, problems) else { continue };
+        let Some(workload) = workload(at, seed, catalog, problems) else { continue };
         let name = at.value().name.as_ref().unwrap_or(&at.value().kind);
         if planned.iter().any(|other| other.name == workload.name) {
             let message = format!("two workloads are called `{}`; give each a name of its own", workload.name);
@@ -32,9 +37,9 @@ pub(super) fn workloads(typed: &[At<TypedWorkload>], seed: u64, problems: &mut P
     planned
 }
 
-fn workload(at: &At<TypedWorkload>, seed: u64, problems: &mut Problems) -> Option<PlannedWorkload> {
+fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut Problems) -> Option<PlannedWorkload> {
     let typed = at.value();
-    let made = make(typed.kind.value(), None, &BTreeMap::new(), seed);
+    let made = catalog.get(typed.kind.value(), None, &BTreeMap::new());
     let made = made.map_err(|error| Problem::new(typed.kind.span(), error.to_string()));
     let (benchmark, scale) = problems.note(made)?;
     let span = typed.name.as_ref().unwrap_or(&typed.kind).span();
@@ -105,6 +110,7 @@ pub(super) fn check_pacing(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
+    catalog: &Catalog,
     problems: &mut Problems,
 ) {
     for (position, workload) in workloads.iter().enumerate() {
@@ -115,7 +121,7 @@ pub(super) fn check_pacing(
         let is_somewhere = |field: &str, base: Delay| {
             swept(field).map_or(base != Delay::None, |axis| axis.values.iter().any(|(value, _)| value != "none"))
         };
-        if is_somewhere("round_trip", workload.clients.round_trip) && is_analytical(workload) {
+        if is_somewhere("round_trip", workload.clients.round_trip) && is_analytical(workload, catalog) {
             let place = swept("round_trip")
                 .map_or_else(|| typed[position].value().place_of("round_trip"), |axis| axis.span.clone());
             let message = format!(
@@ -165,7 +171,7 @@ pub(super) fn check_priorities(
 }
 
 /// Whether the requests of a workload are queries; false of what cannot be made, which is told elsewhere.
-fn is_analytical(workload: &PlannedWorkload) -> bool {
-    let made = make(&workload.kind, Some(workload.scale), &workload.parameters, workload.clients.seed);
+fn is_analytical(workload: &PlannedWorkload, catalog: &Catalog) -> bool {
+    let made = catalog.get(&workload.kind, Some(workload.scale), &workload.parameters);
     made.is_ok_and(|(benchmark, _)| benchmark.is_analytical())
 }

@@ -290,6 +290,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         warmup_s: 5.0,
         valid: true,
         why_invalid: None,
+        thrown_away: Vec::new(),
         window_s: WINDOW_S,
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
@@ -350,6 +351,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
         round_trip_share: (kind == "tpcc").then_some(0.0),
         block_io_s: None,
+        window: Default::default(),
         locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
             cycles: Some(cycles as u64),

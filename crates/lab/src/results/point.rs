@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 use plimsoll_workload::database::QueryPlan;
+use plimsoll_workload::driver::{Doubt, InFlight, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
 use super::{Device, LockStatistics, Server, TimeShare, Unmeasured, WorkloadOnServer};
@@ -31,6 +32,9 @@ pub struct Point {
     pub valid: bool,
     /// Why not.
     pub why_invalid: Option<String>,
+    /// Why earlier tries of this run were thrown away, in order; empty if it is the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thrown_away: Vec<String>,
     /// Seconds of the measurement window.
     pub window_s: f64,
     /// What controls were seen to achieve.
@@ -132,6 +136,9 @@ pub struct WorkloadResult {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_io_s: Option<f64>,
+    /// How far the window shows a steady state.
+    #[serde(default)]
+    pub window: WindowCheck,
     /// What the lock manager saw.
     pub locks: Option<Locks>,
     /// Hardware counters of this workload's threads alone.
@@ -147,6 +154,41 @@ pub struct WorkloadResult {
     pub server: Option<WorkloadOnServer>,
 }
 
+/// How far the window of a run shows a steady state of one workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowCheck {
+    /// Requests in the system when the window opened and when it closed. Counts.
+    pub in_flight: InFlight,
+    /// The two sides of Little's law; `None` in documents of versions that did not measure them.
+    pub littles_law: Option<LittlesLaw>,
+    /// In open loop: requests that arrived, per second of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_s: Option<f64>,
+    /// In open loop: requests that waited for a free client when the window closed. A count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<u64>,
+    /// In open loop: share of the time that requests spent in the system in which they waited for a free client; it is within
+    /// [`TimeShare::other`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_share: Option<f64>,
+    /// Why the figures may not be those of a steady state; see [`WindowCheck::why_undecided`].
+    pub doubts: Vec<Doubt>,
+}
+
+impl WindowCheck {
+    /// Why claims on the figures of several runs of a workload cannot be decided, if they cannot: their windows together do not
+    /// obey Little's law. What one window cuts off at its end and another at its beginning averages out.
+    pub fn why_undecided<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> Option<String> {
+        let mut name = "";
+        let laws = runs.into_iter().filter_map(|run| {
+            name = &run.name;
+            run.window.littles_law
+        });
+        let doubt = LittlesLaw::sum(laws).doubt()?;
+        Some(format!("{name} {doubt}"))
+    }
+}
+
 /// A part of a workload's requests: a class, or a kind of transaction.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Part {
@@ -156,6 +198,9 @@ pub struct Part {
     pub throughput_per_s: f64,
     /// Their latency. `None` if none completed.
     pub latency_us: Option<Latency>,
+    /// Requests in the system when the window opened and when it closed; `None` over several runs. Counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<InFlight>,
     /// What the requests of a class met at locks; `None` of a kind of transaction, of which it is not kept, and where the
     /// target cannot tell lock waits apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]

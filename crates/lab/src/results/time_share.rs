@@ -21,7 +21,8 @@ pub struct TimeShare {
     /// transaction, or the request or its answer was on the way. `None` where the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<f64>,
-    /// Everything else: for queries, mostly workers with nothing to do; for clients that work step by step, round trips.
+    /// Everything else: for queries, mostly workers with nothing to do; for clients that work step by step, round trips; in open
+    /// loop also waiting for a free client.
     pub other: f64,
 }
 
@@ -40,6 +41,12 @@ impl TimeShare {
         let [cpu_run, cpu_wait, io, io_latch, lock, client] = parts;
         let other = (1.0 - parts.iter().flatten().sum::<f64>()).max(0.0);
         TimeShare { cpu_run, cpu_wait, io, io_latch, lock, client, other }
+    }
+
+    /// The same parts of a whole of which they were only this share: what is left is within `other`.
+    pub fn within(self, share: f64) -> Self {
+        let [cpu_run, cpu_wait, io, io_latch, lock, client, _] = self.parts().map(|part| part.map(|part| part * share));
+        TimeShare::with_rest([cpu_run, cpu_wait, io, io_latch, lock, client])
     }
 
     /// The mean of each part, each share weighing as much as is given with it. A part that one of them lacks is within
@@ -67,6 +74,11 @@ mod tests {
         assert_eq!(mean.parts(), [Some(0.375), Some(0.25), None, None, Some(0.0), None, Some(0.375)]);
         let weighted = TimeShare::mean(&[(one, 3.0), (two, 1.0)]).expect("there are two");
         assert_eq!(weighted.cpu_run, Some(0.4375));
+        let half = one.within(0.5);
+        assert_eq!(
+            (half.parts(), half.other),
+            ([Some(0.25), Some(0.125), None, None, Some(0.0), None, Some(0.625)], 0.625)
+        );
         assert_eq!((TimeShare::mean(&[]), TimeShare::mean(&[(one, 0.0)])), (None, None));
     }
 }

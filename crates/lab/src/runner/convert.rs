@@ -9,7 +9,8 @@ use crate::activity::ServerShares;
 use crate::latency;
 use crate::record::SampleRow;
 use crate::results::{
-    Aborted, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
+    Aborted, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WindowCheck,
+    WorkloadResult,
 };
 use crate::sensors::{Counted, Second};
 
@@ -33,10 +34,11 @@ pub(super) fn workload_result(
         latency_distribution: latency::distribution(&measured.all.latency_us),
         classes: classes.collect::<BTreeMap<_, _>>(),
         transactions: transactions.collect::<BTreeMap<_, _>>(),
-        time_share,
+        time_share: time_share.map(|share| share.within(served_share(measured))),
         round_trip_share: round_trip_share(measured),
         // Known to sensors alone.
         block_io_s: None,
+        window: window_check(measured),
         locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters: counted.counters,
         top_down: counted.top_down.clone(),
@@ -94,15 +96,35 @@ fn part(part: &PartMeasurement) -> Part {
         completed: part.completed,
         throughput_per_s: part.throughput_per_s,
         latency_us: latency::figures(&part.latency_us),
+        in_flight: Some(part.in_flight),
         locks: part.locks.as_ref().map(lock_statistics),
         time_share: None,
         samples: None,
     }
 }
 
-/// Round trips as a share of the time in which a request was under way, which they are part of.
+/// How much of the time that requests spent in the system a client had them; the rest they waited for one. 1 in closed loop.
+fn served_share(measured: &WorkloadMeasurement) -> f64 {
+    let in_system = measured.in_system.as_secs_f64();
+    if in_system > 0.0 { (measured.occupied.as_secs_f64() / in_system).min(1.0) } else { 1.0 }
+}
+
+fn window_check(measured: &WorkloadMeasurement) -> WindowCheck {
+    let seconds = measured.window.as_secs_f64();
+    let open = measured.open_loop.as_ref();
+    WindowCheck {
+        in_flight: measured.all.in_flight,
+        littles_law: Some(measured.littles_law()),
+        offered_per_s: open.map(|open| open.offered as f64 / seconds),
+        backlog: open.map(|open| open.backlog),
+        queue_share: open.map(|_| 1.0 - served_share(measured)),
+        doubts: measured.doubts.clone(),
+    }
+}
+
+/// Round trips as a share of response time, which they are part of.
 fn round_trip_share(measured: &WorkloadMeasurement) -> Option<f64> {
-    let whole = measured.occupied.as_secs_f64();
+    let whole = measured.in_system.as_secs_f64();
     (whole > 0.0 && !measured.is_analytical).then(|| (measured.round_trip.as_secs_f64() / whole).min(1.0))
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
-use plimsoll_workload::registry::make;
 
 use super::order::{Selection, in_groups, order};
 use crate::plan::{Plan, Search, Setting};
@@ -108,8 +107,8 @@ fn along(setting: usize, start: usize, stride: usize, length: usize) -> bool {
 fn data(plan: &Plan, setting: usize) -> String {
     let Setting { url, workloads, .. } = plan.setting(setting);
     let data = workloads.iter().map(|workload| {
-        let made = make(&workload.kind, Some(workload.scale), &workload.parameters, plan.run.seed);
-        made.map_or_else(|error| error.to_string(), |(benchmark, _)| benchmark.data())
+        let made = plan.benchmark(workload);
+        made.map_or_else(|error| error.to_string(), |benchmark| benchmark.data())
     });
     std::iter::once(url).chain(data).collect::<Vec<_>>().join("\n")
 }

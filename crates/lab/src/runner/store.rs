@@ -1,6 +1,7 @@
 //! The database under test and the data in it: opened, loaded and loaded anew only where that is needed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes, load_anew};
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange};
@@ -91,7 +92,7 @@ impl<'a> Store<'a> {
     pub(super) fn prepare(
         &mut self,
         setting: &Setting,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         members: &[usize],
         reload: Reload,
         watch: &mut Watch<'_>,
@@ -114,7 +115,7 @@ impl<'a> Store<'a> {
     /// Whether data of any member must be loaded before it can run.
     pub(super) fn must_load(
         &mut self,
-        benchmarks: &[Box<dyn Benchmark>],
+        benchmarks: &[Arc<dyn Benchmark>],
         members: &[usize],
         reload: Reload,
     ) -> Result<bool, StoreError> {
@@ -200,7 +201,7 @@ impl Open {
     }
 
     /// Drops what no workload of the present setting reads, so that it takes no memory.
-    fn drop_unwanted(&mut self, benchmarks: &[Box<dyn Benchmark>]) -> Result<(), StoreError> {
+    fn drop_unwanted(&mut self, benchmarks: &[Arc<dyn Benchmark>]) -> Result<(), StoreError> {
         let is_wanted = |loaded: &Loaded| {
             benchmarks
                 .iter()

@@ -1,8 +1,10 @@
 //! Plans that really run, on databases in memory and with windows of some milliseconds.
 
 mod growth;
+mod inputs;
 mod limits;
 mod lost;
+mod others;
 mod selection;
 mod server;
 mod watched;
@@ -34,6 +36,7 @@ parameters = { columns = "text", updates = 1.0 }
 [sweep]
 dop = [1, 2]
 [run]
+others_max = 1000
 warmup = "0s"
 measure = "10ms"
 repeats = 2

@@ -88,6 +88,7 @@ mod tests {
             time_share: None,
             round_trip_share: None,
             block_io_s: None,
+            window: Default::default(),
             locks: None,
             counters: None,
             top_down: None,

@@ -46,7 +46,7 @@ impl Twin {
             sql: self.sql.session(schema).unwrap(),
             sql_rows: Rows::new(),
         };
-        let mut clients = clients.iter().map(|&number| benchmark.client(number)).collect::<Vec<_>>();
+        let mut clients = clients.iter().map(|&number| benchmark.client(number, 7)).collect::<Vec<_>>();
         for request in 0..requests {
             let count = clients.len();
             let client = &mut clients[request % count];

@@ -77,7 +77,7 @@ fn answers(benchmark: &dyn Benchmark, database: &dyn Database, requests: usize) 
     let seen = Arc::default();
     let session = database.session(benchmark.schema()).unwrap();
     let mut witness = Witness { session, seen: Arc::clone(&seen) };
-    let mut client = benchmark.client(0);
+    let mut client = benchmark.client(0, 7);
     for _ in 0..requests {
         client.draw();
         let outcome = client.run(&mut witness);
@@ -109,7 +109,7 @@ fn tpcc_answers_as_the_reference_database_does_and_stays_consistent() {
         for number in 1..4 {
             let (tpcc, postgres) = (&tpcc, &postgres);
             scope.spawn(move || {
-                let (mut client, mut session) = (tpcc.client(number), postgres.session(tpcc.schema()).unwrap());
+                let (mut client, mut session) = (tpcc.client(number, 7), postgres.session(tpcc.schema()).unwrap());
                 for _ in 0..100 {
                     client.draw();
                     while let Err(error) = client.run(session.as_mut()) {
@@ -126,11 +126,11 @@ fn tpcc_answers_as_the_reference_database_does_and_stays_consistent() {
 #[test]
 fn tpch_answers_its_queries() {
     let postgres = database();
-    let tpch = Tpch::new(0.01, 7).unwrap();
+    let tpch = Tpch::new(0.01).unwrap();
     load(&tpch, &*postgres);
     assert_good(&tpch.check(&*postgres).unwrap());
     let mut session = postgres.session(tpch.schema()).unwrap();
-    let mut client = tpch.client(0);
+    let mut client = tpch.client(0, 7);
     let mut seen: Vec<usize> = (0..22)
         .map(|_| {
             let query = client.draw();

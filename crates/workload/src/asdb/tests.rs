@@ -70,7 +70,7 @@ fn what_clients_do_is_what_the_data_tell() {
         for number in 0..3 {
             let (benchmark, database) = (&benchmark, &database);
             scope.spawn(move || {
-                let mut client = benchmark.client(number);
+                let mut client = benchmark.client(number, 7);
                 let mut session = database.session(&SCHEMA).unwrap();
                 for _ in 0..4_000 {
                     client.draw();
@@ -98,7 +98,7 @@ fn nothing_but_the_growing_table_changes_its_size() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut client = benchmark.client(0);
+    let mut client = benchmark.client(0, 7);
     for _ in 0..1_000 {
         client.draw();
         client.run(session.as_mut()).unwrap();
@@ -140,7 +140,7 @@ fn a_wrong_scale_is_noticed_and_nothing_is_left_behind() {
     let before = facts(&database);
     let large = Asdb::new(50, 1);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut client = large.asdb_client(0);
+    let mut client = large.asdb_client(0, 7);
     let mut failures = 0;
     for _ in 0..300 {
         client.draw();
@@ -157,7 +157,7 @@ fn a_wrong_scale_is_noticed_and_nothing_is_left_behind() {
 #[test]
 fn input_stays_within_the_tables_and_lite_ones_among_the_hot() {
     let benchmark = Asdb::new(3, 9);
-    let mut client = benchmark.asdb_client(1);
+    let mut client = benchmark.asdb_client(1, 7);
     let sizes = benchmark.sizes;
     let mut hot_branches = 0;
     let mut branches = 0;
@@ -202,7 +202,7 @@ fn input_stays_within_the_tables_and_lite_ones_among_the_hot() {
 #[test]
 fn equal_seeds_and_numbers_draw_equal_sequences_and_others_do_not() {
     let sequence = |seed, number| {
-        let mut client = Asdb::new(1, seed).asdb_client(number);
+        let mut client = Asdb::new(1, 9).asdb_client(number, seed);
         let mut draw = || {
             client.draw();
             client.drawn().cloned().unwrap()

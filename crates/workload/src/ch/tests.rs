@@ -90,7 +90,7 @@ fn transactions_do_to_these_tables_what_they_do_to_tpc_c_s() {
         load_into(benchmark.as_ref(), &database);
         let loaded = digest(&database, benchmark.schema());
         let mut session = database.session(benchmark.schema()).unwrap();
-        let mut client = benchmark.client(3);
+        let mut client = benchmark.client(3, 7);
         for _ in 0..500 {
             client.draw();
             client.run(session.as_mut()).unwrap();
@@ -121,7 +121,7 @@ fn a_stream_has_every_query_that_was_chosen_once_a_round() {
         let (benchmark, mut chosen) = (made(parameters, 3), chosen);
         chosen.sort_unstable();
         let stream = |number| {
-            let mut client = benchmark.client(number);
+            let mut client = benchmark.client(number, 7);
             (0..4 * chosen.len()).map(|_| benchmark.transactions()[client.draw()]).collect::<Vec<_>>()
         };
         for round in stream(0).chunks(chosen.len()) {

@@ -141,7 +141,7 @@ impl Benchmark for Group {
         load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
     }
 
-    fn client(&self, _number: usize) -> Box<dyn Client> {
+    fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {
         Box::new(SameQuery { sql: SQL.to_owned() })
     }
 

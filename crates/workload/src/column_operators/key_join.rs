@@ -122,7 +122,7 @@ impl Benchmark for KeyJoin {
         load(&SCHEMA, &fillings, database, progress)
     }
 
-    fn client(&self, _number: usize) -> Box<dyn Client> {
+    fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {
         Box::new(SameQuery { sql: SQL.to_owned() })
     }
 

@@ -112,8 +112,8 @@ impl Benchmark for Scan {
         load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(ScanClient { random: client_random(self.seed, number), values: self.values, above: 0 })
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(ScanClient { random: client_random(seed, number), values: self.values, above: 0 })
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

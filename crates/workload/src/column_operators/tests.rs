@@ -77,7 +77,7 @@ fn the_check_of_scan_finds_wrong_counts() {
 fn a_scan_draws_its_bound_anew() {
     let database = loaded(&SCAN, above);
     let mut session = database.session(SCAN.schema()).unwrap();
-    let mut client = SCAN.client(0);
+    let mut client = SCAN.client(0, 7);
     for _ in 0..10 {
         assert_eq!(SCAN.transactions()[client.draw()], "scan");
         client.run(session.as_mut()).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::DriveError;
 use super::board::{Board, UnderWay};
 use super::clock::{Clock, Nanos};
-use super::pacing::{Pacing, Urgency};
+use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Ended, Recorder, waited};
 use super::round_trip::RoundTrips;
 use crate::benchmark::{Client, Outcome};
@@ -62,6 +62,8 @@ pub(super) struct Team<'a> {
     pub failed_at_once: AtomicUsize,
     /// What each client is doing, by its number.
     pub board: Board,
+    /// When requests arrive, in open loop.
+    pub arrivals: Option<Arrivals>,
 }
 
 /// One client at work.
@@ -70,7 +72,7 @@ pub(super) struct ClientLoop<'a, C> {
     pub signals: &'a Signals,
     pub team: &'a Team<'a>,
     pub number: usize,
-    pub pacing: Pacing,
+    pub pacing: Pacing<'a>,
     pub urgency: Urgency,
     /// Whether this client has told the others that it has passed the window's end.
     pub past_end: bool,
@@ -118,7 +120,10 @@ impl<C: Clock> ClientLoop<'_, C> {
             let transaction = client.draw();
             let priority = self.urgency.next(transaction);
             let intended = self.pacing.next(previous_end);
-            let Some(began) = self.wait_until(intended, previous_end) else { return Ok(recorder) };
+            let Some(began) = self.wait_until(intended, previous_end) else {
+                self.signals.bounds.get().inspect(|bounds| recorder.note_unserved(intended, bounds));
+                return Ok(recorder);
+            };
             // Setting it may cost a server a round trip, so it is set only when it changes.
             if session_priority.replace(priority) != Some(priority) {
                 session.set_priority(priority);

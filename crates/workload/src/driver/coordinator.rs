@@ -5,6 +5,7 @@
 //! ```
 //! A client that fails, or Ctrl-C before the window has ended, leads from anywhere straight to the join.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -14,11 +15,13 @@ use std::time::Duration;
 use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, MonotonicClock, Nanos};
+use super::doubt::doubts;
 use super::measurement::About;
-use super::pacing::{Pacing, Urgency};
+use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
 use super::round_trip::RoundTrips;
-use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, until_steady};
+use super::streams::seed_of_requests;
+use super::warm_up::{Reading, Verdict, WarmUp, WarmUpMeasurement, are_steady, watch_warm_up};
 use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
 };
@@ -78,20 +81,31 @@ pub(super) fn run(
         let mut coordinator = Coordinator { run: &run, teams: &teams, clients: &clients, observer, stop };
         let observed = coordinator.phases(drives, &connected, window);
         drop(coordinator);
-        (observed, gather(&teams, clients))
+        let mut recorders = gather(&teams, clients);
+        if let (Some(begin), Some(bounds)) = (run.begin.get(), run.signals.bounds.get()) {
+            teams.iter().zip(&mut recorders).for_each(|(team, recorder)| drain(team, *begin, bounds, recorder));
+        }
+        (observed, recorders)
     });
     if let Some(error) = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
     let observed = observed.expect("a run without a window has failed");
     let workloads = drives.iter().zip(&recorders);
-    let workloads: Vec<_> = workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect();
+    let mut workloads: Vec<_> = workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect();
+    for ((drive, measured), verdict) in drives.iter().zip(&mut workloads).zip(&observed.verdicts) {
+        measured.doubts = doubts(drive.options, (window.warmup, &observed.warmup, verdict), measured);
+    }
+    let doubted = workloads.iter().flat_map(|workload| {
+        let told = |doubt| format!("workload {} {doubt}", workload.name);
+        workload.doubts.iter().map(told)
+    });
     let silent = workloads.iter().filter(|workload| workload.all.locks.is_none());
     let warnings = silent.map(|workload| {
         let name = &workload.name;
         format!("workload {name}: no lock statistics by class, for this target does not tell each lock wait")
     });
-    let warnings = observed.warnings.into_iter().chain(warnings).collect();
+    let warnings = observed.warnings.into_iter().chain(doubted).chain(warnings).collect();
     Ok(DriveMeasurement {
         window: window.measure,
         opened_at: observed.opened_at,
@@ -109,6 +123,7 @@ fn team<'a>(drive: &Drive<'a>) -> Team<'a> {
         retry_max: drive.options.retry_max,
         failed_at_once: Default::default(),
         board: Board::new(drive.options.clients),
+        arrivals: Arrivals::of(drive.options, drive.name),
     }
 }
 
@@ -119,6 +134,7 @@ fn about<'a>(drive: &Drive<'a>, window: Window) -> About<'a> {
         is_analytical: drive.benchmark.is_analytical(),
         transactions: drive.benchmark.transactions(),
         clients: drive.options.clients,
+        is_open: drive.options.rate.is_some(),
         window: window.measure,
     }
 }
@@ -165,7 +181,7 @@ fn client_thread(
     connected: &Sender<Connected>,
 ) -> Option<Recorder> {
     let result = panic_message::catching(|| {
-        let mut user = drive.benchmark.client(client);
+        let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
         let schema = drive.benchmark.schema();
         let session = match &drive.options.user {
             None => drive.database.session(schema),
@@ -182,7 +198,7 @@ fn client_thread(
             signals: &run.signals,
             team,
             number: client,
-            pacing: Pacing::new(drive.options, drive.name, client, begin),
+            pacing: Pacing::new(drive.options, drive.name, client, begin, team.arrivals.as_ref()),
             urgency: Urgency::new(drive.options, drive.benchmark, drive.name, client),
             past_end: false,
         };
@@ -223,11 +239,20 @@ fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
     recorders
 }
 
+/// Notes the requests that arrived before the window's end and that no client has ever begun.
+fn drain(team: &Team<'_>, begin: Nanos, bounds: &Bounds, recorder: &mut Recorder) {
+    let Some(arrivals) = &team.arrivals else { return };
+    let late = iter::repeat_with(|| begin + arrivals.take()).take_while(|arrival| *arrival < bounds.end);
+    late.for_each(|arrival| recorder.note_unserved(arrival, bounds));
+}
+
 /// What became of the window.
 struct Observed {
     /// Its beginning on the run's clock, which starts when the run does.
     opened_at: Duration,
     warmup: WarmUpMeasurement,
+    /// How steady each workload was when the window opened.
+    verdicts: Vec<Verdict>,
     /// From the observer's `opened` to its `closed`.
     length: Duration,
     warnings: Vec<String>,
@@ -257,7 +282,7 @@ impl Coordinator<'_, '_> {
         self.run.begin.set(begin).expect("set here only");
         self.wake_all();
         let mut warnings = Vec::new();
-        let is_steady = self.warm_up(begin, window.warmup, &mut warnings)?;
+        let verdicts = self.warm_up(begin, window.warmup)?;
         // Asked for as late as possible: an embedded database may start its workers with the first query.
         for (drive, threads) in drives.iter().zip(&mut threads) {
             if drive.benchmark.is_analytical() {
@@ -282,35 +307,24 @@ impl Coordinator<'_, '_> {
         self.finish(bounds.end);
         Some(Observed {
             opened_at: Duration::from_nanos(bounds.begin),
-            warmup: WarmUpMeasurement { lasted: Duration::from_nanos(bounds.begin - begin), is_steady },
+            warmup: WarmUpMeasurement {
+                lasted: Duration::from_nanos(bounds.begin - begin),
+                is_steady: are_steady(&verdicts),
+            },
+            verdicts,
             length: Duration::from_nanos(closed - opened),
             warnings,
         })
     }
 
-    /// Lets the clients warm up; says whether throughput is steady then, if that was asked for. `None` as for `watch`.
-    fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp, warnings: &mut Vec<String>) -> Option<Option<bool>> {
+    /// Lets the clients warm up; tells of each workload how steady it is then. `None` as for `watch`.
+    fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp) -> Option<Vec<Verdict>> {
         let length = nanos(warm_up.at_most());
-        let WarmUp::UntilSteady { at_most } = warm_up else {
-            self.watch(Stage { phase: Phase::WarmUp, begin, length }, begin + length)?;
-            return Some(None);
-        };
-        let verdicts = until_steady(begin, at_most, self.teams.len(), |moment| {
+        watch_warm_up(begin, warm_up, self.teams.len(), |moment| {
             self.watch(Stage { phase: Phase::WarmUp, begin, length }, moment)?;
             let completed = self.teams.iter().map(|team| team.board.completed()).collect();
             Some(Reading { at: self.run.clock.now(), completed })
-        })?;
-        let unsteady = |(team, verdict): (&Team<'_>, &Verdict)| {
-            let is_steady = *verdict == Verdict::Steady;
-            (!is_steady).then(|| {
-                let workload = team.workload;
-                format!(
-                    "workload {workload} was not steady after a warm-up of {at_most:?}, the most that was allowed: throughput {verdict}; its beginning may reach into the window, so allow a longer one"
-                )
-            })
-        };
-        warnings.extend(self.teams.iter().zip(&verdicts).filter_map(unsteady));
-        Some(Some(warnings.is_empty()))
+        })
     }
 
     /// Waits until the window has ended, and calls the observer at every whole second within. `None` as for `watch`.

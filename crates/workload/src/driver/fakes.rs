@@ -210,7 +210,7 @@ impl Benchmark for FakeBenchmark {
         Ok(())
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
+    fn client(&self, number: usize, _seed: u64) -> Box<dyn Client> {
         let kinds = VecDeque::from([0, 1, 2]);
         Box::new(FakeClient { number, kinds, kind: 0, drawn: self.drawn.clone() })
     }

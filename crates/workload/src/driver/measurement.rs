@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::doubt::{Doubt, LittlesLaw};
 use super::lock_statistics::LockStatistics;
-use super::recorder::{Cell, Recorder, empty_histogram};
+use super::recorder::{Cell, Recorder};
 use super::samples::Sample;
 use super::warm_up::WarmUpMeasurement;
 
@@ -27,6 +28,31 @@ pub struct DriveMeasurement {
     pub workloads: Vec<WorkloadMeasurement>,
     /// What a reader of the figures must know; empty if all is well.
     pub warnings: Vec<String>,
+}
+
+/// Requests in the system at both ends of the window: arrived, and not yet ended. Counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// When it opened.
+    pub begin: u64,
+    /// When it closed.
+    pub end: u64,
+}
+
+impl InFlight {
+    pub(super) fn add(&mut self, other: InFlight) {
+        self.begin += other.begin;
+        self.end += other.end;
+    }
+}
+
+/// What an open loop offered within the window. Counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoopMeasurement {
+    /// Requests that arrived.
+    pub offered: u64,
+    /// Requests that waited for a free client when the window closed.
+    pub backlog: u64,
 }
 
 /// What one workload did within the window.
@@ -56,6 +82,16 @@ pub struct WorkloadMeasurement {
     /// request could begin (its intended start, or the end of the client's previous request if later) to its end,
     /// clipped to the window. At most `clients * window`. The denominator of time shares.
     pub occupied: Duration,
+    /// Time inside the window that requests spent in the system, summed over all: from their intended start, waiting for a free
+    /// client included, to their end, clipped to the window. In closed loop that is [`occupied`](Self::occupied).
+    pub in_system: Duration,
+    /// Sum of the latencies of all requests that ended inside, those given up included, which
+    /// [`response_total`](Self::response_total) does not have.
+    pub ended_total: Duration,
+    /// What an open loop offered; `None` in closed loop.
+    pub open_loop: Option<OpenLoopMeasurement>,
+    /// Why the figures may not be those of a steady state.
+    pub doubts: Vec<Doubt>,
     /// Time spent waiting for locks by requests that ended inside the window; `None` where the target cannot tell.
     pub lock_wait: Option<Duration>,
     /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
@@ -83,6 +119,9 @@ pub struct PartMeasurement {
     pub throughput_per_s: f64,
     /// Latency of the completed requests from their intended start, microseconds.
     pub latency_us: Histogram<u64>,
+    /// Requests in the system at both ends of the window. In open loop, requests that no client had taken yet are of no class
+    /// and no kind, and counted with all of the workload only.
+    pub in_flight: InFlight,
     /// What its requests met at locks: of all of them and of each class. `None` of a kind of transaction, of which it is not
     /// kept, and where the target cannot tell each lock wait, which is then a warning.
     pub locks: Option<LockStatistics>,
@@ -121,7 +160,15 @@ pub(super) struct About<'a> {
     pub is_analytical: bool,
     pub transactions: &'static [&'static str],
     pub clients: usize,
+    pub is_open: bool,
     pub window: Duration,
+}
+
+impl WorkloadMeasurement {
+    /// Both sides of Little's law.
+    pub fn littles_law(&self) -> LittlesLaw {
+        LittlesLaw { in_system_s: self.in_system.as_secs_f64(), response_s: self.ended_total.as_secs_f64() }
+    }
 }
 
 impl About<'_> {
@@ -135,7 +182,8 @@ impl About<'_> {
             let cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority));
             (priority, PartMeasurement { locks: recorder.locks(|of| of == priority), ..self.part(cells) })
         });
-        let all = self.part(kinds.clone().flat_map(cells));
+        let mut all = self.part(kinds.clone().flat_map(cells));
+        all.in_flight.add(recorder.unserved);
         WorkloadMeasurement {
             name: self.name.to_owned(),
             benchmark: self.benchmark,
@@ -148,6 +196,12 @@ impl About<'_> {
             aborted: recorder.aborted(),
             response_total: recorder.response_total(),
             occupied: Duration::from_nanos(recorder.occupied),
+            in_system: Duration::from_nanos(recorder.in_system),
+            ended_total: Duration::from_nanos(recorder.ended_total),
+            open_loop: self
+                .is_open
+                .then_some(OpenLoopMeasurement { offered: recorder.offered, backlog: recorder.backlog }),
+            doubts: Vec::new(),
             lock_wait: recorder.lock_wait(),
             io_wait: recorder.io_wait(),
             lock_waits: recorder.lock_waits,
@@ -158,7 +212,7 @@ impl About<'_> {
     }
 
     fn part<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> PartMeasurement {
-        let mut sum = Cell { latency: empty_histogram(), work_done: 0.0 };
+        let mut sum = Cell::new();
         cells.for_each(|cell| sum.merge(cell));
         let completed = sum.latency.len();
         let amount = if self.is_analytical { sum.work_done } else { completed as f64 };
@@ -167,6 +221,7 @@ impl About<'_> {
             work_done: sum.work_done,
             throughput_per_s: amount / self.window.as_secs_f64(),
             latency_us: sum.latency,
+            in_flight: sum.in_flight,
             locks: None,
         }
     }

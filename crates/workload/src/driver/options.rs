@@ -14,8 +14,8 @@ pub struct ClientOptions {
     pub think: Delay,
     /// Open loop: arrivals per second of all clients together, whatever the database can take. `None`: closed loop.
     ///
-    /// Each client has its share of the arrivals as a Poisson process of its own; a request whose client is still busy
-    /// waits for that client, and the wait is part of its latency.
+    /// They are one Poisson process, and one queue: a request is run by whichever client is free, and while none is, it waits,
+    /// first come, first served. The wait is part of its latency.
     pub rate: Option<f64>,
     /// Interactive clients: how long it takes from the answer to a statement until the next one, or the commit, arrives.
     ///
@@ -38,7 +38,8 @@ pub struct ClientOptions {
     /// a bound there is no limit to bad luck: under some schedulers every request is preempted dozens of times
     /// (MW 3.8 counts more than 50 under `wdl`), and whoever studies that wants it counted as preemptions, not as errors.
     pub retry_max: u32,
-    /// Think times, arrivals, round trips and priorities are drawn from this, the workload's name and the client's number.
+    /// Requests, think times, round trips and priorities are drawn from this, the workload's name and the client's number;
+    /// arrivals from this and the name.
     pub seed: u64,
 }
 

@@ -1,5 +1,6 @@
 //! When a client's next request is meant to begin, and how urgent it is.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_policy::Priority;
@@ -12,9 +13,38 @@ use super::streams::{Purpose, stream};
 use super::{ClientOptions, Delay, PriorityRule};
 use crate::benchmark::Benchmark;
 
+/// The arrivals of a workload in open loop: one Poisson process, and so one queue, for all of its clients.
+///
+/// A client that has nothing to do takes the next arrival and begins at it, or at once where it lies in the past. Requests
+/// therefore begin in the order in which they arrive, whichever client is free: a workload with c clients is the queue
+/// M/G/c. Had each client a queue of its own, requests would wait for a busy client beside idle ones.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    /// Mean time between arrivals.
+    mean: Duration,
+    /// The arrival taken last, after the beginning, and the randomness of the next one.
+    last: Mutex<(Nanos, Pcg32)>,
+}
+
+impl Arrivals {
+    /// The arrivals of a workload; `None` in closed loop.
+    pub(super) fn of(options: &ClientOptions, workload: &str) -> Option<Self> {
+        let mean = Duration::from_secs_f64((1.0 / options.rate?).min(f64::from(u32::MAX)));
+        Some(Arrivals { mean, last: Mutex::new((0, stream(options.seed, workload, 0, Purpose::Arrivals))) })
+    }
+
+    /// Takes the next arrival, which nobody else then gets. Counted from the beginning of work.
+    pub(super) fn take(&self) -> Nanos {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (arrival, random) = &mut *last;
+        *arrival = arrival.saturating_add(exponential(self.mean, f64::INFINITY, random));
+        *arrival
+    }
+}
+
 /// Says when each request of one client is meant to begin.
 #[derive(Debug)]
-pub(super) enum Pacing {
+pub(super) enum Pacing<'a> {
     /// A think time after the previous request ended.
     Closed {
         /// The think time.
@@ -22,28 +52,29 @@ pub(super) enum Pacing {
         /// Its randomness.
         random: Pcg32,
     },
-    /// At the next arrival of a Poisson process, whatever has become of the previous request.
+    /// At the workload's next arrival, whatever has become of the previous request.
     Open {
-        /// Mean time between arrivals.
-        mean: Duration,
-        /// The arrival drawn last.
-        arrival: Nanos,
-        /// The randomness.
-        random: Pcg32,
+        /// When work began.
+        begin: Nanos,
+        /// The arrivals of all clients.
+        arrivals: &'a Arrivals,
     },
 }
 
-impl Pacing {
-    /// The pacing of client number `client`, which begins its work at `begin`.
-    pub(super) fn new(options: &ClientOptions, workload: &str, client: usize, begin: Nanos) -> Self {
-        let random = stream(options.seed, workload, client, Purpose::Pacing);
-        match options.rate {
-            None => Pacing::Closed { think: options.think, random },
-            // The sum of n Poisson processes of rate/n is a Poisson process of that rate.
-            Some(rate) => {
-                let mean = Duration::from_secs_f64((options.clients as f64 / rate).min(f64::from(u32::MAX)));
-                Pacing::Open { mean, arrival: begin, random }
+impl<'a> Pacing<'a> {
+    /// The pacing of client number `client`, which begins its work at `begin`; `arrivals` are its workload's.
+    pub(super) fn new(
+        options: &ClientOptions,
+        workload: &str,
+        client: usize,
+        begin: Nanos,
+        arrivals: Option<&'a Arrivals>,
+    ) -> Self {
+        match arrivals {
+            None => {
+                Pacing::Closed { think: options.think, random: stream(options.seed, workload, client, Purpose::Pacing) }
             }
+            Some(arrivals) => Pacing::Open { begin, arrivals },
         }
     }
 
@@ -51,10 +82,7 @@ impl Pacing {
     pub(super) fn next(&mut self, previous_end: Nanos) -> Nanos {
         match self {
             Pacing::Closed { think, random } => previous_end + think.draw(random),
-            Pacing::Open { mean, arrival, random } => {
-                *arrival += exponential(*mean, f64::INFINITY, random);
-                *arrival
-            }
+            Pacing::Open { begin, arrivals } => *begin + arrivals.take(),
         }
     }
 }
@@ -109,13 +137,13 @@ mod tests {
 
     #[test]
     fn closed_loops_count_from_the_end_of_the_previous_request() {
-        assert_eq!(Pacing::new(&options("none", None, "low"), "w", 0, 0).next(123), 123);
-        assert_eq!(Pacing::new(&options("const 5us", None, "low"), "w", 0, 0).next(123), 5_123);
+        assert_eq!(Pacing::new(&options("none", None, "low"), "w", 0, 0, None).next(123), 123);
+        assert_eq!(Pacing::new(&options("const 5us", None, "low"), "w", 0, 0, None).next(123), 5_123);
     }
 
     #[test]
     fn exponential_think_times_have_their_mean_and_their_cut() {
-        let mut pacing = Pacing::new(&options("exp 1ms", None, "low"), "w", 0, 0);
+        let mut pacing = Pacing::new(&options("exp 1ms", None, "low"), "w", 0, 0, None);
         let drawn: Vec<Nanos> = (0..100_000).map(|_| pacing.next(0)).collect();
         let mean = drawn.iter().sum::<Nanos>() as f64 / drawn.len() as f64;
         // The standard error of the mean is 1 ms / sqrt(100 000) = 3.2 us.
@@ -129,21 +157,58 @@ mod tests {
     #[test]
     fn arrivals_of_all_clients_add_up_to_the_rate_and_do_not_depend_on_ends() {
         let options = options("none", Some(1000.0), "low");
-        let mut arrivals = 0;
-        for client in 0..options.clients {
-            let mut late = Pacing::new(&options, "w", client, 0);
-            let mut punctual = Pacing::new(&options, "w", client, 0);
-            loop {
-                let arrival = late.next(99_000_000_000);
-                assert_eq!(arrival, punctual.next(0));
-                if arrival > 10_000_000_000 {
-                    break;
-                }
-                arrivals += 1;
-            }
-        }
+        let take = |ends: Nanos| {
+            let arrivals = Arrivals::of(&options, "w").expect("there is a rate");
+            let mut clients = [0, 1, 2].map(|client| Pacing::new(&options, "w", client, 0, Some(&arrivals)));
+            let all = (0..20_000).map(|number| clients[number % 3].next(ends));
+            all.take_while(|arrival| *arrival <= 10_000_000_000).collect::<Vec<_>>()
+        };
+        let arrivals = take(0);
+        assert!(arrivals.is_sorted() && arrivals == take(99_000_000_000));
         // 10 s at 1000 per second; the standard deviation of a Poisson count of 10 000 is 100.
-        assert!((arrivals - 10_000_i32).abs() < 500, "{arrivals}");
+        assert!(arrivals.len().abs_diff(10_000) < 500, "{}", arrivals.len());
+    }
+
+    /// Mean wait of requests that need `exp 1ms` each, relative to that, at a load of `load` of all clients: by playing what
+    /// clients do, the one that is free first always being the next to look for work.
+    fn mean_wait(clients: usize, load: f64) -> f64 {
+        let options = ClientOptions { clients, ..options("none", Some(load * clients as f64 * 1_000.0), "low") };
+        let arrivals = Arrivals::of(&options, "w").expect("there is a rate");
+        let mut pacings: Vec<_> =
+            (0..clients).map(|client| Pacing::new(&options, "w", client, 0, Some(&arrivals))).collect();
+        let mut service = stream(7, "service", 0, Purpose::RoundTrip);
+        let mut free: std::collections::BinaryHeap<_> =
+            (0..clients).map(|client| std::cmp::Reverse((0, client))).collect();
+        let (mut waited, count) = (0.0, 400_000);
+        for _ in 0..count {
+            let std::cmp::Reverse((now, client)) = free.pop().expect("there are clients");
+            let intended = pacings[client].next(now);
+            let begins = intended.max(now);
+            waited += (begins - intended) as f64 / 1e6;
+            let ends = begins + exponential(Duration::from_millis(1), f64::INFINITY, &mut service);
+            free.push(std::cmp::Reverse((ends, client)));
+        }
+        waited / f64::from(count)
+    }
+
+    /// The mean wait in the queue M/M/c, relative to the mean service time, by Erlang's formula C.
+    fn erlang_c(clients: usize, load: f64) -> f64 {
+        let (c, offered) = (clients as f64, clients as f64 * load);
+        // Erlang's B by its recursion, and C from it.
+        let lost = (1..=clients).fold(1.0, |lost, n| offered * lost / (n as f64 + offered * lost));
+        let waits = lost / (1.0 - load * (1.0 - lost));
+        waits / (c * (1.0 - load))
+    }
+
+    #[test]
+    fn clients_share_one_queue_as_in_m_m_c() {
+        assert!((erlang_c(1, 0.7) - 0.7 / 0.3).abs() < 1e-12, "one client is the queue M/M/1");
+        assert!((erlang_c(8, 0.7) - 0.113).abs() < 0.001, "{}", erlang_c(8, 0.7));
+        for (clients, load) in [(1, 0.5), (2, 0.8), (8, 0.7), (16, 0.9)] {
+            let (found, expect) = (mean_wait(clients, load), erlang_c(clients, load));
+            // 400 000 requests, whose waits are correlated the more the higher the load: 10 % are many standard errors.
+            assert!((found / expect - 1.0).abs() < 0.1, "{clients} clients at {load}: {found} for {expect}");
+        }
     }
 
     #[test]
@@ -182,7 +247,7 @@ mod tests {
     fn equal_seeds_give_equal_sequences() {
         let draw = |seed| {
             let options = ClientOptions { seed, ..options("exp 1ms", None, "high:0.5") };
-            let mut pacing = Pacing::new(&options, "w", 1, 0);
+            let mut pacing = Pacing::new(&options, "w", 1, 0, None);
             let mut urgency = Urgency::new(&options, &FakeBenchmark::new(), "w", 1);
             (0..50).map(|_| (pacing.next(0), urgency.next(0))).collect::<Vec<_>>()
         };

@@ -8,7 +8,7 @@ use plimsoll_policy::Priority;
 
 use super::clock::Nanos;
 use super::lock_statistics::LockStatistics;
-use super::measurement::AbortCounts;
+use super::measurement::{AbortCounts, InFlight};
 use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
 use crate::database::{LockWait, SessionUsage};
@@ -122,17 +122,20 @@ pub(super) struct Cell {
     pub latency: Histogram<u64>,
     /// Requests completed, each weighted with the share of its time inside the window.
     pub work_done: f64,
+    /// Requests in the system at both ends of the window.
+    pub in_flight: InFlight,
 }
 
 impl Cell {
-    fn new() -> Self {
-        Cell { latency: empty_histogram(), work_done: 0.0 }
+    pub(super) fn new() -> Self {
+        Cell { latency: empty_histogram(), work_done: 0.0, in_flight: InFlight::default() }
     }
 
     /// Takes in what another cell has.
     pub(super) fn merge(&mut self, other: &Cell) {
         self.latency.add(&other.latency).expect("all histograms have the same bounds");
         self.work_done += other.work_done;
+        self.in_flight.add(other.in_flight);
     }
 }
 
@@ -145,6 +148,16 @@ pub(super) struct Recorder {
     pub seconds: Seconds,
     /// Time inside the window during which a request was under way, from `ready` to its end.
     pub occupied: Nanos,
+    /// The same from their intended start, and of those that were never begun.
+    pub in_system: Nanos,
+    /// Sum of the latencies of requests that ended inside, given up or not.
+    pub ended_total: Nanos,
+    /// Requests that were meant to begin inside. A count.
+    pub offered: u64,
+    /// Requests that were meant to begin before the window's end and could not, for no client was free. A count.
+    pub backlog: u64,
+    /// Requests in the system at the window's ends that were never begun.
+    pub unserved: InFlight,
     /// Whether every session could tell the lock waits of every request that ended inside.
     pub knows_lock_wait: bool,
     /// The same of waits for devices.
@@ -168,6 +181,11 @@ impl Recorder {
             cells: BTreeMap::new(),
             seconds: Seconds::default(),
             occupied: 0,
+            in_system: 0,
+            ended_total: 0,
+            offered: 0,
+            backlog: 0,
+            unserved: InFlight::default(),
             knows_lock_wait: true,
             knows_io_wait: true,
             lock_waits: 0,
@@ -218,6 +236,14 @@ impl Recorder {
 
     /// Notes down a request as far as the window is concerned with it.
     pub(super) fn note(&mut self, request: &Ended<'_>, window: &Bounds) {
+        let in_flight = self.note_arrival(request.intended, request.ready, request.end, window);
+        if in_flight != InFlight::default() {
+            self.cells
+                .entry((request.transaction, request.priority))
+                .or_insert_with(Cell::new)
+                .in_flight
+                .add(in_flight);
+        }
         let inside = window.overlap(request.ready, request.end);
         let counted = window.contains(request.end);
         if inside == 0 && !counted {
@@ -244,8 +270,25 @@ impl Recorder {
         }
     }
 
+    /// Notes down a request that was meant to begin, and that nobody has begun.
+    pub(super) fn note_unserved(&mut self, intended: Nanos, window: &Bounds) {
+        let in_flight = self.note_arrival(intended, Nanos::MAX, Nanos::MAX, window);
+        self.unserved.add(in_flight);
+    }
+
+    /// Notes down that a request was in the system from `intended` to `end`, and that a client had it from `ready` on; tells at
+    /// which ends of the window it was.
+    fn note_arrival(&mut self, intended: Nanos, ready: Nanos, end: Nanos, window: &Bounds) -> InFlight {
+        self.in_system += window.overlap(intended, end);
+        self.offered += u64::from(window.contains(intended));
+        self.backlog += u64::from(intended < window.end && ready >= window.end);
+        let is_there = |moment: Nanos| u64::from(intended < moment && end >= moment);
+        InFlight { begin: is_there(window.begin), end: is_there(window.end) }
+    }
+
     /// Notes down what concerns requests that ended inside the window, given up or not.
     fn note_counted(&mut self, request: &Ended<'_>, window: &Bounds) {
+        self.ended_total += request.end - request.intended;
         let second = self.seconds.at(request.end, window);
         second.aborted.deadlock += u64::from(request.deadlocks);
         second.aborted.preempted += u64::from(request.preemptions);
@@ -286,6 +329,11 @@ impl Recorder {
         }
         self.seconds.merge(&other.seconds);
         self.occupied += other.occupied;
+        self.in_system += other.in_system;
+        self.ended_total += other.ended_total;
+        self.offered += other.offered;
+        self.backlog += other.backlog;
+        self.unserved.add(other.unserved);
         self.knows_lock_wait &= other.knows_lock_wait;
         self.knows_io_wait &= other.knows_io_wait;
         self.lock_waits += other.lock_waits;
@@ -400,6 +448,33 @@ mod tests {
         recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
         assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::from_micros(500)));
         assert_eq!(recorder.cell(1, Priority::HIGH).expect("noted").latency.max(), 500);
+    }
+
+    #[test]
+    fn requests_in_the_system_at_the_ends_are_counted_by_kind() {
+        let mut recorder = Recorder::new();
+        // Before, over the begin, up to the begin, inside, over the end, over both, waiting at the end, after.
+        let intended_and_ends = [
+            (100, 999_999),
+            (500_000, 1_500_000),
+            (900_000, 1_000_000),
+            (1_200_000, 1_300_000),
+            (1_750_000, 2_250_000),
+            (500_000, 2_500_000),
+        ];
+        intended_and_ends.iter().for_each(|(intended, end)| recorder.note(&request(*intended, *end), &WINDOW));
+        recorder.note(&Ended { ready: 2_100_000, ..request(1_900_000, 2_200_000) }, &WINDOW);
+        recorder.note(&request(2_000_000, 2_100_000), &WINDOW);
+        recorder.note_unserved(900_000, &WINDOW);
+        recorder.note_unserved(1_990_000, &WINDOW);
+        recorder.note_unserved(2_000_000, &WINDOW);
+        let cell = recorder.cell(1, Priority::HIGH).expect("noted");
+        assert_eq!(cell.in_flight, InFlight { begin: 3, end: 3 });
+        assert_eq!(recorder.unserved, InFlight { begin: 1, end: 2 });
+        assert_eq!((recorder.offered, recorder.backlog), (4, 3));
+        let served = 500_000 + 100_000 + 250_000 + 1_000_000 + 100_000;
+        assert_eq!(recorder.in_system, served + 1_000_000 + 10_000);
+        assert_eq!(recorder.ended_total, 1_000_000 + 100_000 + 100_000);
     }
 
     #[test]

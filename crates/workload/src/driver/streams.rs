@@ -6,8 +6,10 @@ use rand_pcg::Pcg32;
 /// What a stream is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Think times and arrivals.
+    /// Think times.
     Pacing,
+    /// Arrivals of a workload in open loop.
+    Arrivals,
     /// Priorities.
     Priority,
     /// Round trips between statements.
@@ -20,14 +22,26 @@ pub(super) fn stream(seed: u64, workload: &str, client: usize, purpose: Purpose)
     let mut hash = Fnv1a::default();
     hash.write(&seed.to_le_bytes());
     hash.write(&(client as u64).to_le_bytes());
-    hash.write(match purpose {
+    let purpose: &[u8] = match purpose {
         Purpose::Pacing => b"pacing",
+        Purpose::Arrivals => b"arrivals",
         Purpose::Priority => b"priority",
         Purpose::RoundTrip => b"round_trip",
-    });
+    };
+    hash.write(purpose);
     // Last, for it is the only part without a fixed length or a fixed set of values.
     hash.write(workload.as_bytes());
     Pcg32::seed_from_u64(hash.0)
+}
+
+/// The seed of what the clients of a workload request. Two workloads that run one benchmark have different ones: with equal
+/// requests at equal times they would meet at the same rows far more often than chance has it.
+pub(super) fn seed_of_requests(seed: u64, workload: &str) -> u64 {
+    let mut hash = Fnv1a::default();
+    hash.write(&seed.to_le_bytes());
+    hash.write(b"requests");
+    hash.write(workload.as_bytes());
+    hash.0
 }
 
 /// The FNV-1a hash, whose values are fixed by its definition; the standard library's may change between versions.
@@ -61,7 +75,15 @@ mod tests {
         assert_ne!(base, first(8, "oltp", 3, Purpose::Pacing));
         assert_ne!(base, first(7, "olap", 3, Purpose::Pacing));
         assert_ne!(base, first(7, "oltp", 4, Purpose::Pacing));
+        assert_ne!(base, first(7, "oltp", 3, Purpose::Arrivals));
         assert_ne!(base, first(7, "oltp", 3, Purpose::Priority));
         assert_ne!(base, first(7, "oltp", 3, Purpose::RoundTrip));
+    }
+
+    #[test]
+    fn requests_differ_by_seed_and_workload() {
+        assert_eq!(seed_of_requests(7, "shop"), seed_of_requests(7, "shop"));
+        assert_ne!(seed_of_requests(7, "shop"), seed_of_requests(7, "batch"));
+        assert_ne!(seed_of_requests(7, "shop"), seed_of_requests(8, "shop"));
     }
 }

@@ -1,4 +1,5 @@
-//! How long clients run before the window opens: so long, or until their throughput is steady.
+//! How long clients run before the window opens: so long, or until their throughput is steady. That is judged of both, of a
+//! fixed length when it ends.
 //!
 //! # When throughput is steady
 //!
@@ -75,7 +76,8 @@ impl WarmUp {
 pub struct WarmUpMeasurement {
     /// For how long clients had worked when the window opened.
     pub lasted: Duration,
-    /// Whether the throughput of every workload had become steady; `None` if that was not waited for.
+    /// Whether the throughput of every workload had become steady; `None` if it was too short, or too little had happened in
+    /// it, to tell.
     pub is_steady: Option<bool>,
 }
 
@@ -88,15 +90,29 @@ pub(super) struct Reading {
     pub completed: Vec<u64>,
 }
 
-/// Warms up from `begin` until every workload is steady; returns one verdict for each workload, those of the last look.
+/// Whether every workload is steady; `None` where that cannot be told of one, and none is known not to be.
+pub(super) fn are_steady(verdicts: &[Verdict]) -> Option<bool> {
+    let is_steady = |verdict: &Verdict| match verdict {
+        Verdict::Steady => Some(true),
+        Verdict::TooShort | Verdict::TooFew(_) => None,
+        Verdict::Trend(_) | Verdict::Spread(_) => Some(false),
+    };
+    let all: Vec<Option<bool>> = verdicts.iter().map(is_steady).collect();
+    if all.contains(&Some(false)) { Some(false) } else { all.into_iter().all(|one| one == Some(true)).then_some(true) }
+}
+
+/// Warms up from `begin`, where that is asked for until every workload is steady; returns one verdict for each workload,
+/// those of the last look.
 ///
 /// `look` waits until a moment and returns what it then reads, or `None` if the run is over.
-pub(super) fn until_steady(
+pub(super) fn watch_warm_up(
     begin: Nanos,
-    at_most: Duration,
+    warm_up: WarmUp,
     workloads: usize,
     mut look: impl FnMut(Nanos) -> Option<Reading>,
 ) -> Option<Vec<Verdict>> {
+    let at_most = warm_up.at_most();
+    let ends_early = matches!(warm_up, WarmUp::UntilSteady { .. });
     let mut steps = vec![Vec::new(); workloads];
     let mut before = Reading { at: begin, completed: vec![0; workloads] };
     // Evenly divided, so that the last step ends with the warm-up and none is shorter than it should be.
@@ -112,7 +128,8 @@ pub(super) fn until_steady(
             steps.push(Step { completed: completed as f64, length: (reading.at - before.at) as f64 });
         }
         let verdicts: Vec<Verdict> = steps.iter().map(|steps| judge(steps)).collect();
-        if reading.at >= end || verdicts.iter().all(|verdict| *verdict == Verdict::Steady) {
+        let are_all_steady = || verdicts.iter().all(|verdict| *verdict == Verdict::Steady);
+        if reading.at >= end || (ends_early && are_all_steady()) {
             return Some(verdicts);
         }
         before = reading;

@@ -9,7 +9,7 @@ use super::generator::Values;
 use super::problem::{FileError, Source};
 use super::program::{Definition, PlacedSql, Step, Tables};
 use super::sql::{self, Trial};
-use super::{check, check_bounds, hash, load, scale_datum};
+use super::{WorkloadFile, check, check_bounds, hash, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError, Session};
 use crate::driver::PriorityRule;
@@ -164,8 +164,12 @@ impl Benchmark for FileBenchmark {
         Ok(())
     }
 
-    fn client(&self, number: usize) -> Box<dyn Client> {
-        Box::new(FileClient::new(self, &self.values.read(), number))
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        Box::new(FileClient::new(self, &self.values.read(), number, seed))
+    }
+
+    fn files(&self) -> Vec<WorkloadFile> {
+        self.definition.files.clone()
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {

@@ -44,10 +44,10 @@ pub(super) struct FileClient {
 }
 
 impl FileClient {
-    pub(super) fn new(benchmark: &FileBenchmark, values: &Values, number: usize) -> Self {
+    pub(super) fn new(benchmark: &FileBenchmark, values: &Values, number: usize, seed: u64) -> Self {
         let definition = benchmark.definition;
         let mut slots = vec![Datum::Null; definition.slots.len()];
-        let seed = benchmark.seed as i64;
+        let random_seed = seed as i64;
         let scale = scale_datum(benchmark.scale);
         let generators = definition.generators.iter().map(|declared| {
             let bounds = declared.bounds(&scale).expect("bounds were checked when the workload was made");
@@ -55,7 +55,8 @@ impl FileClient {
         });
         let generators = generators.collect();
         // In the order of `BUILT_IN`.
-        let built_in: [Datum; BUILT_IN.len()] = [scale, Datum::Int(number as i64), Datum::Int(seed), Datum::Int(seed)];
+        let built_in: [Datum; BUILT_IN.len()] =
+            [scale, Datum::Int(number as i64), Datum::Int(random_seed), Datum::Int(random_seed)];
         for (slot, value) in slots.iter_mut().zip(built_in) {
             *slot = value;
         }
@@ -67,7 +68,7 @@ impl FileClient {
             definition,
             weights: sums.collect(),
             generators,
-            random: Pcg64::new(u128::from(benchmark.seed), number as u128),
+            random: Pcg64::new(u128::from(seed), number as u128),
             request: Pcg64::new(0, 0),
             before: slots.clone(),
             slots,
@@ -76,7 +77,7 @@ impl FileClient {
             fault: None,
             rows: Rows::new(),
             noted: Vec::new(),
-            default_seed: seed,
+            default_seed: random_seed,
         }
     }
 

@@ -1,6 +1,5 @@
 //! A workload's file as it was understood: what clients do step by step, whichever form the file has.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::datum::Datum;
@@ -10,6 +9,7 @@ use super::sql::{self, Uses};
 use crate::benchmark::Writes;
 use crate::database::Refusal;
 use crate::driver::PriorityRule;
+use crate::file::WorkloadFile;
 use crate::schema::Schema;
 use crate::statement::Statement;
 
@@ -19,7 +19,7 @@ pub(super) struct Definition {
     /// The workload's name.
     pub(super) name: String,
     /// The files that it was read from.
-    pub(super) files: Vec<KeptFile>,
+    pub(super) files: Vec<WorkloadFile>,
     /// Its tables are made by its own SQL: only their place is declared.
     pub(super) schema: Schema,
     /// Where its tables come from.
@@ -46,15 +46,6 @@ pub(super) struct Definition {
 
 /// The slots that every workload has, in this order.
 pub(super) const BUILT_IN: [&str; 4] = ["scale", "client_id", "random_seed", "default_seed"];
-
-/// A file as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeptFile {
-    /// Its place as it was given.
-    pub(super) path: PathBuf,
-    /// What it says.
-    pub(super) text: String,
-}
 
 /// SQL and where it stands, as `file:line`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,10 +11,11 @@ mod tests;
 
 use std::ops::Range;
 
+use super::WorkloadFile;
 use super::expression::{self, Expression};
 use super::lexer::{Kind, Lexer, tokens};
 use super::problem::{FileError, Problem, Source, listed, suggestion};
-use super::program::{BUILT_IN, Definition, Execute, Keep, KeptFile, Program, Step, Tables, Written};
+use super::program::{BUILT_IN, Definition, Execute, Keep, Program, Step, Tables, Written};
 use super::sql::{self, Splitter, Uses};
 use crate::benchmark::Writes;
 use crate::schema::Schema;
@@ -62,7 +63,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
     if let Some((script, problem)) = variables.fault() {
         return Err(scripts[script].source.error([problem]));
     }
-    let keep = |script: &Weighted| KeptFile { path: script.source.path.clone(), text: script.source.text.clone() };
+    let keep = |script: &Weighted| WorkloadFile { path: script.source.path.clone(), text: script.source.text.clone() };
     let name = names.join("_");
     Ok(Definition {
         schema: Schema { name: super::schema_name(&name), tables: &[] },

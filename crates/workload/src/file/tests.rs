@@ -91,10 +91,16 @@ fn names_scales_and_data_are_what_the_file_says() {
 fn a_file_is_read_once() {
     let folder = Folder::new();
     let kind = folder.file("shop.toml", SHOP);
-    let names = || registry::benchmark(&kind, 7).unwrap().0.transactions().as_ptr();
-    let first = names();
+    let catalog = registry::Catalog::new(7);
+    let made = |scale| catalog.get(&kind, scale, &BTreeMap::new()).unwrap().0;
+    let first = made(None);
     folder.file("shop.toml", "nonsense");
-    assert_eq!(names(), first);
+    assert!(std::sync::Arc::ptr_eq(&made(None), &first));
+    assert!(std::sync::Arc::ptr_eq(&made(Some(2.0)), &first), "the file's own scale");
+    let other = made(Some(3.0));
+    assert_ne!(other.data(), first.data());
+    assert_eq!(other.transactions().as_ptr(), first.transactions().as_ptr(), "another scale of the same file");
+    assert_eq!(first.files()[0].text, SHOP);
 }
 
 #[test]

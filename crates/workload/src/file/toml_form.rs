@@ -7,9 +7,10 @@ use std::path::Path;
 
 use toml::Spanned;
 
+use super::WorkloadFile;
 use super::datum::Datum;
 use super::problem::{FileError, Problem, Source, listed, suggestion};
-use super::program::{BUILT_IN, Check, Definition, Expected, KeptFile, PlacedSql, Program, Tables};
+use super::program::{BUILT_IN, Check, Definition, Expected, PlacedSql, Program, Tables};
 use super::sql;
 use super::typed::{TypedCheck, TypedFile, TypedScalar, TypedTransaction, TypedWrites};
 use crate::benchmark::Writes;
@@ -29,7 +30,7 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
         queries: Vec::new(),
         only_queries: true,
     };
-    let mut files = vec![KeptFile { path: source.path.clone(), text: source.text.clone() }];
+    let mut files = vec![WorkloadFile { path: source.path.clone(), text: source.text.clone() }];
     let tables = reader.tables(&typed, &mut files)?;
     let fail = |problem| source.error([problem]);
     let name = reader.name(&typed).map_err(fail)?;
@@ -107,7 +108,7 @@ impl Reader<'_> {
     }
 
     /// What makes the tables; a file of its own is read, and kept.
-    fn tables(&self, typed: &TypedFile, files: &mut Vec<KeptFile>) -> Result<Tables, FileError> {
+    fn tables(&self, typed: &TypedFile, files: &mut Vec<WorkloadFile>) -> Result<Tables, FileError> {
         let fail = |problem| self.source.error([problem]);
         match (&typed.setup, &typed.setup_file) {
             (None, None) => Ok(Tables::Given),
@@ -130,7 +131,7 @@ impl Reader<'_> {
                 })?;
                 let source = Source { path: path.clone(), text: text.clone() };
                 let tables = self.setup(&source, &text, &|at| at).map_err(|problem| source.error([problem]))?;
-                files.push(KeptFile { path, text });
+                files.push(WorkloadFile { path, text });
                 Ok(tables)
             }
         }

@@ -124,3 +124,20 @@ fn the_guide_lists_every_benchmark() {
     let expected = BENCHMARKS.iter().map(documented).chain([own]).collect::<Vec<_>>();
     assert!(listed == expected, "docs/workloads.md should have the rows:\n{}", expected.join("\n"));
 }
+
+#[test]
+fn a_catalog_makes_each_benchmark_once() {
+    let catalog = Catalog::new(3);
+    let get = |kind, scale, parameters: Value| catalog.get(kind, scale, &serde_json::from_value(parameters).unwrap());
+    let one = get("rows", Some(0.5), json!({})).unwrap().0;
+    let same = |other: &std::sync::Arc<dyn Benchmark>| std::sync::Arc::ptr_eq(&one, other);
+    assert!(same(&get("rows", Some(0.5), json!({})).unwrap().0));
+    assert!(same(&catalog.clone().get("rows", Some(0.5), &BTreeMap::new()).unwrap().0), "clones share");
+    assert!(!same(&get("rows", Some(0.25), json!({})).unwrap().0));
+    assert!(!same(&get("rows", Some(0.5), json!({ "rows": 3 })).unwrap().0));
+    let (by_default, scale) = get("tpcc", None, json!({})).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&by_default, &get("tpcc", Some(scale), json!({})).unwrap().0));
+    assert_eq!(by_default.data(), "tpcc:1:seed=3");
+    assert!(std::sync::Arc::ptr_eq(&by_default, &catalog.of_spec("tpcc:1", &BTreeMap::new()).unwrap().0));
+    assert!(get("tpcc", Some(0.5), json!({})).is_err() && catalog.of_spec("tpcc:x", &BTreeMap::new()).is_err());
+}

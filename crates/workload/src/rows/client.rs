@@ -46,9 +46,9 @@ pub(super) struct RowsClient {
 }
 
 impl RowsClient {
-    pub(super) fn new(benchmark: &RandomRows, number: usize) -> Self {
+    pub(super) fn new(benchmark: &RandomRows, number: usize, seed: u64) -> Self {
         RowsClient {
-            random: Pcg64::new(u128::from(benchmark.seed), number as u128),
+            random: Pcg64::new(u128::from(seed), number as u128),
             row_count: benchmark.row_count() as i64,
             columns: benchmark.columns,
             updates: benchmark.updates,

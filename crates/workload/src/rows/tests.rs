@@ -21,7 +21,7 @@ use crate::statement::{Rows, Value};
 
 /// A table of 2000 rows.
 fn rows(columns: Columns, rows_per_transaction: usize, updates: f64) -> RandomRows {
-    RandomRows { scale: 0.002, columns, rows_per_transaction, updates, seed: 7, updated: Arc::default() }
+    RandomRows { scale: 0.002, columns, rows_per_transaction, updates, updated: Arc::default() }
 }
 
 fn load_into(benchmark: &RandomRows, database: &dyn Database) {
@@ -80,7 +80,7 @@ fn updates_are_counted_and_change_as_many_values() {
         let benchmark = rows(columns, 10, 0.5);
         let database = loaded(&benchmark);
         let mut session = database.session(benchmark.schema()).unwrap();
-        let mut client = benchmark.rows_client(0);
+        let mut client = benchmark.rows_client(0, 7);
         let mut expected = contents(&benchmark, &database);
         let mut updates = 0;
         for _ in 0..200 {
@@ -108,7 +108,7 @@ fn updates_are_counted_and_change_as_many_values() {
 #[test]
 fn the_share_of_updates_is_what_was_asked_for() {
     for (updates, expect) in [(0.0, 0..=0), (0.1, 800..=1_200), (1.0, 10_000..=10_000)] {
-        let mut client = rows(Columns::BigInt, 1, updates).rows_client(3);
+        let mut client = rows(Columns::BigInt, 1, updates).rows_client(3, 7);
         let drawn = (0..10_000).filter(|_| TRANSACTIONS[client.draw()] == "update").count();
         assert!(expect.contains(&drawn), "{drawn} of 10000 for {updates}");
     }
@@ -116,7 +116,7 @@ fn the_share_of_updates_is_what_was_asked_for() {
 
 #[test]
 fn keys_are_uniform_and_equal_seeds_draw_equal_ones() {
-    let mut clients = [0, 0, 1].map(|number| rows(Columns::BigInt, 100, 0.0).rows_client(number));
+    let mut clients = [0, 0, 1].map(|number| rows(Columns::BigInt, 100, 0.0).rows_client(number, 7));
     let mut tenths = [0; 10];
     for _ in 0..100 {
         for client in &mut clients {
@@ -138,7 +138,7 @@ fn a_table_of_another_scale_is_noticed_and_left_as_it_was() {
     let database = loaded(&small);
     let large = RandomRows { scale: 2.0, ..rows(Columns::BigInt, 100, 1.0) };
     let mut session = database.session(large.schema()).unwrap();
-    let mut client = large.client(0);
+    let mut client = large.client(0, 7);
     client.draw();
     let error = client.run(session.as_mut()).unwrap_err().to_string();
     assert!(error.contains("were they loaded at this scale?"), "{error}");

@@ -72,9 +72,9 @@ pub(super) struct TpcbClient {
 }
 
 impl TpcbClient {
-    pub(super) fn new(benchmark: &Tpcb, number: usize) -> Self {
+    pub(super) fn new(benchmark: &Tpcb, number: usize, seed: u64) -> Self {
         TpcbClient {
-            random: Pcg64::new(u128::from(benchmark.seed), number as u128),
+            random: Pcg64::new(u128::from(seed), number as u128),
             branches: benchmark.branches,
             clock_us: RUN_TIME_US,
             transfer: None,

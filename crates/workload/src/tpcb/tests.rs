@@ -24,7 +24,7 @@ fn load_into(benchmark: &Tpcb, database: &dyn Database) {
 }
 
 fn loaded(scale: u32) -> (Tpcb, MemoryDatabase) {
-    let (benchmark, database) = (Tpcb::new(scale, 7), MemoryDatabase::new());
+    let (benchmark, database) = (Tpcb::new(scale), MemoryDatabase::new());
     load_into(&benchmark, &database);
     (benchmark, database)
 }
@@ -64,7 +64,7 @@ fn the_books_of_four_clients_balance() {
         for number in 0..4 {
             let (benchmark, database) = (&benchmark, &database);
             scope.spawn(move || {
-                let mut client = benchmark.client(number);
+                let mut client = benchmark.client(number, 7);
                 let mut session = database.session(benchmark.schema()).unwrap();
                 for _ in 0..1_000 {
                     assert_eq!(client.draw(), 0);
@@ -91,8 +91,8 @@ fn the_books_of_four_clients_balance() {
 fn a_client_is_told_the_new_balance_and_a_bank_of_another_scale_is_noticed() {
     let (benchmark, database) = loaded(1);
     let mut session = database.session(benchmark.schema()).unwrap();
-    let large = Tpcb::new(50, 7);
-    let mut client = large.tpcb_client(0);
+    let large = Tpcb::new(50);
+    let mut client = large.tpcb_client(0, 7);
     client.draw();
     assert!(client.transfer().account > 100_000, "49 of 50 are");
     let error = client.run(session.as_mut()).unwrap_err().to_string();
@@ -109,8 +109,8 @@ fn a_client_is_told_the_new_balance_and_a_bank_of_another_scale_is_noticed() {
     session.commit().unwrap();
 }
 
-fn drawn(benchmark: &Tpcb, number: usize, count: usize) -> Vec<Transfer> {
-    let mut client = benchmark.tpcb_client(number);
+fn drawn(benchmark: &Tpcb, number: usize, seed: u64, count: usize) -> Vec<Transfer> {
+    let mut client = benchmark.tpcb_client(number, seed);
     (0..count)
         .map(|_| {
             client.draw();
@@ -121,11 +121,11 @@ fn drawn(benchmark: &Tpcb, number: usize, count: usize) -> Vec<Transfer> {
 
 #[test]
 fn equal_seeds_draw_equal_transfers_by_the_rules() {
-    let benchmark = Tpcb::new(4, 3);
-    let transfers = drawn(&benchmark, 0, 20_000);
-    assert_eq!(transfers, drawn(&Tpcb::new(4, 3), 0, 20_000));
-    assert_ne!(transfers[..10], drawn(&benchmark, 1, 10)[..]);
-    assert_ne!(transfers[..10], drawn(&Tpcb::new(4, 4), 0, 10)[..]);
+    let benchmark = Tpcb::new(4);
+    let transfers = drawn(&benchmark, 0, 3, 20_000);
+    assert_eq!(transfers, drawn(&Tpcb::new(4), 0, 3, 20_000));
+    assert_ne!(transfers[..10], drawn(&benchmark, 1, 3, 10)[..]);
+    assert_ne!(transfers[..10], drawn(&benchmark, 0, 4, 10)[..]);
     let account_branch = |transfer: &Transfer| (transfer.account - 1) / ACCOUNTS_PER_BRANCH + 1;
     let (mut tellers, mut others) = ([0u32; 41], BTreeMap::new());
     for transfer in &transfers {
@@ -141,12 +141,12 @@ fn equal_seeds_draw_equal_transfers_by_the_rules() {
     assert!((2_800..3_200).contains(&others.values().sum::<u32>()), "{others:?}");
     assert!(others.len() == 12 && others.values().all(|count| (180..320).contains(count)), "{others:?}");
     assert!(transfers.iter().map(|transfer| transfer.delta).sum::<i64>().abs() < 20_000 * DELTA_MAX / 40);
-    assert!(drawn(&Tpcb::new(1, 3), 0, 2_000).iter().all(|transfer| transfer.account <= 100_000));
+    assert!(drawn(&Tpcb::new(1), 0, 3, 2_000).iter().all(|transfer| transfer.account <= 100_000));
 }
 
 #[test]
 fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
-    let benchmark = Tpcb::new(1, 1);
+    let benchmark = Tpcb::new(1);
     let database = Recording::new(&SCHEMA, |_, _| count(0));
     load_into(&benchmark, &database);
     let estimated = 1e5 * column_bytes_per_row(&SCHEMA.tables[ACCOUNT], |_, bytes_max| bytes_max as f64);
@@ -162,7 +162,7 @@ fn judged(
     completed: u64,
     answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
 ) -> Vec<CheckLine> {
-    let (benchmark, database) = (Tpcb::new(2, 1), Recording::new(&SCHEMA, answer));
+    let (benchmark, database) = (Tpcb::new(2), Recording::new(&SCHEMA, answer));
     load_into(&benchmark, &database);
     let mut batch = Batch::new(&SCHEMA.tables[HISTORY], history);
     for row in 0..history as i64 {

@@ -57,7 +57,7 @@ fn two_warehouses_stay_consistent_under_four_clients() {
         for number in 0..4 {
             let (tpcc, database) = (&tpcc, &database);
             scope.spawn(move || {
-                let mut client = tpcc.client(number);
+                let mut client = tpcc.client(number, 7);
                 let mut session = database.session(tpcc.schema()).unwrap();
                 for _ in 0..3_000 {
                     client.draw();
@@ -208,7 +208,7 @@ impl Session for Interrupted<'_> {
 
 fn interrupted_requests_run_again_alike(tpcc: &Tpcc, database: &MemoryDatabase) {
     let mut session = database.session(tpcc.schema()).unwrap();
-    let mut client = tpcc.tpcc_client(0);
+    let mut client = tpcc.tpcc_client(0, 7);
     for round in 0..60 {
         client.draw();
         let request = *client.request().expect("just drawn");
@@ -231,7 +231,7 @@ fn interrupted_requests_run_again_alike(tpcc: &Tpcc, database: &MemoryDatabase) 
 
 fn nothing_is_remote(tpcc: &Tpcc, database: &MemoryDatabase) {
     let mut session = database.session(tpcc.schema()).unwrap();
-    let mut client = tpcc.client(1);
+    let mut client = tpcc.client(1, 7);
     for _ in 0..2_000 {
         client.draw();
         client.run(session.as_mut()).unwrap();

@@ -33,8 +33,8 @@ pub(crate) const ENTRY: Entry = Entry {
         default: ParameterValue::Text("large"),
         possible: Possible::OneOf(&["small", "medium", "large"]),
     }],
-    make: |scale, parameters, seed| {
-        let tpch = Tpch::new(scale, seed).expect("the registry has checked the scale");
+    make: |scale, parameters, _| {
+        let tpch = Tpch::new(scale).expect("the registry has checked the scale");
         Box::new(join(tpch, parameters.text("size")))
     },
 };

@@ -16,7 +16,7 @@ use crate::tpch::tables::{LINEITEM, NATION, ORDERS, PARTSUPP, SUPPLIER};
 const SCALE: f64 = 0.01;
 
 fn tpch() -> Tpch {
-    Tpch::new(SCALE, 1).unwrap()
+    Tpch::new(SCALE).unwrap()
 }
 
 /// Every table at the smallest scale; answers each query with nothing that could be right.

@@ -87,9 +87,9 @@ pub(super) struct TpcwClient {
 }
 
 impl TpcwClient {
-    pub(super) fn new(benchmark: &Tpcw, number: usize) -> Self {
+    pub(super) fn new(benchmark: &Tpcw, number: usize, seed: u64) -> Self {
         TpcwClient {
-            random: Random::new(benchmark.seed, CLIENT, number as u64),
+            random: Random::new(seed, CLIENT, number as u64),
             size: benchmark.size,
             mix: benchmark.mix,
             visit: Visit { customer: None, cart: None, item: 1, left: 0 },

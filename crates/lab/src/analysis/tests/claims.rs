@@ -1,5 +1,7 @@
 //! Claims judged from runs: whether they hold, and how surely.
 
+use plimsoll_workload::driver::LittlesLaw;
+
 use super::*;
 use crate::results::ClaimResult;
 
@@ -92,4 +94,23 @@ fn what_was_not_measured_is_neither_true_nor_false() {
 fn one_repeat_gives_no_confidence() {
     let claims = judged(&["throughput(pabort, dop=8) > throughput(standard, dop=8)"], 1, |_| {});
     assert_eq!((claims[0].holds, claims[0].confidence), (Some(true), None));
+}
+
+#[test]
+fn responses_of_windows_that_break_little_s_law_decide_nothing() {
+    let of_windows = |in_system: fn(u32) -> f64| {
+        let claims = ["p50(standard, dop=8) > 0", "throughput(standard, dop=8) > 1"];
+        judged(&claims, 2, |record| {
+            let law = LittlesLaw { in_system_s: in_system(record.id.repeat), response_s: 10.0 };
+            record.point.workloads[0].window.littles_law = Some(law);
+        })
+    };
+    let claims = of_windows(|_| 12.0);
+    let why = "undecided, because in alone:oltp oltp spent 20 % more time within the window than the responses";
+    assert_eq!(claims[0].holds, None);
+    assert!(claims[0].why_not.as_deref().is_some_and(|told| told.contains(why)), "{:?}", claims[0]);
+    assert_eq!(claims[1].holds, Some(true), "throughput does not rest on responses");
+    // What one window cuts off at its end and the other at its beginning averages out.
+    let claims = of_windows(|block| if block == 1 { 12.0 } else { 8.0 });
+    assert_eq!(claims[0].holds, Some(true), "{:?}", claims[0]);
 }

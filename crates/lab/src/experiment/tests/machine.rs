@@ -16,7 +16,7 @@ fn resolved(text: &str, cores: Cores, quick: bool) -> Result<Plan, String> {
     };
     file("sys/devices/system/cpu/online", "0-15\n");
     file("proc/meminfo", "MemTotal: 1048576 kB\n");
-    let terms = Terms { targets: &Paper, host: Host::at(folder.path()), cores, quick };
+    let terms = Terms { targets: &Paper, host: Host::at(folder.path()), cores, quick, others_max: None };
     parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &terms)).map_err(|error| error.to_string())
 }
 
@@ -135,4 +135,16 @@ fn limits_that_cannot_be_are_refused_with_their_place() {
     check("[sweep]\n\"cores+dop\" = [1]\ndop = [2]", "6:1", "`dop` is the same as `cores+dop`");
     check("[sweep]\n\"cores+dop\" = [1]\n[quick.set]\ndop = 1", "7:1", "`dop` is swept");
     check("[quick.set]\n\"cores+cores\" = 1", "5:1", "names something twice");
+}
+
+#[test]
+fn what_is_wrong_with_several_values_of_a_range_is_one_fault() {
+    let error = resolved(&with("[sweep]\ncores = \"1..99\""), usual(), false).expect_err("16 cores");
+    assert_eq!(error.matches("x.toml:").count(), 1, "{error}");
+    assert!(
+        error.contains("`cores`: ") && error.contains("17") && error.contains("(and 82 more of its values)"),
+        "{error}"
+    );
+    let error = resolved(&with("[sweep]\ncores = [2, 17, 18]"), usual(), false).expect_err("16 cores");
+    assert_eq!(error.matches("x.toml:").count(), 2, "each value of a list has its place: {error}");
 }

@@ -128,6 +128,8 @@ fn sweeps_that_cannot_be_are_refused() {
 #[test]
 fn runs_targets_and_arms_that_cannot_be_are_refused() {
     check(&with("[run]\nrepeats = 0"), "5:11", "0 repeats run nothing");
+    check(&with("[run]\nothers_max = 0"), "5:14", "`others_max` is a number of cores above 0");
+    check(&with("[run]\ntries = 0"), "5:9", "0 tries run nothing");
     check(&with("[run]\nmeasure = \"0s\""), "5:11", "a window of 0 s measures nothing");
     check(&with("[run]\nmeasure = \"long\""), "5:11", "`long` is no length of time");
     check(&with("[run]\nwarmup = \"soon\""), "5:10", "or \"steady\"");

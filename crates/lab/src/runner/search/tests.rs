@@ -12,6 +12,7 @@ kind = "tpcc"
 [sweep]
 dop = "1..20"
 [run]
+others_max = 1000
 repeats = 3
 search = "knee"
 "#;
@@ -29,6 +30,7 @@ kind = "rows"
 policy = ["slow", "fast"]
 dop = "1..10"
 [run]
+others_max = 1000
 repeats = 2
 search = "knee"
 "#;

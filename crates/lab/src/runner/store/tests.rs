@@ -56,7 +56,7 @@ impl Benchmark for Made {
         progress.step(1, 1, "table")
     }
 
-    fn client(&self, _: usize) -> Box<dyn Client> {
+    fn client(&self, _: usize, _: u64) -> Box<dyn Client> {
         unreachable!("nothing is driven here")
     }
 
@@ -106,7 +106,7 @@ fn setting(count: usize) -> Setting {
 
 /// Runs arms one after the other; tells which workloads were loaded before each.
 fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
-    let benchmarks: Vec<Box<dyn Benchmark>> = benchmarks.into_iter().map(|made| Box::new(made) as _).collect();
+    let benchmarks: Vec<Arc<dyn Benchmark>> = benchmarks.into_iter().map(|made| Arc::new(made) as _).collect();
     let mut store = Store::new(&Memory);
     let stop = AtomicBool::new(false);
     let run = |arm: &&[usize]| {
@@ -162,7 +162,7 @@ fn a_reader_of_data_that_another_workload_made_grow_finds_it_as_loaded() {
 #[test]
 fn what_stops_or_refuses_is_told() {
     let check = |refuses: bool, expect: &str| {
-        let benchmarks: Vec<Box<dyn Benchmark>> = vec![Box::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
+        let benchmarks: Vec<Arc<dyn Benchmark>> = vec![Arc::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
         let stop = AtomicBool::new(true);
         let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
         let mut store = Store::new(&Memory);

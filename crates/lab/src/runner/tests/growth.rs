@@ -10,7 +10,7 @@ const LOADED: u64 = 30_000;
 fn orders_found(reload: &str) -> (Vec<u64>, usize) {
     let text = format!(
         "name = \"growth\"\n[target]\nurl = \"memory:\"\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\nscale = 1\n\
-         [sweep]\ndop = [1, 2]\n[run]\nwarmup = \"0s\"\nmeasure = \"100ms\"\nrepeats = 1\nreload = \"{reload}\"\n"
+         [sweep]\ndop = [1, 2]\n[run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"100ms\"\nrepeats = 1\nreload = \"{reload}\"\n"
     );
     let targets = Watched::default();
     let plan = plan(&text, &targets);

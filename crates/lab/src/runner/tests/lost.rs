@@ -6,7 +6,7 @@ use super::*;
 fn text(server_lost: &str) -> String {
     format!(
         "name = \"lost\"\n[target]\nurl = \"memory:\"\noptions = {{ policy = \"dying\" }}\n[[workload]]\nkind = \"rows\"\n\
-         scale = 0.001\n[run]\nwarmup = \"0s\"\nmeasure = \"10ms\"\nrepeats = 3\nserver_lost = \"{server_lost}\"\n"
+         scale = 0.001\n[run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"10ms\"\nrepeats = 3\nserver_lost = \"{server_lost}\"\n"
     )
 }
 

@@ -10,6 +10,7 @@ use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
 use plimsoll_workload::database::{QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::driver::ClientOptions;
 use plimsoll_workload::memory::MemoryDatabase;
+use plimsoll_workload::registry::make;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
@@ -103,6 +104,10 @@ impl Database for ServerDatabase {
         Vec::new()
     }
 
+    fn warnings(&self) -> Vec<String> {
+        vec!["no statistics of statements".to_owned()]
+    }
+
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
         let dies_at = match self.watch.as_str() {
             "refused" => return Err(DatabaseError::Failed("too many connections".to_owned())),
@@ -164,7 +169,7 @@ impl Session for ServerSession {
 fn record(watch: &str, measure: &str) -> RunRecord {
     let text = format!(
         "name = \"server\"\n[target]\nurl = \"memory:\"\noptions = {{ watch = \"{watch}\" }}\n[[workload]]\nname = \"shop\"\n\
-         kind = \"rows\"\nscale = 0.001\n[run]\nwarmup = \"0s\"\nmeasure = \"{measure}\"\nrepeats = 1\n"
+         kind = \"rows\"\nscale = 0.001\n[run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"{measure}\"\nrepeats = 1\n"
     );
     let resolved = parse(&text, "x.toml").and_then(|one| resolve(&one, &Terms::here(&ServerTargets, false)));
     let plan = resolved.unwrap_or_else(|error| panic!("{error}"));
@@ -212,8 +217,9 @@ fn without_a_watch_the_scheduler_s_books_are_what_there_is() {
     assert!(record.point.valid && record.point.server.is_none());
     let share = record.point.workloads[0].time_share.expect("requests were under way");
     assert_eq!((share.lock, share.io, share.client), (None, None, None));
-    let reason = "what the server's processes do is not seen: too many connections";
-    assert!(record.warnings.iter().any(|warning| warning == reason), "{:?}", record.warnings);
+    for reason in ["what the server's processes do is not seen: too many connections", "no statistics of statements"] {
+        assert!(record.warnings.iter().any(|warning| warning == reason), "{:?}", record.warnings);
+    }
 }
 
 #[test]

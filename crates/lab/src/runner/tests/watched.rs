@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use arrow::record_batch::RecordBatch;
-use plimsoll_workload::database::{Database, DatabaseError, OptionChange, Session};
+use plimsoll_policy::Priority;
+use plimsoll_workload::database::{Database, DatabaseError, OptionChange, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
+use plimsoll_workload::statement::{Rows, Statement, Value as StatementValue};
 use serde_json::Value;
 
 use crate::targets::Targets;
@@ -43,7 +45,12 @@ pub(super) struct SessionSeen {
     pub present: BTreeSet<&'static str>,
     /// The options in force.
     pub options: BTreeMap<String, String>,
+    /// The parameters of its first statements.
+    pub inputs: Vec<String>,
 }
+
+/// How many statements of a session are noted.
+const INPUTS_NOTED: usize = 5;
 
 impl Watched {
     /// What was done so far.
@@ -133,9 +140,16 @@ impl Database for WatchedDatabase {
             return Err(DatabaseError::ConnectionLost("killed".to_owned()));
         }
         let (present, options) = (opened.present.clone(), opened.options.clone());
-        let session = SessionSeen { schema: schema.name, rows, present, options };
-        self.seen.lock().expect("nobody panicked").sessions.push(session);
-        self.database.session(schema)
+        let session = SessionSeen { schema: schema.name, rows, present, options, inputs: Vec::new() };
+        let mut seen = self.seen.lock().expect("nobody panicked");
+        seen.sessions.push(session);
+        let number = seen.sessions.len() - 1;
+        Ok(Box::new(WatchedSession {
+            session: self.database.session(schema)?,
+            number,
+            seen: Arc::clone(&self.seen),
+            noted: 0,
+        }))
     }
 
     fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
@@ -152,5 +166,53 @@ impl Database for WatchedDatabase {
         }
         self.opened.lock().expect("nobody panicked").options.insert(name.to_owned(), value.to_owned());
         Ok(OptionChange::Applied)
+    }
+}
+
+/// A session whose first statements are noted.
+struct WatchedSession {
+    session: Box<dyn Session>,
+    number: usize,
+    seen: Arc<Mutex<Seen>>,
+    noted: usize,
+}
+
+impl Session for WatchedSession {
+    fn set_priority(&mut self, priority: Priority) {
+        self.session.set_priority(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.session.begin()
+    }
+
+    fn execute(
+        &mut self,
+        statement: &'static Statement,
+        parameters: &[StatementValue<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        if self.noted < INPUTS_NOTED {
+            self.noted += 1;
+            let mut seen = self.seen.lock().expect("nobody panicked");
+            seen.sessions[self.number].inputs.push(format!("{}{parameters:?}", statement.name));
+        }
+        self.session.execute(statement, parameters, rows)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.session.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.session.rollback()
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.session.query(sql)
+    }
+
+    fn usage(&self) -> SessionUsage {
+        self.session.usage()
     }
 }

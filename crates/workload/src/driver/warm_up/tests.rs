@@ -72,7 +72,7 @@ fn intervals_of_unequal_length_are_judged_by_throughput() {
 fn warm_up(at_most: Duration, late: f64, completed: &[&dyn Fn(f64) -> f64]) -> (f64, Vec<Verdict>) {
     const BEGIN: Nanos = 7_000_000_000;
     let mut now = BEGIN;
-    let verdicts = until_steady(BEGIN, at_most, completed.len(), |moment| {
+    let verdicts = watch_warm_up(BEGIN, WarmUp::UntilSteady { at_most }, completed.len(), |moment| {
         now = now.max(moment) + (late * 1e9) as Nanos;
         let seconds = (now - BEGIN) as f64 / 1e9;
         Some(Reading { at: now, completed: completed.iter().map(|completed| completed(seconds) as u64).collect() })
@@ -145,9 +145,35 @@ fn looks_that_are_late_by_steps_still_end() {
 #[test]
 fn a_run_that_is_over_ends_the_warm_up() {
     let mut looks = 0;
-    let ended = until_steady(0, MINUTES, 1, |at| {
+    let ended = watch_warm_up(0, WarmUp::UntilSteady { at_most: MINUTES }, 1, |at| {
         looks += 1;
         (looks < 3).then(|| Reading { at, completed: vec![0] })
     });
     assert_eq!((ended, looks), (None, 3));
+}
+
+#[test]
+fn a_fixed_warm_up_lasts_and_is_judged_at_its_end() {
+    let warm_up = |length: Duration, rate: fn(Nanos) -> u64| {
+        let mut last = 0;
+        let verdicts = watch_warm_up(0, WarmUp::For(length), 1, |at| {
+            last = at;
+            Some(Reading { at, completed: vec![rate(at)] })
+        });
+        (last, verdicts.expect("it ends by itself"))
+    };
+    let second = Duration::from_secs(1);
+    // 1000 requests a second.
+    let (ended, verdicts) = warm_up(10 * second, |at| at / 1_000_000);
+    assert_eq!((ended, are_steady(&verdicts)), (10_000_000_000, Some(true)), "it does not end before");
+    // Ever more of them.
+    let (_, verdicts) = warm_up(10 * second, |at| (at / 1_000_000).pow(2) / 1_000);
+    assert!(matches!(verdicts[0], Verdict::Trend(change) if change > 0.1), "{verdicts:?}");
+    assert_eq!(are_steady(&verdicts), Some(false));
+    for (length, expect) in [(Duration::ZERO, Verdict::TooShort), (second, Verdict::TooShort)] {
+        let (_, verdicts) = warm_up(length, |at| at / 1_000_000);
+        assert_eq!((&verdicts[..], are_steady(&verdicts)), (&[expect][..], None));
+    }
+    assert_eq!(are_steady(&[Verdict::TooShort, Verdict::Spread(0.5)]), Some(false));
+    assert_eq!(are_steady(&[Verdict::Steady, Verdict::TooFew(1.0)]), None);
 }

@@ -9,7 +9,7 @@ fn client(kind: &str, server: &Server, number: usize) -> Box<dyn Client> {
     let (made, _) = registry::benchmark(kind, 7).unwrap();
     made.prepare(server).unwrap();
     server.said();
-    made.client(number)
+    made.client(number, 7)
 }
 
 /// Runs a file's only transaction once and returns what was sent.
@@ -222,7 +222,7 @@ fn weights_of_scripts_count() {
     let kind = format!("{a}@3,{}@1", b.trim_start_matches(PREFIX));
     let (made, _) = registry::benchmark(&kind, 7).unwrap();
     assert_eq!((made.name(), made.transactions()), ("a_b", &["a", "b"][..]));
-    let mut client = made.client(0);
+    let mut client = made.client(0, 7);
     let of_a = (0..4_000).filter(|_| client.draw() == 0).count();
     assert!((2_850..3_150).contains(&of_a), "{of_a} of 4000");
 }

@@ -1,0 +1,58 @@
+//! Requests that arrive whatever the database can take.
+
+use super::*;
+
+#[test]
+fn open_loop_latency_shows_the_backlog_of_one_long_block() {
+    let options = ClientOptions { rate: Some(1000.0), ..ClientOptions::default() };
+    let window = Bounds { begin: 0, end: 1000 * MS };
+    // The database blocks for 100 ms once, and else takes 10 us.
+    let service = |number| if number == 50 { 100 * MS } else { MS / 100 };
+    let all = latencies(&simulate(&options, window, service, |_| Ok(())).expect("it runs"));
+    // About a hundred requests arrive while it is blocked, evenly late by up to 100 ms; a driver that measured from the
+    // actual start would see one.
+    let late = all.count_between(10_000, 3_600_000_000);
+    assert!((60..=130).contains(&late), "{late} of {}", all.len());
+    let evenly = all.count_between(40_000, 60_000);
+    assert!((8..=40).contains(&evenly), "{evenly}");
+    // Nothing is lost: all arrivals of the second are there.
+    assert!((850..=1150).contains(&all.len()), "{}", all.len());
+}
+
+#[test]
+fn requests_that_wait_for_a_client_are_in_the_system_and_those_never_begun_are_backlog() {
+    let options = ClientOptions { rate: Some(1000.0), ..ClientOptions::default() };
+    let window = Bounds { begin: 0, end: 1000 * MS };
+    // Two requests arrive while one is run.
+    let recorder = simulate(&options, window, |_| 2 * MS, |_| Ok(())).expect("it runs");
+    // The client alone has some 500; the arrival that it took and did not begin is noted, those that nobody took are the
+    // coordinator's.
+    assert!((470..=501).contains(&recorder.offered), "{}", recorder.offered);
+    assert_eq!(recorder.backlog, 1);
+    assert!(recorder.in_system > 20 * recorder.occupied, "{} of {}", recorder.occupied, recorder.in_system);
+}
+
+#[test]
+fn the_backlog_of_an_overloaded_run_is_counted_and_told() {
+    let options = ClientOptions { clients: 2, rate: Some(1e6), ..ClientOptions::default() };
+    // Each request gives the others 100 us at least; so that two clients end at most 2000 of 100 000 arrivals.
+    let database = FakeDatabase::scripted(|_| {
+        std::thread::sleep(Duration::from_micros(100));
+        Ok(())
+    });
+    let measured = run_one(&database, &options, SHORT, &mut Log::default()).expect("it runs");
+    let workload = &measured.workloads[0];
+    let open = workload.open_loop.expect("it is an open loop");
+    // 1e6 per second for 100 ms; the standard deviation is 316.
+    assert!(open.offered.abs_diff(100_000) < 2_000, "{open:?}");
+    let waiting = workload.all.in_flight.end - open.backlog;
+    assert!(waiting <= 2 && open.backlog > 90_000, "{open:?} {:?}", workload.all.in_flight);
+    let grown = workload.all.in_flight.end - workload.all.in_flight.begin;
+    assert_eq!(open.offered - grown, workload.all.completed, "what arrived has ended or is there still");
+    assert!(workload.doubts.iter().any(|doubt| doubt.about == DoubtAbout::Overload), "{:?}", workload.doubts);
+    assert!(
+        measured.warnings.iter().any(|warning| warning.contains("waited for a free client")),
+        "{:?}",
+        measured.warnings
+    );
+}

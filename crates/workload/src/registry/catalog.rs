@@ -1,0 +1,78 @@
+//! The benchmarks of an experiment, each made once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{BenchmarkError, checked_spec, make_with};
+use crate::benchmark::Benchmark;
+use crate::file::Definitions;
+
+/// The benchmarks of an experiment. Each is made when it is first asked for and the same value from then on, whoever asks:
+/// what a benchmark knows of its clients is in one place, and all runs have the same workload, even if somebody edits its
+/// file in the meantime. Clones share what was made.
+#[derive(Clone)]
+pub struct Catalog(Arc<Shelves>);
+
+struct Shelves {
+    seed: u64,
+    made: Mutex<BTreeMap<Key, Made>>,
+    definitions: Definitions,
+}
+
+/// A benchmark and its scale.
+type Made = (Arc<dyn Benchmark>, f64);
+
+/// Kind, bits of the scale if one was given, and parameters.
+type Key = (String, Option<u64>, String);
+
+impl Catalog {
+    /// An empty one. The data of its benchmarks follow from the seed, as far as they follow from any.
+    pub fn new(seed: u64) -> Self {
+        Catalog(Arc::new(Shelves { seed, made: Mutex::default(), definitions: Definitions::default() }))
+    }
+
+    /// The benchmark that `NAME`, `NAME:SCALE` or `file:PATH` asks for, with those parameters and all others at their defaults;
+    /// and its scale.
+    pub fn of_spec(
+        &self,
+        spec: &str,
+        parameters: &BTreeMap<String, Value>,
+    ) -> Result<(Arc<dyn Benchmark>, f64), BenchmarkError> {
+        let (kind, scale) = checked_spec(spec)?;
+        self.get(kind, scale, parameters)
+    }
+
+    /// The benchmark of that name at a scale, or its default scale, with those parameters and all others at their defaults;
+    /// and its scale.
+    pub fn get(
+        &self,
+        kind: &str,
+        scale: Option<f64>,
+        parameters: &BTreeMap<String, Value>,
+    ) -> Result<(Arc<dyn Benchmark>, f64), BenchmarkError> {
+        let Shelves { seed, made, definitions } = &*self.0;
+        let key = |scale: Option<f64>| {
+            let parameters = serde_json::to_string(parameters).expect("names and plain values");
+            (kind.to_owned(), scale.map(f64::to_bits), parameters)
+        };
+        let mut made = made.lock();
+        if let Some(known) = made.get(&key(scale)) {
+            return Ok(known.clone());
+        }
+        let (benchmark, its_scale) = make_with(definitions, kind, scale, parameters, *seed)?;
+        // The default scale is also asked for by its number.
+        let one = made.entry(key(Some(its_scale))).or_insert_with(|| (benchmark.into(), its_scale)).clone();
+        made.insert(key(scale), one.clone());
+        Ok(one)
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("seed", &self.0.seed).finish_non_exhaustive()
+    }
+}
