@@ -33,6 +33,7 @@ mod samples;
 #[cfg(test)]
 mod simulation;
 pub(crate) mod student;
+pub mod verdict;
 
 pub use comparison::{Comparison, Finding, compare_runs, compare_settings};
 pub use estimate::{Interval, estimate};
