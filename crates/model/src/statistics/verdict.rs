@@ -8,8 +8,8 @@
 //!
 //! The spread is that of the comparison's own blocks. Pooling it with that of other comparisons, after a test of
 //! homogeneity, was tried and refused: with few blocks no test sees that one comparison has twice the noise of the
-//! others, and its interval then covers the truth in 75 to 90 % of experiments instead of 95 (`simulation/pooling.rs`
-//! keeps the proof, with Bartlett's test, the most powerful one). With enough blocks for the test to see it, pooling narrows
+//! others, and its interval then covers the truth in 75 to 90 % of experiments instead of 95 (a test in
+//! `simulation/verdicts.rs` keeps the proof, with Bartlett's test, the most powerful one). With enough blocks for the test to see it, pooling narrows
 //! intervals by a tenth. So noise is split always, and a claim that its own blocks do not decide asks for more blocks.
 //!
 //! # Several comparisons
@@ -98,23 +98,32 @@ impl Margin {
     /// figures, or what a setting that ran twice differed by from itself. One block has no interval. Blocks that all
     /// show the same have a width of 0: such figures (limits, plans, counts) are known exactly.
     pub fn of_blocks(distances: &[f64], levels: Levels, least: f64) -> Self {
+        let (margin, deviation) = Self::bounds(distances, levels, least);
+        let blocks_more = match (margin.verdict(), deviation) {
+            (Verdict::Holds | Verdict::Fails, _) => Some(0),
+            (_, None) => Some(1),
+            (_, Some(_)) if margin.value.abs() <= least => None,
+            (_, Some(deviation)) => {
+                let level = if margin.value > 0.0 { levels.low } else { levels.high };
+                blocks_more(margin.value.abs(), deviation, distances.len() as f64, level)
+            }
+        };
+        Margin { blocks_more, ..margin }
+    }
+
+    /// The same without a word on further blocks, and the standard deviation of the distances, if there are two.
+    pub(super) fn bounds(distances: &[f64], levels: Levels, least: f64) -> (Self, Option<f64>) {
         let count = distances.len() as f64;
         let value = distances.iter().sum::<f64>() / count;
         if distances.len() < 2 {
-            return Margin { value, blocks_more: Some(1), ..Margin::unknown() };
+            return (Margin { value, ..Margin::unknown() }, None);
         }
         let squares: f64 = distances.iter().map(|distance| (distance - value).powi(2)).sum();
         let deviation = (squares / (count - 1.0)).sqrt();
         let half = |level: f64| (quantile(level, count - 1.0) * deviation / count.sqrt()).max(least);
-        let margin = Margin { value, low: value - half(levels.low), high: value + half(levels.high), blocks_more: Some(0) };
-        match margin.verdict() {
-            Verdict::Undecided => {
-                let level = if value > 0.0 { levels.low } else { levels.high };
-                let blocks_more = if value.abs() > least { blocks_more(value.abs(), deviation, count, level) } else { None };
-                Margin { blocks_more, ..margin }
-            }
-            _ => margin,
-        }
+        let below = half(levels.low);
+        let above = if levels.low == levels.high { below } else { half(levels.high) };
+        (Margin { value, low: value - below, high: value + above, blocks_more: None }, Some(deviation))
     }
 
     /// From an interval that was found in another way.
