@@ -45,8 +45,8 @@ impl Costs {
     ///
     /// The cell in which most kinds completed says what they cost. A kind that it lacks is taken from another cell, as much
     /// cheaper as that cell is slower over the kinds that both have.
-    pub(crate) fn common(cells: &[Vec<&WorkloadResult>]) -> Result<Option<Self>, String> {
-        let all = || cells.iter().flatten();
+    pub(crate) fn common(cells: &[&[&WorkloadResult]]) -> Result<Option<Self>, String> {
+        let all = || cells.iter().copied().flatten();
         if !all().any(|run| run.analytical) {
             return Ok(None);
         }

@@ -1,6 +1,7 @@
 //! What a terminal shows.
 
 use super::*;
+use crate::report::fixture::derive;
 use crate::report::fixture::policies::policies;
 use crate::report::fixture::server::on_server;
 use crate::report::fixture::{poor_study, study};
@@ -14,8 +15,8 @@ fn study_reads_like_this() {
       6 s
 
     shop
-      throughput  alone       3.17 k/s  ± 3.4 %  (62 400 completed)
-                  together    1.31 k/s  ± 3.4 %  (25 800 completed)
+      throughput  alone       3.17 k/s  ± 3.4 %  (62 400 completed)
+                  together    1.31 k/s  ± 3.4 %  (25 800 completed)
       together / alone            0.41  (0.40 to 0.43, noise floor 3.4 %)
       latency                     mean       p50       p95       p99
         all       alone      3.31 ms   2.45 ms   5.70 ms   10.3 ms
