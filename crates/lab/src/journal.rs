@@ -35,6 +35,9 @@ pub struct JournalHeader {
     /// The number of cores it was sized for, if that was asked for.
     #[serde(default)]
     pub cores: Option<usize>,
+    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as its file says.
+    #[serde(default)]
+    pub blocks_max: Option<u32>,
 }
 
 /// A journal that can be added to.
@@ -185,6 +188,7 @@ mod tests {
             quick: true,
             only: None,
             cores: None,
+            blocks_max: None,
         }
     }
 
