@@ -131,6 +131,9 @@ pub struct RunPlan {
     pub measure: Duration,
     /// How often each arm of each setting runs.
     pub repeats: u32,
+    /// How often its claims are judged, each time after more repeats: 1, unless it runs until they are decided. Each look
+    /// has its part of the probability to err.
+    pub looks: usize,
     /// The data, the order of runs and everything that clients draw follow from this; see [`RunPlan::seed_of_block`].
     pub seed: u64,
     /// When data is loaded anew.
@@ -418,6 +421,7 @@ mod tests {
             warmup: WarmUp::For(Duration::ZERO),
             measure: Duration::from_secs(1),
             repeats: 1,
+            looks: 1,
             seed,
             reload: Reload::Never,
             search: Search::Grid,

@@ -109,6 +109,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             seed: options.seed,
             reload: Reload::default(),
             search: Search::default(),
+            looks: 1,
             server_lost: ServerLost::Stop,
             // One run, which is told as it was; that others were busy is a warning.
             others_max: f64::INFINITY,

@@ -6,16 +6,19 @@ use maud::{Markup, html};
 
 use super::layout::{figure_cell, number, table, text};
 use super::page::Page;
-use crate::results::{DEVICE_FIGURES, Device, DeviceFigure, Unmeasured};
+use crate::figures::{Figure, Unit, of_devices};
+use crate::results::{Device, Unmeasured};
 use crate::units::{percent, significant};
 
 /// Every figure that some run has, a row for each run.
 pub(super) fn devices(page: &Page) -> Markup {
     let points = &page.results.points;
-    let is_known = |figure: &&DeviceFigure| points.iter().any(|point| (figure.of)(&point.device).is_some());
-    let figures: Vec<&DeviceFigure> = DEVICE_FIGURES.iter().filter(is_known).collect();
+    let is_known = |figure: &&Figure| points.iter().any(|point| figure.of_device(&point.device).is_some());
+    let figures: Vec<&Figure> = of_devices().filter(is_known).collect();
     let mut columns = vec![number("Run"), text("Arm")];
-    columns.extend(figures.iter().map(|figure| number(figure.label)));
+    let names = figures.iter().filter_map(|figure| figure.device_name());
+    let names: Vec<String> = names.map(|name| name.replace('_', " ")).collect();
+    columns.extend(names.iter().map(|name| number(name)));
     html! {
         (table("What the machine and its devices did in each window", &columns, html! {
             @for (run, point) in points.iter().enumerate() {
@@ -26,7 +29,7 @@ pub(super) fn devices(page: &Page) -> Markup {
                 }
             }
         }))
-        @if figures.iter().any(|figure| figure.key.starts_with("group_")) {
+        @if figures.iter().any(|figure| figure.key.starts_with("device.group")) {
             p {
                 "Group: the control groups that the database's process is in, with everybody else in them. Under a limit that \
                  is a group of ours and holds the database alone."
@@ -35,11 +38,11 @@ pub(super) fn devices(page: &Page) -> Markup {
     }
 }
 
-fn written(figure: &DeviceFigure, device: &Device) -> Option<String> {
-    let value = (figure.of)(device)?;
+fn written(figure: &Figure, device: &Device) -> Option<String> {
+    let value = figure.of_device(device)?;
     Some(match figure.unit {
-        "share" => percent(value),
-        unit => format!("{} {unit}", significant(value)),
+        Unit::Share => percent(value),
+        unit => format!("{} {}", significant(value), unit.name()),
     })
 }
 
@@ -90,10 +93,10 @@ mod tests {
         results.points[0].unmeasured.insert("frequency".to_owned(), why);
         let page = Page::new(&results, None);
         let table = devices(&page).into_string();
-        for there in ["Some waited for I/O", "25 %", "Speed of cores", "MHz", "Disk write"] {
+        for there in ["pressure io some", "25 %", "mhz", "MHz", "write mb s"] {
             assert!(table.contains(there), "{there}: {table}");
         }
-        assert!(!table.contains("Group:") && !table.contains("Cache held"), "nobody measured it: {table}");
+        assert!(!table.contains("Group:") && !table.contains("cache held mib"), "nobody measured it: {table}");
         let reasons = unmeasured(&page).into_string();
         for there in ["frequency", "no cpufreq", "bare metal", "<td>0</td>"] {
             assert!(reasons.contains(there), "{there}: {reasons}");
