@@ -163,7 +163,7 @@ fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBy
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_testing::{Need, skip};
+    use plimsoll_testing::{Need, skip, until};
 
     use super::*;
     use crate::host::fake::FakeHost;
@@ -234,9 +234,7 @@ mod tests {
             return skip(Need::Accounting, "the control group of this process tells no CPU time");
         };
         let later = || GroupSample::read(&host, &groups);
-        while later().cpu.is_some_and(|now| now == before) {
-            std::hint::spin_loop();
-        }
+        until("time to be counted", || later().cpu != Some(before));
         assert!(later().since(&earlier).cpu.is_some_and(|cpu| cpu > Duration::ZERO));
     }
 }
