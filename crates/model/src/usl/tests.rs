@@ -79,9 +79,9 @@ fn intervals_cover_the_truth() {
                 assert!(share >= 0.90, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
                 assert!(at_bound || share <= 0.995, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
             }
-            // A peak among the numbers of clients that ran is seen; where there is none, none is found.
+            // A peak well among the numbers of clients that ran is seen to be one. Near their end it may well not be.
             let bounded = bounded as f64 / seeds as f64;
-            let is_within = law.peak_clients().is_some_and(|peak| peak <= CLIENTS[CLIENTS.len() - 1]);
+            let is_within = law.peak_clients().is_some_and(|peak| peak <= CLIENTS[CLIENTS.len() - 1] / 2.0);
             if is_within {
                 assert!(bounded >= 0.9, "the peak of {law:?}, {repeats} repeats, noise {noise}: {bounded} have an end");
             }
