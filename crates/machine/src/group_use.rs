@@ -173,7 +173,7 @@ fn version_1_disks(host: &Host, folder: &Path) -> Option<BTreeMap<String, DiskBy
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_testing::{Need, skip};
+    use plimsoll_testing::{Need, skip, until};
 
     use super::*;
     use crate::host::fake::FakeHost;
@@ -249,9 +249,7 @@ mod tests {
             return skip(Need::Accounting, "the control group of this process tells no CPU time");
         };
         let later = || GroupSample::read(&host, &groups);
-        while later().cpu.is_some_and(|now| now == before) {
-            std::hint::spin_loop();
-        }
+        until("time to be counted", || later().cpu != Some(before));
         assert!(later().since(&earlier, Duration::from_secs(1)).busy_cores.is_some_and(|cores| cores > 0.0));
     }
 }

@@ -9,11 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_postgres::server::{Applied, Isolation, PrivateServer, ServerError, ServerSettings, clean_up_leftovers};
+use plimsoll_testing::until;
 use rustix::process::Signal;
 
 /// Set for copies of this program that play a part of their own.
@@ -56,13 +56,6 @@ fn alive(processes: &[ProcessIdentity]) -> usize {
 
 fn identities(server: &PrivateServer) -> Vec<ProcessIdentity> {
     server.processes().into_iter().filter_map(|id| ProcessIdentity::of(&Host::real(), id)).collect()
-}
-
-/// Looks again and again. A test that waits in vain is ended by whoever runs it.
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// The files of shared memory that these processes have.
@@ -174,7 +167,7 @@ fn a_server_that_is_killed_is_seen_to_be_gone() {
     let shared = shared_memory(&processes);
     assert!(!shared.is_empty(), "there is something that a kill leaves behind");
     processes[0].signal(Signal::KILL).unwrap();
-    wait_until(|| !server.is_alive());
+    until("the server to be seen as gone", || !server.is_alive());
     assert!(!server.log_tail().is_empty());
     drop(server);
     assert_eq!(alive(&processes), 0);
@@ -263,7 +256,7 @@ fn a_server_ends_when_its_owner_is_killed_and_the_next_one_removes_its_folder() 
     let processes = ProcessIdentity::working_in(&Host::real(), &data);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    wait_until(|| alive(&processes) == 0);
+    until("its processes to end", || alive(&processes) == 0);
     assert_eq!(elsewhere.left().len(), 2, "the folder and the note of it");
     let told = elsewhere.clean_up();
     let folder = data.parent().unwrap().display();

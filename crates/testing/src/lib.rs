@@ -1,4 +1,4 @@
-//! What tests of all crates share: how a test leaves something out that this machine cannot do.
+//! What tests of all crates share: how a test leaves something out that this machine cannot do, and how it waits.
 //!
 //! A test that returns early looks like one that passed. So it calls [`skip`] first, which says why on standard error, adds a
 //! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
@@ -17,6 +17,7 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
+use std::time::{Duration, Instant};
 
 /// The environment variable that lists what this machine has, by [`Need::name`] and with commas between: tests that would be
 /// skipped for want of one of these fail.
@@ -123,6 +124,22 @@ pub fn skip(need: Need, why: impl Display) {
     let written = std::fs::File::options().create(true).append(true).open(&file);
     let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("{SKIPS} is {}, to which nothing can be added: {error}", file.display()));
+}
+
+/// Longer than anything takes that a test waits for, also on a busy machine; only what is broken waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something holds that must come to hold.
+///
+/// # Panics
+/// If it does not within [`PATIENCE`].
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Whether a list of needs has this one; an entry that is no need, if there is one, since a wrong name would require nothing.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_policy::{Priority, lock_scheduler};
+use plimsoll_testing::until;
 
 use super::*;
 use crate::clock::{Clock, MonotonicClock};
@@ -59,9 +60,7 @@ fn value(engine: &Arc<Engine>, key: i64) -> i64 {
 }
 
 fn wait_for_waiter(engine: &Engine) {
-    while engine.locks().waiter_count() == 0 {
-        std::thread::yield_now();
-    }
+    until("a waiter", || engine.locks().waiter_count() > 0);
 }
 
 /// Runs `work` on a thread that dies in it.
@@ -89,9 +88,7 @@ fn a_preempted_transaction_is_run_again_and_loses_nothing() {
             add(low, 0, 1)?;
             if attempts == 1 {
                 scope.spawn(|| engine.connect().transact(Priority::HIGH, |high| add(high, 0, 10)));
-                while engine.lock_statistics().preempted == 0 {
-                    std::thread::yield_now();
-                }
+                until("a victim", || engine.lock_statistics().preempted > 0);
             }
             add(low, 1, 1)
         });
@@ -113,9 +110,7 @@ fn a_preempted_transaction_cannot_commit() {
     add(&mut low, 0, 1).expect("nobody else");
     std::thread::scope(|scope| {
         scope.spawn(|| engine.connect().transact(Priority::HIGH, |high| add(high, 0, 10)));
-        while engine.lock_statistics().preempted == 0 {
-            std::thread::yield_now();
-        }
+        until("a victim", || engine.lock_statistics().preempted > 0);
         assert_eq!(low.commit(), Err(TransactionError::Preempted));
         assert!(!low.is_open() && TransactionError::Preempted.is_retryable());
     });

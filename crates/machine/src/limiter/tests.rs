@@ -82,6 +82,7 @@ macro_rules! assert_same {
         assert!(differences.is_empty(), "{}: {differences:#?}", format!($($told)*));
     };
 }
+use assert_same;
 
 /// The text of a group's file, of the version that the machine has.
 fn held(machine: &Machine, v1: &str, v2: &str) -> String {

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use plimsoll_testing::until;
+
 use super::*;
 use crate::lock::head::Answer;
 use crate::lock::{LockName, Mode};
 
 fn wait_for_units(engine: &Engine, units: u64) {
-    while engine.log_statistics().unwrap().units < units {
-        std::thread::yield_now();
-    }
+    until("the units of the log", || engine.log_statistics().unwrap().units >= units);
 }
 
 #[test]
@@ -60,9 +60,7 @@ fn async_commits_do_not_wait_until_the_buffer_is_full() {
             (2..6).for_each(|key| insert(&mut connection, key, "too much for the buffer").unwrap());
             connection.usage().log_wait
         });
-        while engine.log_statistics().unwrap().buffer_waits == 0 {
-            std::thread::yield_now();
-        }
+        until("the buffer to be full", || engine.log_statistics().unwrap().buffer_waits > 0);
         storage.open_gate();
         assert!(late.join().unwrap() > Duration::ZERO);
     });

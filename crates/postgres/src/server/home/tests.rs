@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use plimsoll_testing::until;
+
 use super::*;
 
 fn settings(base: &Path) -> ServerSettings {
@@ -120,9 +122,7 @@ fn processes_of_a_folder_end_whoever_began_them() {
     assert_eq!(end_processes(&data, None), Ok(0));
     let mut command = std::process::Command::new("sh");
     let mut shell = command.args(["-c", "trap '' INT QUIT TERM; sleep 1000; true"]).current_dir(&data).spawn().unwrap();
-    while ProcessIdentity::working_in(&Host::real(), &data).len() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    until("the shell and its child", || ProcessIdentity::working_in(&Host::real(), &data).len() == 2);
     assert_eq!(end_processes(&data, None), Ok(2));
     assert!(!shell.wait().unwrap().success());
 }
