@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
 use super::convert;
-use super::observer::{SensorReading, ServerReading};
+use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
@@ -25,24 +25,9 @@ pub(super) fn record(
 ) -> RunRecord {
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
-    let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
-        warnings.extend(remarks(&arm.name, measured));
-        let result = match &sensed.on_server {
-            Some(of) => {
-                let ServerReading { seen, looks, times, clients } = of;
-                let window = sensed.serving.window;
-                let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
-                let shares = known.shares(measured, &mut warnings);
-                convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
-            }
-            None => {
-                let share = time_share(measured, &sensed.serving, &mut warnings);
-                convert::workload_result(measured, share, &sensed.counted)
-            }
-        };
-        WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
-    });
-    let workloads: Vec<WorkloadResult> = results.collect();
+    let sensed = measured.workloads.iter().zip(&reading.workloads);
+    let workloads: Vec<WorkloadResult> =
+        sensed.map(|(measured, sensed)| result(&arm.name, measured, sensed, &mut warnings)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
     let idle = idle.map(|workload| {
         format!("no request of {} ran to success within the window; make the window longer", workload.name)
@@ -84,6 +69,30 @@ pub(super) fn record(
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
+}
+
+/// What one workload did, with what sensors saw of it.
+fn result(
+    arm: &str,
+    measured: &WorkloadMeasurement,
+    sensed: &WorkloadReading,
+    warnings: &mut Vec<String>,
+) -> WorkloadResult {
+    warnings.extend(remarks(arm, measured));
+    let result = match &sensed.on_server {
+        Some(of) => {
+            let ServerReading { seen, looks, times, clients } = of;
+            let window = sensed.serving.window;
+            let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
+            let shares = known.shares(measured, warnings);
+            convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
+        }
+        None => {
+            let share = time_share(measured, &sensed.serving, warnings);
+            convert::workload_result(measured, share, &sensed.counted)
+        }
+    };
+    WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
 }
 
 /// The record of a run in whose middle the server went away: it has no figures.
