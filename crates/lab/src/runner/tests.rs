@@ -4,6 +4,7 @@ mod growth;
 mod limits;
 mod lost;
 mod selection;
+mod sensed;
 mod server;
 mod watched;
 
