@@ -21,6 +21,7 @@ mod tests;
 pub mod typed;
 mod workloads;
 
+pub(crate) use duration::duration;
 pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
 pub use size::Cores;

@@ -5,6 +5,7 @@
 
 mod device;
 mod locks;
+mod merge;
 mod point;
 mod server;
 mod time_share;
@@ -16,15 +17,16 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
-pub use device::{DEVICE_FIGURES, Device, DeviceFigure, Unmeasured};
+pub use device::{Device, Unmeasured};
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub(crate) use locks::{most_urgent_first, share_of};
+pub(crate) use merge::mean;
 pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
 
-/// The version of this document. A program refuses documents with a higher one.
-pub const FORMAT: u32 = 2;
+/// The version of this document. A program refuses documents of another one.
+pub const FORMAT: u32 = 3;
 
 /// The whole document.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,6 +77,18 @@ pub struct Results {
     pub checks: Option<Vec<CheckLine>>,
     /// Why figures are missing, and what else a reader must know.
     pub warnings: Vec<String>,
+}
+
+impl Results {
+    /// What the runs of a workload in an arm at a setting say together; `None` if none of them is valid.
+    pub fn cell(&self, setting: &BTreeMap<String, serde_json::Value>, arm: &str, workload: &str) -> Option<&Estimate> {
+        self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
+    }
+
+    /// How many claims have this verdict.
+    pub fn count_claims(&self, verdict: ClaimVerdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
 }
 
 /// What was run.
@@ -134,7 +148,8 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
-/// What the repeats of one setting, arm and workload say together.
+/// What the repeats of one setting, arm and workload say together: the cell that tables, reports, advice, comparisons and
+/// claims read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Estimate {
     /// The swept settings.
@@ -153,20 +168,13 @@ pub struct Estimate {
     pub throughput_per_s: Interval,
     /// Mean latency over repeats, microseconds; `None` if no request completed.
     pub mean_latency_us: Option<Interval>,
-    /// Latency over the requests of all repeats: merged histograms, not averaged percentiles.
-    pub latency_us: Option<Latency>,
-    /// `[quantile, microseconds]` pairs that draw the merged distribution, ascending.
-    pub latency_distribution: Vec<(f64, u64)>,
-    /// Classes and transactions over all repeats, merged; keys as in [`WorkloadResult::classes`] and
-    /// [`WorkloadResult::transactions`], completed requests summed, throughput averaged.
-    pub classes: BTreeMap<String, Part>,
-    /// See `classes`.
-    pub transactions: BTreeMap<String, Part>,
-    /// Mean time shares over repeats; a part is `None` if any repeat lacks it.
-    pub time_share: Option<TimeShare>,
-    /// Mean of [`WorkloadResult::round_trip_share`] over repeats; `None` if any repeat lacks it.
+    /// What the workload did in all of these runs together, [`WorkloadResult::merged`].
+    pub measured: WorkloadResult,
+    /// What the devices did, mean over runs; a figure that one run lacks is `None`.
+    pub device: Device,
+    /// What was seen of each limit, mean over runs.
     #[serde(default)]
-    pub round_trip_share: Option<f64>,
+    pub achieved: BTreeMap<String, serde_json::Value>,
 }
 
 /// The noise of one workload's throughput. All figures are relative, so that 0.05 is 5 %.
@@ -368,19 +376,75 @@ pub struct ClaimResult {
     pub text: String,
     /// What must hold, as typed.
     pub expression: String,
-    /// Whether it does; `None` if it could not be judged.
-    pub holds: Option<bool>,
-    /// The share of resampled experiments (repeats drawn anew) in which it holds, 0 to 1: near 0 or 1 it is clear, between
-    /// it is within the noise. `None` with fewer than two repeats.
-    pub confidence: Option<f64>,
-    /// Both sides of what was compared, as numbers for people: `5.6 >= 5.2`.
+    /// What the blocks say of it.
+    pub verdict: ClaimVerdict,
+    /// Both sides of what was compared, of all runs together, as numbers for people: `5.6 >= 5.2`. Where there is a `for
+    /// all`, the worst case.
     pub value: Option<String>,
-    /// Between which bounds the left side lies in the middle 95 % of resampled experiments, which says most where the right
-    /// side is a number. `None` with fewer than two repeats, and where several comparisons decided.
+    /// The 95 % interval of that comparison. `None` where several comparisons decided together, and where nothing was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<[f64; 2]>,
+    pub interval: Option<ClaimInterval>,
+    /// Of an undecided claim, how many further blocks (repeats) would likely decide it; `None` if more than a thousand, or
+    /// if more blocks do not help. 0 if it is decided.
+    pub blocks_more: Option<u32>,
     /// What was published, as typed.
     pub published: Option<String>,
-    /// Why it could not be judged.
+    /// Why it could not be judged, or why it is undecided beside noise.
     pub why_not: Option<String>,
+}
+
+/// What an experiment says of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimVerdict {
+    /// True, beyond noise.
+    Holds,
+    /// False, beyond noise.
+    Fails,
+    /// Within the noise.
+    Undecided,
+    /// Something it speaks of was not measured.
+    NotJudged,
+}
+
+impl ClaimVerdict {
+    /// Every verdict, in the order in which they are counted.
+    pub const ALL: [ClaimVerdict; 4] =
+        [ClaimVerdict::Holds, ClaimVerdict::Fails, ClaimVerdict::Undecided, ClaimVerdict::NotJudged];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ClaimVerdict::Holds => "holds",
+            ClaimVerdict::Fails => "fails",
+            ClaimVerdict::Undecided => "undecided",
+            ClaimVerdict::NotJudged => "not judged",
+        }
+    }
+}
+
+/// The 95 % interval of a comparison. Its ends are those by which the claim was judged: where a claim has several parts, an
+/// end that could err in each of them is further out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClaimInterval {
+    /// What it is an interval of.
+    pub of: IntervalOf,
+    /// The mean over blocks; of ratios, the geometric mean.
+    pub value: f64,
+    /// Lower end; `None` with fewer than two blocks.
+    pub low: Option<f64>,
+    /// Upper end; `None` as for `low`.
+    pub high: Option<f64>,
+}
+
+/// What an interval of a claim is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalOf {
+    /// The left side, where the right side is a constant.
+    Left,
+    /// Left over right.
+    Ratio,
+    /// Left less right, where a side is not above 0.
+    Difference,
 }

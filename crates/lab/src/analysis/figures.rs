@@ -1,258 +1,155 @@
-//! The figures that claims are about, from the runs or from runs drawn anew.
+//! The figures that claims are about: of all runs, of those of one block, or of the second runs of one block (A/A), by the
+//! same code.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use plimsoll_workload::driver::Histogram;
-use rand::RngExt;
-use rand_pcg::Pcg64;
-
-use super::cells::key;
-use super::lock_figures;
-use crate::claim::{Cell, Figures, LockFigure, MachineFigure, Metric, Part, Percentile, TimePart};
-use crate::histograms::merged;
-use crate::latency;
+use super::cells::{Measured, key};
+use super::equal_mix::{Costs, speed};
+use crate::claim::{Cell, Figures, Metric, Part};
+use crate::figures::{Asking, Found, Reading, figure};
+use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, LockStatistics, Results, WorkloadResult};
-use crate::summary::equal_mix::{Costs, speed};
+use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 
-/// Figures of an experiment's runs.
+/// Figures of some of an experiment's runs.
 #[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
-    /// Valid runs by setting and arm, each as often as it was drawn.
-    runs: BTreeMap<(usize, usize), Vec<&'a RunRecord>>,
-    is_resampled: bool,
+    experiment: Rc<WholeExperiment<'a>>,
+    /// Valid runs by setting and arm.
+    cells: BTreeMap<(usize, usize), CellRuns<'a>>,
+}
+
+/// What the figures of all blocks share.
+#[derive(Debug)]
+struct WholeExperiment<'a> {
+    /// What a workload did in each valid run, by setting, arm and the workload's position in the plan.
+    runs: BTreeMap<(usize, usize, usize), Vec<&'a WorkloadResult>>,
+    /// By the workload's position in the plan: what requests of each kind cost; `None` where they do not differ in cost.
+    costs: Vec<Result<Option<Costs>, String>>,
+}
+
+/// The runs of an arm at a setting.
+#[derive(Debug, Default)]
+struct CellRuns<'a> {
+    runs: Vec<&'a RunRecord>,
+    /// What they measured together, by position of the workload in the plan, once somebody has asked.
+    measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
 }
 
 impl<'a> RunFigures<'a> {
-    /// Those of every valid run, once.
+    /// Those of every valid run. What the runs of a cell measured together is read from the document.
     pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
-        let mut runs: BTreeMap<(usize, usize), Vec<&RunRecord>> = BTreeMap::new();
-        for record in records.iter().filter(|record| record.point.valid && !record.id.is_again) {
-            runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
+        let first = || records.iter().filter(|record| !record.id.is_again && record.point.valid);
+        let experiment = Rc::new(WholeExperiment::of(plan, first()));
+        let cells = cells_of(plan, first());
+        for cell in cells.values() {
+            let point = &cell.runs[0].point;
+            for (workload, measured) in &cell.measured {
+                let name = &plan.base.workloads[*workload].name;
+                let known = results.cell(&point.setting, &point.arm, name).map(Measured::from);
+                measured.get_or_init(|| known);
+            }
         }
-        RunFigures { plan, results, runs, is_resampled: false }
+        RunFigures { plan, results, experiment, cells }
     }
 
-    /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
-    /// what a block's runs share stays together.
-    pub(super) fn resampled(&self, seed: u64) -> Self {
-        let mut random = Pcg64::new(u128::from(seed), 0);
-        let repeats = self.runs.values().flatten().map(|record| record.id.repeat).max().unwrap_or(1);
-        let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
-        let mut runs = BTreeMap::new();
-        for (cell, found) in &self.runs {
-            let mut drawn: Vec<&RunRecord> = Vec::new();
-            for block in &blocks {
-                drawn.extend(found.iter().filter(|record| record.id.repeat == *block));
-            }
-            if drawn.is_empty() {
-                // A cell whose drawn blocks are all invalid still has its runs.
-                drawn.clone_from(found);
-            }
-            runs.insert(*cell, drawn);
-        }
-        RunFigures { plan: self.plan, results: self.results, runs, is_resampled: true }
+    /// Those of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
+    pub(super) fn of_block(&self, records: &'a [RunRecord], block: u32, is_again: bool) -> Self {
+        let wanted = records.iter().filter(|record| record.id.repeat == block && record.id.is_again == is_again);
+        let cells = cells_of(self.plan, wanted.filter(|record| record.point.valid));
+        RunFigures { plan: self.plan, results: self.results, experiment: Rc::clone(&self.experiment), cells }
     }
 
-    /// The runs of a cell, which are not none.
-    fn runs_of(&self, setting: usize, arm: usize) -> Result<&[&'a RunRecord], String> {
-        let runs = self.runs.get(&(setting, arm)).filter(|runs| !runs.is_empty());
-        runs.map(Vec::as_slice).ok_or_else(|| {
-            let swept = key(&self.plan.setting(setting).swept).trim_end().replace('\n', ", ");
+    /// What a workload's requests in an arm at a setting measured, or some of them.
+    fn reading(&self, cell: &Cell) -> Result<Reading<'_>, String> {
+        let name = self.workload(cell.workload);
+        let arm = &self.plan.arms[cell.arm].name;
+        let runs = self.cells.get(&(cell.setting, cell.arm)).ok_or_else(|| {
+            let swept = key(&self.plan.setting(cell.setting).swept).trim_end().replace('\n', ", ");
             let at = if swept.is_empty() { String::new() } else { format!(" at {swept}") };
-            format!("there is no valid run of {}{at}", self.plan.arms[arm].name)
-        })
+            format!("there is no valid run of {arm}{at}")
+        })?;
+        let measured = runs.measured.get(&cell.workload);
+        let measured = measured.and_then(|measured| measured.get_or_init(|| runs.measure(name)).as_ref());
+        let whole = measured.ok_or_else(|| format!("{name} has no figures in {arm}"))?.reading();
+        let part = match &cell.part {
+            Part::All => Some(whole),
+            Part::Class(class) => whole.class(&class.name()),
+            Part::Transaction(kind) => whole.transaction(kind),
+        };
+        part.ok_or_else(|| self.nothing_completed(cell))
     }
 
     fn workload(&self, workload: usize) -> &'a str {
         &self.plan.base.workloads[workload].name
     }
 
-    fn results_of(&self, setting: usize, arm: usize, workload: usize) -> Result<Vec<&'a WorkloadResult>, String> {
-        let name = self.workload(workload);
-        let result = |record: &&'a RunRecord| record.point.workloads.iter().find(|result| result.name == name);
-        Ok(self.runs_of(setting, arm)?.iter().filter_map(result).collect())
+    /// What requests cost, where all requests of a workload are meant and they differ in cost.
+    fn costs(&self, cell: &Cell) -> Result<Option<&Costs>, String> {
+        match &self.experiment.costs[cell.workload] {
+            _ if cell.part != Part::All => Ok(None),
+            Ok(costs) => Ok(costs.as_ref()),
+            Err(why) => Err(why.clone()),
+        }
     }
 
-    fn throughput(&self, cell: &Cell) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let of_run = |result: &&WorkloadResult| match part_of(result, &cell.part) {
+    /// Requests per second; of requests that differ in cost at an equal mix, so that cells can be compared.
+    fn throughput(&self, cell: &Cell) -> Found {
+        let reading = match self.reading(cell) {
+            Ok(reading) => reading,
             // A run without any such request had a throughput of 0.
-            Some(part) => part.throughput_per_s,
-            None => 0.0,
-        };
-        Ok(results.iter().map(of_run).sum::<f64>() / results.len() as f64)
-    }
-
-    fn mean_latency(&self, cell: &Cell) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let parts = results.iter().filter_map(|result| part_of(result, &cell.part));
-        let means = parts.filter_map(|part| Some((part.latency_us?.mean, part.completed as f64)));
-        let (total, count) = means.fold((0.0, 0.0), |(total, count), (mean, n)| (total + mean * n, count + n));
-        if count > 0.0 { Ok(total / count) } else { Err(self.nothing_completed(cell)) }
-    }
-
-    fn percentile(&self, cell: &Cell, percentile: Percentile) -> Result<f64, String> {
-        let all = self.histogram(cell)?;
-        let figures = latency::figures(&all).ok_or_else(|| self.nothing_completed(cell))?;
-        let value = match percentile {
-            Percentile::P50 => figures.p50,
-            Percentile::P90 => figures.p90,
-            Percentile::P95 => figures.p95,
-            Percentile::P99 => figures.p99,
-            Percentile::P999 => figures.p999,
-        };
-        let (name, completed) = (percentile.name(), all.len());
-        value.map(|us| us as f64).ok_or_else(|| format!("{completed} requests are too few for a {name}"))
-    }
-
-    /// Latencies of the requests of all runs of a cell.
-    fn histogram(&self, cell: &Cell) -> Result<Histogram<u64>, String> {
-        let name = self.workload(cell.workload);
-        let runs = self.runs_of(cell.setting, cell.arm)?.iter();
-        let workloads = runs.filter_map(|record| record.histograms.iter().find(|one| one.workload == name));
-        let all = match &cell.part {
-            Part::All => merged(workloads.flat_map(|one| one.transactions.values())),
-            Part::Class(class) => merged(workloads.filter_map(|one| one.classes.get(&*class.name()))),
-            Part::Transaction(kind) => merged(workloads.filter_map(|one| one.transactions.get(kind))),
-        };
-        all.ok_or_else(|| self.nothing_completed(cell))
-    }
-
-    fn time_share(&self, cell: &Cell, part: TimePart) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let of_run = |result: &&WorkloadResult| {
-            let share = result.time_share?;
-            match part {
-                TimePart::RoundTrip => result.round_trip_share,
-                TimePart::CpuRun => share.cpu_run,
-                TimePart::CpuWait => share.cpu_wait,
-                TimePart::Io => share.io,
-                TimePart::IoLatch => share.io_latch,
-                TimePart::Lock => share.lock,
-                TimePart::Client => share.client,
-                TimePart::Other => Some(share.other),
+            Err(_) if cell.part != Part::All && self.reading(&Cell { part: Part::All, ..cell.clone() }).is_ok() => {
+                return Ok(0.0);
             }
+            Err(why) => return Err(why),
         };
-        let shares: Option<Vec<f64>> = results.iter().map(of_run).collect();
-        let missing = || format!("the share {} of {} was not measured", part.name(), self.workload(cell.workload));
-        shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64).ok_or_else(missing)
+        match self.costs(cell)? {
+            Some(costs) => Ok(costs.throughput(reading.workload)),
+            None => figure("throughput_per_s").read(&reading, Asking::Nothing),
+        }
     }
 
-    fn relative_to_alone(&self, cell: &Cell) -> Result<f64, String> {
+    /// The mean latency; of requests that differ in cost at an equal mix.
+    fn mean_latency(&self, cell: &Cell) -> Found {
+        let reading = self.reading(cell)?;
+        match self.costs(cell)? {
+            Some(costs) => costs.mean_latency(reading.workload).ok_or_else(|| self.nothing_completed(cell)),
+            None => figure("latency_us.mean").read(&reading, Asking::Nothing),
+        }
+    }
+
+    /// As [`interference`](super::interference) has it: requests cost what they cost alone at the same setting.
+    fn relative_to_alone(&self, cell: &Cell) -> Found {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);
-        let alone = alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?;
+        let alone =
+            Cell { arm: alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?, ..cell.clone() };
         let ratio = if cell.part == Part::All {
-            let [shared, alone] = [cell.arm, alone].map(|arm| self.results_of(cell.setting, arm, cell.workload));
-            let (shared, alone) = (shared?, alone?);
-            let all: Vec<_> = shared.iter().chain(&alone).copied().collect();
-            let costs = Costs::of(&alone, &all);
-            let mean = |runs: &[&WorkloadResult]| {
-                runs.iter().map(|run| speed(run, costs.as_ref())).sum::<f64>() / runs.len() as f64
+            let runs_of = |cell: &Cell| {
+                let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
+                runs.map_or(&[][..], Vec::as_slice)
             };
-            mean(&shared) / mean(&alone)
+            let costs = Costs::of(runs_of(&alone), &[runs_of(cell), runs_of(&alone)].concat());
+            let [shared, alone] = [self.reading(cell)?, self.reading(&alone)?];
+            speed(shared.workload, costs.as_ref()) / speed(alone.workload, costs.as_ref())
         } else {
-            self.throughput(cell)? / self.throughput(&Cell { arm: alone, ..cell.clone() })?
+            self.throughput(cell)? / self.throughput(&alone)?
         };
         if ratio.is_finite() { Ok(ratio) } else { Err(format!("{name} completed nothing to compare with")) }
-    }
-
-    /// The mean over the runs; not measured if it is missing in any of them.
-    fn machine(&self, cell: &Cell, figure: MachineFigure) -> Result<f64, String> {
-        let name = self.workload(cell.workload);
-        let runs = self.runs_of(cell.setting, cell.arm)?;
-        let of_run = |record: &&RunRecord| {
-            let point = &record.point;
-            let workload = point.workloads.iter().find(|result| result.name == name)?;
-            let document = match figure {
-                MachineFigure::PerRequest(_) => serde_json::to_value(workload.counters.as_ref()?).ok()?,
-                MachineFigure::TopDown(_) => serde_json::to_value(workload.top_down.as_ref()?).ok()?,
-                MachineFigure::CacheMisses(_) => serde_json::to_value(workload.cache_misses.as_ref()?).ok()?,
-                MachineFigure::Device(key) => return point.device.figure(key),
-                MachineFigure::Achieved(_) => serde_json::to_value(&point.achieved).ok()?,
-            };
-            let value = document.get(figure.key())?.as_f64()?;
-            match figure {
-                MachineFigure::PerRequest(_) if workload.completed == 0 => None,
-                MachineFigure::PerRequest(_) => Some(value / workload.completed as f64),
-                _ => Some(value),
-            }
-        };
-        let values: Option<Vec<f64>> = runs.iter().map(of_run).collect();
-        let values = values.ok_or_else(|| format!("{} of {name} was not measured", figure.key()))?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    /// Of all runs together, so that a run counts by what happened in it.
-    fn at_locks(&self, cell: &Cell, figure: LockFigure) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let is_meant = |class: &str| match &cell.part {
-            Part::Class(priority) => priority.name() == class,
-            _ => true,
-        };
-        let classes = results.iter().flat_map(|result| &result.classes).filter(|(class, _)| is_meant(class));
-        let known: Option<Vec<&LockStatistics>> = classes.map(|(_, part)| part.locks.as_ref()).collect();
-        let name = self.workload(cell.workload);
-        let known = known.ok_or_else(|| format!("this target cannot tell the lock waits of {name} apart"))?;
-        let all = LockStatistics::merged(&known);
-        if all.requests == 0 {
-            return Err(self.nothing_completed(cell));
-        }
-        lock_figures::figure(&all, figure)
     }
 
     fn nothing_completed(&self, cell: &Cell) -> String {
         let (workload, arm) = (self.workload(cell.workload), &self.plan.arms[cell.arm].name);
         format!("no request of {workload} completed in {arm} ({})", cell.part)
     }
-}
 
-/// A workload's requests, or a part of them.
-fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
-    match part {
-        Part::All => Some(results::Part {
-            completed: result.completed,
-            throughput_per_s: result.throughput_per_s,
-            latency_us: result.latency_us,
-            ..results::Part::default()
-        }),
-        // Lock statistics are looked at where they lie; they are too large to be copied for every figure.
-        Part::Class(class) => result.classes.get(&*class.name()).map(|part| results::Part { locks: None, ..*part }),
-        Part::Transaction(name) => result.transactions.get(name).cloned(),
-    }
-}
-
-impl Figures for RunFigures<'_> {
-    fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
-        match metric {
-            Metric::Throughput => self.throughput(cell),
-            Metric::MeanLatency => self.mean_latency(cell),
-            Metric::Latency(percentile) => self.percentile(cell, percentile),
-            Metric::TimeShare(part) => self.time_share(cell, part),
-            Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
-            Metric::Machine(figure) => self.machine(cell, figure),
-            Metric::Lock(figure) => self.at_locks(cell, figure),
-        }
-    }
-
-    fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
+    fn knee_level(&self, axis: usize, share: f64, cell: &Cell) -> Result<&KneeLevel, String> {
         let axis = &self.plan.axes[axis];
-        let allocations = axis.numbers().ok_or_else(|| format!("the values of {} are no numbers", axis.key))?;
-        let stride = self.stride(&axis.key);
-        let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
-        if self.is_resampled {
-            // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
-            let throughput = (0..allocations.len())
-                .filter_map(|position| Some((allocations[position], self.throughput(&along(position)).ok()?)));
-            let throughput: Vec<(f64, f64)> = throughput.collect();
-            let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
-            let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
-            return enough.min_by(f64::total_cmp).ok_or_else(|| "nothing was measured".to_owned());
-        }
         let mut setting = self.plan.setting(cell.setting).swept;
         setting.remove(&axis.key);
         let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
@@ -260,16 +157,78 @@ impl Figures for RunFigures<'_> {
             knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
         });
         let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
-        let level = level
-            .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
-        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+        level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))
     }
 }
 
-impl RunFigures<'_> {
-    /// How far apart in the numbers of settings two neighbours along an axis are.
-    fn stride(&self, key: &str) -> usize {
-        let position = self.plan.axes.iter().position(|axis| axis.key == key).expect("it is an axis of the plan");
-        self.plan.axes[position + 1..].iter().map(|axis| axis.values.len()).product()
+/// Runs by setting and arm.
+fn cells_of<'a>(plan: &Plan, records: impl Iterator<Item = &'a RunRecord>) -> BTreeMap<(usize, usize), CellRuns<'a>> {
+    let mut cells: BTreeMap<(usize, usize), CellRuns<'a>> = BTreeMap::new();
+    for record in records {
+        let members = plan.arms[record.id.arm].members.iter();
+        let cell = cells.entry((record.id.setting, record.id.arm)).or_insert_with(|| CellRuns {
+            runs: Vec::new(),
+            measured: members.map(|member| (*member, OnceCell::new())).collect(),
+        });
+        cell.runs.push(record);
+    }
+    cells
+}
+
+impl<'a> WholeExperiment<'a> {
+    fn of(plan: &Plan, records: impl Iterator<Item = &'a RunRecord>) -> Self {
+        let position = |name: &str| plan.base.workloads.iter().position(|workload| workload.name == name);
+        let mut runs: BTreeMap<_, Vec<&WorkloadResult>> = BTreeMap::new();
+        for record in records {
+            for result in &record.point.workloads {
+                let Some(workload) = position(&result.name) else { continue };
+                runs.entry((record.id.setting, record.id.arm, workload)).or_default().push(result);
+            }
+        }
+        let costs = (0..plan.base.workloads.len()).map(|workload| {
+            let cells = runs.iter().filter(|((.., of), _)| *of == workload);
+            Costs::common(&cells.map(|(_, runs)| runs.as_slice()).collect::<Vec<_>>())
+        });
+        let costs = costs.collect();
+        WholeExperiment { runs, costs }
+    }
+}
+
+impl CellRuns<'_> {
+    /// What a workload measured in these runs together.
+    fn measure(&self, workload: &str) -> Option<Measured> {
+        let points: Vec<&Point> = self.runs.iter().map(|record| &record.point).collect();
+        let histograms = self.runs.iter().flat_map(|record| &record.histograms);
+        let histograms: Vec<&WorkloadHistograms> = histograms.filter(|one| one.workload == workload).collect();
+        Measured::of(&points, workload, &histograms)
+    }
+}
+
+impl Figures for RunFigures<'_> {
+    fn figure(&self, cell: &Cell, metric: Metric) -> Found {
+        match metric {
+            Metric::Throughput => self.throughput(cell),
+            Metric::MeanLatency => self.mean_latency(cell),
+            Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
+            Metric::Listed(listed, asking) => listed.read(&self.reading(cell)?, asking),
+        }
+    }
+
+    fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
+        let level = self.knee_level(axis, share, cell)?;
+        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+    }
+
+    fn knee_bounds(&self, axis: usize, share: f64, cell: &Cell) -> Result<[f64; 2], String> {
+        let level = self.knee_level(axis, share, cell)?;
+        let bounds = level.low.zip(level.high).map(|(low, high)| [low, high]);
+        bounds.ok_or_else(|| "the knee has no interval".to_owned())
+    }
+
+    fn resolution(&self, cell: &Cell, metric: Metric) -> f64 {
+        if !matches!(metric, Metric::Throughput | Metric::ThroughputRelativeToAlone) {
+            return 0.0;
+        }
+        1.0 / self.reading(cell).map_or(0, |reading| reading.part.completed).max(1) as f64
     }
 }

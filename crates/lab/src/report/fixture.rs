@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability, CgroupController, HugePages, NumaNode};
 use plimsoll_machine::top_down::{Family, TopDown, Unit};
+use plimsoll_workload::driver::Histogram;
 use serde_json::json;
 
+use crate::histograms::{Latencies, WorkloadHistograms};
+use crate::latency::completed_min;
 use crate::results::*;
 use crate::summary::Summary;
 
@@ -92,20 +95,20 @@ pub(crate) fn poor_study() -> Results {
     let hostile = "re</script><b>ports</b> & \"co\" 'x'";
     let mut alone = workload("shop", "tpcc", 100, SHOP_ALONE);
     alone.counters = None;
-    alone.time_share = Some(TimeShare { lock: Some(0.2), other: 0.8, ..TimeShare::default() });
+    alone.all.time_share = Some(TimeShare { lock: Some(0.2), other: 0.8, ..TimeShare::default() });
     alone.latency_distribution.clear();
     let mut together = workload("shop", "tpcc", 100, SHOP_TOGETHER);
     together.counters = None;
-    together.time_share = None;
+    together.all.time_share = None;
     let mut idle = workload(hostile, "tpch", 2, REPORTS_TOGETHER);
-    idle.completed = 0;
-    idle.throughput_per_s = 0.0;
-    idle.latency_us = None;
+    idle.all.completed = 0;
+    idle.all.throughput_per_s = 0.0;
+    idle.all.latency_us = None;
     idle.latency_distribution.clear();
     idle.classes.clear();
     idle.transactions = [("q1".to_string(), Part::default())].into();
-    idle.locks = None;
-    idle.time_share = None;
+    idle.lock_wait = None;
+    idle.all.time_share = None;
     idle.counters = None;
     let mut shared = point("together", 1, vec![together, idle]);
     shared.device = Device::default();
@@ -129,10 +132,10 @@ pub(crate) fn poor_study() -> Results {
     results.claims = vec![ClaimResult {
         text: "</script><i>claim</i>".to_string(),
         expression: "1 < 2 && <b>".to_string(),
-        holds: None,
-        confidence: None,
+        verdict: ClaimVerdict::NotJudged,
         value: None,
         interval: None,
+        blocks_more: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
     }];
@@ -331,10 +334,11 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         kind: kind.to_string(),
         analytical: kind == "tpch",
         clients,
-        completed,
-        throughput_per_s: did.throughput_per_s,
+        all: Part {
+            time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
+            ..part(1.0, 1.0)
+        },
         aborted: Aborted { deadlock: 12, preempted: 0, conflict: 0, user: completed / 230, error: 0 },
-        latency_us: latency(completed, did.p50, did.tail),
         latency_distribution: distribution(completed, did.p50, did.tail),
         classes: if kind == "tpcc" { named(&[("high", 0.1, 0.95), ("low", 0.9, 1.0)]) } else { BTreeMap::new() },
         transactions: match kind {
@@ -347,10 +351,9 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             ]),
             _ => named(&[("q1", 0.4, 1.2), ("q6", 0.3, 0.4), ("q18", 0.3, 2.2)]),
         },
-        time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
         round_trip_share: (kind == "tpcc").then_some(0.0),
         block_io_s: None,
-        locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
+        lock_wait: (kind == "tpcc").then_some(LockWait { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
             cycles: Some(cycles as u64),
             instructions: Some(instructions as u64),
@@ -378,7 +381,7 @@ fn at(q: f64, p50: u64, tail: f64) -> u64 {
 }
 
 fn latency(completed: u64, p50: u64, tail: f64) -> Option<Latency> {
-    let percentile = |q: f64| (completed as f64 >= 1.0 / (1.0 - q) - 1e-6).then(|| at(q, p50, tail));
+    let percentile = |q: f64| (completed >= completed_min(q)).then(|| at(q, p50, tail));
     (completed > 0).then(|| Latency {
         mean: p50 as f64 * (1.0 + tail / 12.0),
         p50: percentile(0.5),
@@ -388,6 +391,27 @@ fn latency(completed: u64, p50: u64, tail: f64) -> Option<Latency> {
         p999: percentile(0.999),
         max: at(1.0 - 1.0 / (completed as f64 + 1.0), p50, tail),
     })
+}
+
+/// Histograms from which a run's percentiles could come, of every workload of a point.
+pub(crate) fn histograms(point: &Point) -> Vec<WorkloadHistograms> {
+    let packed = |(name, part): (&String, &Part)| {
+        let latency = part.latency_us?;
+        let p50 = latency.p50.unwrap_or(latency.mean as u64);
+        let tail = latency.p99.map_or(4.0, |p99| p99 as f64 / p50 as f64);
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
+        for number in 0..part.completed {
+            histogram.saturating_record(at((number as f64 + 0.5) / part.completed as f64, p50, tail));
+        }
+        Some((name.clone(), Latencies::of(&histogram)))
+    };
+    let of = |result: &WorkloadResult| WorkloadHistograms {
+        workload: result.name.clone(),
+        transactions: result.transactions.iter().filter_map(packed).collect(),
+        classes: result.classes.iter().filter_map(packed).collect(),
+        ..WorkloadHistograms::default()
+    };
+    point.workloads.iter().map(of).collect()
 }
 
 fn distribution(completed: u64, p50: u64, tail: f64) -> Vec<(f64, u64)> {

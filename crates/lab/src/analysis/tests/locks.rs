@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
+use crate::results::ClaimVerdict;
 use crate::results::{GovernedClass, Interval, Lengths, LockStatistics, Part, PolicyEffect, TimeShare};
 
 const POLICIES: &str = r#"
@@ -79,6 +80,8 @@ fn measured(deviation: f64, change: impl Fn(&mut RunRecord)) -> (Plan, Vec<RunRe
             histograms.locks.queue_time.insert(class.to_owned(), latencies.clone());
             histograms.classes.insert(class.to_owned(), latencies);
         }
+        let of_classes: Vec<_> = result.classes.values().filter_map(|part| part.locks.as_ref()).collect();
+        result.all.locks = Some(LockStatistics::merged(&of_classes));
     }
     records.iter_mut().for_each(change);
     let results = results(&plan, &records);
@@ -169,7 +172,7 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
             };
             let (part, latencies) = part(mean, 0);
             let class = if is_shop { "high" } else { "low" };
-            result.latency_us = part.latency_us;
+            result.all.latency_us = part.latency_us;
             (result.classes, histograms.classes) =
                 ([(class.to_owned(), part)].into(), [(class.to_owned(), latencies)].into());
         }
@@ -191,8 +194,8 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
         ]
     );
     assert!(results.policies.windows(2).all(|pair| pair[0].is_beside(&pair[1])));
-    let judged: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.why_not.as_deref())).collect();
-    assert_eq!(judged, [(Some(true), None), (Some(true), None)]);
+    let judged: Vec<_> = results.claims.iter().map(|claim| (claim.verdict, claim.why_not.as_deref())).collect();
+    assert_eq!(judged, [(ClaimVerdict::Holds, None), (ClaimVerdict::Holds, None)]);
 }
 
 /// Story: under a governor the reports lost a third of their throughput, and nobody could say which lever took it: whether they
@@ -211,7 +214,7 @@ fn levers_tell_what_they_took_of_each_class() {
     let share = TimeShare::with_rest([Some(0.2), Some(0.3), Some(0.0), None, Some(0.1), None]);
     for record in &mut records {
         if record.point.setting["governor"] != "none" {
-            record.point.workloads.iter_mut().for_each(|workload| workload.time_share = Some(share));
+            record.point.workloads.iter_mut().for_each(|workload| workload.all.time_share = Some(share));
             let idle = GovernedClass { transactions: 0, ..governed("batch", 0.0, 0) };
             record.point.governor = vec![governed("high", 0.0, 0), governed("low", 0.5, 7), idle];
         }
@@ -278,10 +281,10 @@ fn what_is_seen_of_a_policy_depends_on_its_interval() {
 fn lock_waits_of_repeats_are_put_together() {
     let (_, _, results) = measured(0.0, |_| {});
     let estimate = &results.estimates[0];
-    let locks = estimate.classes["low"].locks.as_ref().expect("every run has them");
+    let locks = estimate.measured.classes["low"].locks.as_ref().expect("every run has them");
     assert_eq!((locks.requests, locks.waits(), locks.preemptions()), (600, 600, 60));
-    assert_eq!((locks.queue_time_us.mean, locks.queue_time_us.p99.is_some()), (Some(100.0), true));
-    assert_eq!(locks.wait_excess_us.p99, None, "without histograms there are no percentiles");
+    assert_eq!((locks.queue_time_us.mean, locks.queue_time_us.p95.is_some()), (Some(100.0), true));
+    assert_eq!(locks.wait_excess_us.p95, None, "without histograms there are no percentiles");
 
     let forget = |histograms: &mut WorkloadHistograms| histograms.locks.queue_time.clear();
     let (_, _, results) = measured(0.0, |record| {
@@ -289,31 +292,33 @@ fn lock_waits_of_repeats_are_put_together() {
             record.histograms.iter_mut().for_each(forget);
         }
     });
-    let locks = results.estimates[0].classes["low"].locks.as_ref().expect("every run has them");
-    assert_eq!((locks.waits(), locks.queue_time_us.p99), (600, None), "of a part of the runs there are none");
+    let locks = results.estimates[0].measured.classes["low"].locks.as_ref().expect("every run has them");
+    assert_eq!((locks.waits(), locks.queue_time_us.p95), (600, None), "of a part of the runs there are none");
 
     let (_, _, results) = measured(0.0, |record| {
         if record.id.repeat == 2 {
             record.point.workloads[0].classes.get_mut("low").expect("there").locks = None;
         }
     });
-    assert!(results.estimates[0].classes["low"].locks.is_none());
-    assert!(results.estimates[0].classes["high"].locks.is_some());
+    assert!(results.estimates[0].measured.classes["low"].locks.is_none());
+    assert!(results.estimates[0].measured.classes["high"].locks.is_some());
 }
 
 #[test]
 fn claims_are_judged_by_lock_statistics_and_averages() {
     let (plan, records, results) = measured(0.02, |_| {});
-    let told: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.confidence)).collect();
-    assert_eq!(told, [(Some(true), Some(1.0)), (Some(true), Some(1.0)), (None, None)], "{:?}", results.claims);
+    let told: Vec<_> = results.claims.iter().map(|claim| claim.verdict).collect();
+    let expect = [ClaimVerdict::Holds, ClaimVerdict::Holds, ClaimVerdict::NotJudged];
+    assert_eq!(told, expect, "{:?}", results.claims);
     let why = results.claims[2].why_not.as_deref().expect("a reason");
     assert!(why.ends_with("no attempt was preempted"), "{why}");
 
     let mut mute = records.clone();
-    for part in mute.iter_mut().flat_map(|record| record.point.workloads[0].classes.values_mut()) {
-        part.locks = None;
+    for result in mute.iter_mut().map(|record| &mut record.point.workloads[0]) {
+        result.all.locks = None;
+        result.classes.values_mut().for_each(|part| part.locks = None);
     }
     let claims = super::results(&plan, &mute).claims;
     let why = claims[1].why_not.as_deref().expect("a reason");
-    assert!(why.ends_with("this target cannot tell the lock waits of oltp apart"), "{why}");
+    assert!(why.ends_with("this target cannot tell lock waits apart"), "{why}");
 }

@@ -27,6 +27,9 @@ fn averages_are_arithmetic_means_over_values() {
     // The mean of ratios, not the ratio of means nor the geometric mean that `gain` makes of what it is left.
     check("average(t in think: mean(high, together, standard, t) / 1ms) == 1.5", true, "1.5 == 1.5");
     check("average(p in lock_policy: gain(p, high, together)) == (1 + 4 + 5) / 3", true, "3.33 == 3.33");
+    check("geomean(x in dop: x) == 2", true, "2 == 2");
+    check("geomean(p in lock_policy: gain(p, high, together)) < 2.72", true, "2.71 < 2.72");
+    check_undecided("geomean(x in dop: x - 1) > 0", "0 has no geometric mean with others");
     check(
         "average(t in oltp.think: gain(pow, high, together, t)) >= 0.95 * average(t in think: gain(pabort, high, together, t))",
         true,
@@ -51,5 +54,5 @@ fn lock_waiting_is_told_of_workloads_and_classes() {
     );
     check("preemptions(pow, alone:oltp) <= preemptions(pabort, alone:oltp) / 5", true, "0 <= 0.04");
     let found = judge("work_lost(pow, high, together) > 0.7").why_not.expect("a reason");
-    assert!(found.ends_with("WorkLost was not measured"), "{found}");
+    assert!(found.ends_with("locks.work_lost_share was not measured"), "{found}");
 }

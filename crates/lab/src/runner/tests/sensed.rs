@@ -1,7 +1,8 @@
 //! What sensors tell reaches runs and their seconds.
 
 use super::*;
-use crate::results::DEVICE_FIGURES;
+use crate::figures::{Reading, given_by};
+use crate::results::WorkloadResult;
 
 const ONE: &str = r#"
 name  = "sensed"
@@ -23,10 +24,14 @@ fn figures_of_the_machine_are_in_the_run_and_in_its_seconds_or_a_reason_is() {
     let [record] = &records[..] else { panic!("{} runs", records.len()) };
     let (point, samples) = (&record.point, &record.samples);
     assert_eq!(samples.len(), 2, "a second and the rest");
-    for figure in DEVICE_FIGURES.iter().filter(|figure| (figure.of)(&point.device).is_some() && figure.by_second) {
-        // A rate of nothing has no latency.
-        let is_latency = figure.key.ends_with("_ms");
-        assert!(is_latency || samples.iter().any(|sample| (figure.of)(&sample.device).is_some()), "{}", figure.key);
+    let workload = WorkloadResult::default();
+    let (achieved, part) = (&point.achieved, &workload.all);
+    for figure in given_by("device") {
+        let value = |device| figure.value(&Reading { device, achieved, workload: &workload, part });
+        // What disks took is of operations, of which a second may have none; memory reads are counted in turns.
+        let may_lack = figure.key.ends_with("_ms") || figure.key == "device.dram_read_gb_s";
+        let is_known = samples.iter().any(|sample| value(&sample.device).is_some());
+        assert!(may_lack || is_known == value(&point.device).is_some(), "{figure:?}");
     }
     let check = |sensor: &str, is_there: bool| {
         let why = point.unmeasured.get(sensor);
@@ -39,7 +44,7 @@ fn figures_of_the_machine_are_in_the_run_and_in_its_seconds_or_a_reason_is() {
     check("hardware counters", point.counters.is_some());
     check("block I/O delay", point.workloads[0].block_io_s.is_some());
     check("thread times", samples.iter().all(|sample| sample.cpu_run_s.is_some() && sample.cpu_wait_s.is_some()));
-    if let Some(share) = point.workloads[0].time_share {
+    if let Some(share) = point.workloads[0].all.time_share {
         let by_second = samples.iter().filter_map(|sample| sample.cpu_run_s).sum::<f64>();
         assert!(share.cpu_run.is_none() || by_second > 0.0, "clients ran: {share:?}");
     }

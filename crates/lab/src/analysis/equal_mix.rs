@@ -37,9 +37,64 @@ impl Costs {
     }
 }
 
+/// Throughput and latency that can be compared between any cells of an experiment, at an equal mix: as if every kind of request
+/// came equally often. One table of costs serves all cells, so that ratios of these figures are those of the speeds.
+impl Costs {
+    /// The costs of a workload whose requests differ in cost, from the runs of each of its cells; `None` of another workload.
+    /// An error is why they are not known: a kind was begun, and no request of it completed in any run.
+    ///
+    /// The cell in which most kinds completed says what they cost. A kind that it lacks is taken from another cell, as much
+    /// cheaper as that cell is slower over the kinds that both have.
+    pub(crate) fn common(cells: &[&[&WorkloadResult]]) -> Result<Option<Self>, String> {
+        let all = || cells.iter().copied().flatten();
+        if !all().any(|run| run.analytical) {
+            return Ok(None);
+        }
+        let mut by_cell: Vec<BTreeMap<String, f64>> = cells.iter().map(|runs| mean_latencies(runs)).collect();
+        by_cell.sort_by_key(|kinds| std::cmp::Reverse(kinds.len()));
+        let mut costs: BTreeMap<String, f64> = BTreeMap::new();
+        for kinds in by_cell {
+            let both = || kinds.iter().filter_map(|(kind, latency)| Some((*latency, *costs.get(kind)?)));
+            let slower = both().map(|(latency, _)| latency).sum::<f64>() / both().map(|(_, cost)| cost).sum::<f64>();
+            let slower = if slower.is_finite() && slower > 0.0 { slower } else { 1.0 };
+            let lacking: Vec<(String, f64)> = kinds.into_iter().filter(|(kind, _)| !costs.contains_key(kind)).collect();
+            costs.extend(lacking.into_iter().map(|(kind, latency)| (kind, latency / slower)));
+        }
+        let costs = Costs(costs);
+        let ran = all().flat_map(|run| &run.transactions).filter(|(_, part)| part.throughput_per_s > 0.0);
+        match ran.map(|(kind, _)| kind).find(|kind| !costs.0.contains_key(*kind)) {
+            Some(kind) => Err(format!(
+                "at an equal mix it is not known, for no request of {kind} completed in any run; measure longer"
+            )),
+            None => Ok(Some(costs)),
+        }
+    }
+
+    /// What a request costs at an equal mix, microseconds.
+    fn mean(&self) -> f64 {
+        self.0.values().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// Requests per second at an equal mix.
+    pub(crate) fn throughput(&self, of: &WorkloadResult) -> f64 {
+        if self.0.is_empty() { 0.0 } else { self.work(of).unwrap_or(0.0) * 1e6 / self.mean() }
+    }
+
+    /// Mean latency at an equal mix, microseconds: as much longer than what a request costs as the completed requests were
+    /// than what they cost. `None` if none completed.
+    pub(crate) fn mean_latency(&self, of: &WorkloadResult) -> Option<f64> {
+        let completed = of.transactions.iter().filter_map(|(kind, part)| {
+            let cost = self.0.get(kind)? * part.completed as f64;
+            Some((part.latency_us?.mean * part.completed as f64, cost))
+        });
+        let (took, cost) = completed.fold((0.0, 0.0), |(took, cost), (one, its)| (took + one, cost + its));
+        (cost > 0.0).then(|| took / cost * self.mean())
+    }
+}
+
 /// The throughput of a run in a unit in which arms can be compared: work per second, or without costs requests per second.
 pub(crate) fn speed(repeat: &WorkloadResult, costs: Option<&Costs>) -> f64 {
-    costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.throughput_per_s)
+    costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.all.throughput_per_s)
 }
 
 /// Mean latency of each kind over all repeats, in microseconds.
@@ -58,7 +113,7 @@ fn mean_latencies(repeats: &[&WorkloadResult]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Aborted, Latency, Part};
+    use crate::results::{Latency, Part};
 
     /// A result of one client that ran so many requests of kinds of such latency, back to back for a second.
     fn result(kinds: &[(&str, u64, f64)]) -> WorkloadResult {
@@ -78,21 +133,12 @@ mod tests {
             kind: "tpch".to_owned(),
             analytical: true,
             clients: 1,
-            completed: 0,
-            throughput_per_s: kinds.iter().map(|(_, completed, _)| (*completed).max(1) as f64).sum(),
-            aborted: Aborted::default(),
-            latency_us: None,
-            latency_distribution: Vec::new(),
-            classes: BTreeMap::new(),
+            all: Part {
+                throughput_per_s: kinds.iter().map(|(_, completed, _)| (*completed).max(1) as f64).sum(),
+                ..Part::default()
+            },
             transactions: kinds.iter().map(part).collect(),
-            time_share: None,
-            round_trip_share: None,
-            block_io_s: None,
-            locks: None,
-            counters: None,
-            top_down: None,
-            cache_misses: None,
-            server: None,
+            ..WorkloadResult::default()
         }
     }
 
@@ -117,6 +163,38 @@ mod tests {
         check(&[&alone], &[&together], [&[1.0], &[0.5]]);
         check(&[&alone], &[&only_cheap], [&[1.0], &[0.5]]);
         check(&[&alone, &alone], &[&together, &only_cheap], [&[1.0, 1.0], &[0.5, 0.5]]);
+    }
+
+    fn is_near(found: f64, expect: f64) -> bool {
+        (found / expect - 1.0).abs() < 1e-9
+    }
+
+    #[test]
+    fn any_cells_of_an_experiment_can_be_compared() {
+        // Twice as slow and, later, four times; the windows hold different kinds, and no cell has all of them.
+        let fast = result(&[("cheap", 8, 25_000.0), ("dear", 2, 400_000.0)]);
+        let slow = result(&[("cheap", 20, 50_000.0)]);
+        let slower = result(&[("dear", 1, 1_600_000.0), ("rare", 1, 800_000.0)]);
+        let cells = [&[&fast][..], &[&slow], &[&slower]];
+        let costs = Costs::common(&cells).expect("all kinds completed").expect("they differ in cost");
+        // `rare` ran four times slower than it would have beside the fast ones.
+        assert!(is_near(costs.mean(), (25_000.0 + 400_000.0 + 200_000.0) / 3.0), "{costs:?}");
+        let latency = [&fast, &slow, &slower].map(|run| costs.mean_latency(run).expect("some completed"));
+        assert!(is_near(latency[1] / latency[0], 2.0) && is_near(latency[2] / latency[0], 4.0), "{latency:?}");
+        assert!(is_near(costs.throughput(&fast) / costs.throughput(&slow), 2.0));
+        assert!(is_near(costs.throughput(&fast), 1e6 / costs.mean()), "one client that never pauses");
+        let raw = |run: &WorkloadResult| run.all.throughput_per_s;
+        assert!(raw(&slow) > raw(&fast), "which is why throughput as it is says nothing");
+    }
+
+    #[test]
+    fn what_no_run_completed_has_no_cost() {
+        let begun = result(&[("cheap", 8, 25_000.0), ("dear", 0, 0.0)]);
+        let why = Costs::common(&[&[&begun][..]]).expect_err("dear was only begun");
+        assert!(why.contains("no request of dear completed"), "{why}");
+        let transactional = WorkloadResult { analytical: false, ..begun };
+        assert_eq!(Costs::common(&[&[&transactional][..]]), Ok(None));
+        assert_eq!(Costs::common(&[]), Ok(None));
     }
 
     #[test]
