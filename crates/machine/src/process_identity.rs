@@ -56,6 +56,7 @@ impl ProcessIdentity {
 
     /// Sends it a signal. Does nothing if it has ended, and never reaches another process.
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
+        // `from_raw` asserts that the number is not negative.
         let Some(pid) = Some(self.id).filter(|id| *id > 0).and_then(Pid::from_raw) else { return Ok(()) };
         // Opened before the beginning is compared: what is open stays this process, whatever becomes of the number.
         let gone = |error: Errno| if error == Errno::SRCH { Ok(()) } else { Err(error.into()) };

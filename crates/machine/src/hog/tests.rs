@@ -22,10 +22,10 @@ fn start(spec: &str, place: &Place) -> HogHandle {
 #[test]
 fn loops_use_processors() {
     let mut hog = start("cpu:2", &Place::default());
-    // The kernel tells processor time a tick later than loops are counted.
+    // A thread tells its iterations before its time, so that a report may come in between.
     let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
     assert_eq!((report.wanted, report.unit.as_str()), (2.0, "threads"));
-    assert!(report.figures["iterations_per_s"] > 0.0, "{report:?}");
+    first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
     assert_eq!(hog.stop().hog.to_string(), "cpu:2");
 }
 
