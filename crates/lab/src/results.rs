@@ -2,7 +2,7 @@
 //!
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
-mod locks;
+mod measured;
 mod merge;
 mod point;
 mod server;
@@ -15,9 +15,10 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
-pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
-pub(crate) use locks::{most_urgent_first, share_of};
 pub(crate) use merge::mean;
+pub use plimsoll_workload::driver::{
+    AbortCounts as Aborted, Latency, Lengths, LockStatistics, MeanLength, ResponseByWaits, share_of,
+};
 pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;

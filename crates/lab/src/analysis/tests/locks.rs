@@ -41,7 +41,7 @@ fn means(policy: &str, think: &str) -> [f64; 2] {
 fn part(mean: f64, preempted: u64) -> (Part, Latencies) {
     let mut histogram = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
     (0..200).for_each(|_| histogram.record(mean as u64).expect("within bounds"));
-    let mut latency = crate::latency::figures(&histogram).expect("not empty");
+    let mut latency = crate::results::Latency::of(&histogram).expect("not empty");
     latency.mean = mean;
     let waits = Lengths::of(&histogram, 200.0 * 100.0);
     let locks = LockStatistics {
