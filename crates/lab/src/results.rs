@@ -23,7 +23,7 @@ pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
 
-/// The version of this document. A program refuses documents of another one.
+/// The version of this document. A program refuses documents with another one.
 pub const FORMAT: u32 = 3;
 
 /// The whole document.
