@@ -39,6 +39,7 @@ fn study_reads_like_this() {
       latency                     mean       p50       p95       p99
         all       alone       1.79 s    1.42 s         –         –
                   together    2.03 s    1.59 s         –         –
+        –: fewer than ten requests lie beyond that percentile
       time share              Run   Wait   Disk   Lock  other
                   alone      72 %    3 %    0 %    0 %   25 %  RRRRRRRRRRRRRRW.....
                   together   66 %   12 %    0 %    0 %   22 %  RRRRRRRRRRRRRWWW....
