@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
-use super::convert;
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
-use crate::record::{RunId, RunRecord};
+use crate::record::{RunId, RunRecord, SampleRow};
 use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
@@ -45,7 +44,7 @@ pub(super) fn record(
     let why_invalid = idle.or(unlimited).or(blind);
     let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
     let samples = measured.workloads.iter().enumerate();
-    let samples = samples.flat_map(|(place, workload)| convert::samples(workload, place, &reading.seconds, marks));
+    let samples = samples.flat_map(|(place, workload)| SampleRow::of(workload, place, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
         setting: setting.swept.clone(),
@@ -85,11 +84,11 @@ fn result(
             let window = sensed.serving.window;
             let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
             let shares = known.shares(measured, warnings);
-            convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
+            WorkloadResult::of(measured, shares.whole, &sensed.counted).on_server(shares)
         }
         None => {
             let share = time_share(measured, &sensed.serving, warnings);
-            convert::workload_result(measured, share, &sensed.counted)
+            WorkloadResult::of(measured, share, &sensed.counted)
         }
     };
     WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
