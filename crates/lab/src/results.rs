@@ -1,7 +1,6 @@
 //! `results.json`: what an experiment leaves behind.
 //!
-//! Every figure that could not be measured is `null` or not there, never 0; [`Results::warnings`] and [`Point::unmeasured`]
-//! say why.
+//! What could not be measured is `null` or not there, never 0; [`Results::warnings`] or [`Point::unmeasured`] says why.
 
 mod device;
 mod measured;
