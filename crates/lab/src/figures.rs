@@ -94,18 +94,18 @@ pub enum Unit {
     Ratio,
     /// Processor cores.
     Cores,
+    /// Milliseconds.
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+    /// 10^6 cycles per second.
+    Megahertz,
+    /// 2^20 bytes.
+    Mebibytes,
     /// 10^6 bytes per second.
     MegabytesPerSecond,
     /// 10^9 bytes per second.
     GigabytesPerSecond,
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Milliseconds,
-    /// 2^20 bytes.
-    Mebibytes,
-    /// 10^6 cycles per second.
-    Megahertz,
     /// That of the limit.
     AsLimit,
 }
@@ -167,22 +167,12 @@ pub fn figure(key: &str) -> &'static Figure {
     figures().find(|figure| figure.key == key).unwrap_or_else(|| panic!("no figure is called {key}"))
 }
 
-/// The figures of [`Device`], in the order of its fields.
-pub fn of_devices() -> impl Iterator<Item = &'static Figure> {
-    figures().filter(|figure| figure.key.starts_with(machine::DEVICE))
-}
-
 /// The figures that a function of claims gives.
 pub fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> {
     figures().filter(move |figure| figure.claim.is_some_and(|asked| asked.function == function))
 }
 
 impl Figure {
-    /// A figure of devices by its name among them, as claims and columns have it: `pressure_io_some`.
-    pub fn device_name(&self) -> Option<&'static str> {
-        self.claim.filter(|_| self.key.starts_with(machine::DEVICE))?.subject
-    }
-
     /// Its value in a reading; an error is why it is not known.
     pub fn read(&self, reading: &Reading<'_>, asking: Asking) -> Found {
         let found = match (self.read, asking) {
@@ -192,12 +182,6 @@ impl Figure {
             _ => panic!("{} is asked for without what it is of", self.key),
         };
         found.map_err(|why| format!("no {}: {why}", self.key))
-    }
-
-    /// Its value in what devices did, of a figure of devices; `None` where it is not known.
-    pub fn of_device(&self, device: &Device) -> Option<f64> {
-        let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
-        self.value(&Reading { device, achieved: &achieved, workload: &workload, part: &workload.all })
     }
 
     /// Its value in a reading that asks for nothing more; `None` where it is not known.
@@ -292,12 +276,12 @@ impl Unit {
             Unit::Share => "0 to 1",
             Unit::Ratio => "ratio",
             Unit::Cores => "cores",
+            Unit::Milliseconds => "ms",
+            Unit::Seconds => "s",
+            Unit::Megahertz => "MHz",
+            Unit::Mebibytes => "MiB",
             Unit::MegabytesPerSecond => "MB/s",
             Unit::GigabytesPerSecond => "GB/s",
-            Unit::Seconds => "s",
-            Unit::Milliseconds => "ms",
-            Unit::Mebibytes => "MiB",
-            Unit::Megahertz => "MHz",
             Unit::AsLimit => "that of the limit",
         }
     }

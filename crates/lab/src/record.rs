@@ -1,9 +1,11 @@
 //! What one finished run leaves: its point, its histograms, its samples. The unit of the journal.
 
+use plimsoll_workload::driver::WorkloadMeasurement;
 use serde::{Deserialize, Serialize};
 
 use crate::histograms::WorkloadHistograms;
-use crate::results::{Aborted, Device, Point};
+use crate::results::{Aborted, Device, Mark, Point};
+use crate::sensors::Second;
 
 /// Which run of an experiment it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,4 +70,37 @@ pub struct SampleRow {
     /// What a server did in the background that began or ended in this second.
     #[serde(default)]
     pub marks: Vec<String>,
+}
+
+impl SampleRow {
+    /// The seconds of the workload at `place`, with what was seen in each; of a second that the observer missed nothing was.
+    pub(crate) fn of<'a>(
+        measured: &'a WorkloadMeasurement,
+        place: usize,
+        seconds: &'a [Second],
+        marks: &'a [Mark],
+    ) -> impl Iterator<Item = SampleRow> + 'a {
+        measured.samples.iter().enumerate().map(move |(number, sample)| {
+            let span = sample.at_s..sample.at_s + sample.seconds;
+            let within = marks.iter().filter(|mark| span.contains(&mark.at_s));
+            let second = seconds.get(number);
+            let used = second.and_then(|second| second.workloads.get(place)).copied().unwrap_or_default();
+            SampleRow {
+                workload: measured.name.clone(),
+                second: sample.at_s,
+                seconds: sample.seconds,
+                completed: sample.completed,
+                throughput_per_s: sample.throughput_per_s,
+                latency_mean_us: sample.latency_mean_us,
+                latency_max_us: sample.latency_max_us,
+                aborted: sample.aborted,
+                lock_wait_s: sample.lock_wait_s,
+                cpu_run_s: used.times.map(|times| times.run.as_secs_f64()),
+                cpu_wait_s: used.times.map(|times| times.wait.as_secs_f64()),
+                block_io_s: used.block_io.map(|waited| waited.as_secs_f64()),
+                device: second.map(|second| second.device).unwrap_or_default(),
+                marks: within.map(|mark| mark.what.clone()).collect(),
+            }
+        })
+    }
 }

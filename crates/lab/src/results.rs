@@ -1,10 +1,9 @@
 //! `results.json`: what an experiment leaves behind.
 //!
-//! Every figure that could not be measured is `null` or not there, never 0; [`Results::warnings`] and [`Point::unmeasured`]
-//! say why.
+//! What could not be measured is `null` or not there, never 0; [`Results::warnings`] or [`Point::unmeasured`] says why.
 
 mod device;
-mod locks;
+mod measured;
 mod merge;
 mod point;
 mod server;
@@ -18,14 +17,15 @@ use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, Unmeasured};
-pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
-pub(crate) use locks::{most_urgent_first, share_of};
 pub(crate) use merge::mean;
+pub use plimsoll_workload::driver::{
+    AbortCounts as Aborted, Latency, Lengths, LockStatistics, MeanLength, ResponseByWaits, share_of,
+};
 pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
 
-/// The version of this document. A program refuses documents of another one.
+/// The version of this document. A program refuses documents with another one.
 pub const FORMAT: u32 = 3;
 
 /// The whole document.

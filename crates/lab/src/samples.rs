@@ -3,6 +3,7 @@
 //! Every row says by itself what it is of: the experiment, the hash of its settings, the commit, the machine. A swept key
 //! is a column of its own, a number where all of its values are numbers and text otherwise.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
-use crate::figures::{Figure, figure, of_devices};
+use crate::figures::{Figure, Reading, figure, figures};
 use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
-use crate::results::{Results, SweptAxis};
+use crate::results::{Results, SweptAxis, WorkloadResult};
 
 /// A row and where it comes from.
 struct Row<'a> {
@@ -127,12 +128,16 @@ fn columns() -> impl Iterator<Item = Column> {
             |row| row.sample.cpu_run_s,
         ),
         float("cpu_wait_s", "s", "time that they waited for a core", |row| row.sample.cpu_wait_s),
-        of_figure("block_io_s", "block_io_s", Values::Float(|row| row.sample.block_io_s)),
+        float(
+            "block_io_s",
+            "s",
+            "time that they waited for block I/O; null where the kernel does not measure it (`kernel.task_delayacct`)",
+            |row| row.sample.block_io_s,
+        ),
     ];
-    // Memory traffic is counted in turns, and so not known of a second.
-    let devices = of_devices().filter(|figure| figure.key != "device.dram_read_gb_s").map(|figure| {
-        let name = figure.device_name().expect("it is one of them");
-        Column { name, unit: figure.unit.name(), meaning: figure.meaning, values: Values::Device(figure) }
+    let devices = figures().filter_map(|figure| {
+        let name = figure.claim.filter(|asked| asked.function == "device")?.subject?;
+        Some(Column { name, unit: figure.unit.name(), meaning: figure.meaning, values: Values::Device(figure) })
     });
     let marks = text(
         "marks",
@@ -183,15 +188,20 @@ impl Column {
             Values::Count(of) => Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt64Array>()),
             Values::Float(of) => Arc::new(rows.iter().map(of).collect::<Float64Array>()),
             Values::Device(figure) => {
-                Arc::new(rows.iter().map(|row| figure.of_device(&row.sample.device)).collect::<Float64Array>())
+                // Devices have no workload; nothing of this one is read.
+                let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
+                let of = |row: &Row<'_>| {
+                    let (device, part) = (&row.sample.device, &workload.all);
+                    figure.value(&Reading { device, achieved: &achieved, workload: &workload, part })
+                };
+                Arc::new(rows.iter().map(of).collect::<Float64Array>())
             }
         }
     }
 }
 
 /// The columns as the table of the documentation.
-#[cfg(test)]
-pub(crate) fn columns_table() -> String {
+pub fn columns_table() -> String {
     let line =
         |name: &str, kind: &str, unit: &str, meaning: &str| format!("| {name} | {kind} | {unit} | {meaning} |\n");
     let row = |column: Column| line(&format!("`{}`", column.name), column.kind(), column.unit, column.meaning);
@@ -301,10 +311,6 @@ mod tests {
         assert_eq!(text("marks"), marks);
         assert_eq!(float("dop"), [1.0, 1.0, 1.0, 2.0, 2.0].map(Some));
         assert_eq!(float("busy_cores_others"), [0.0, 1.0, 2.0, 0.0, 1.0].map(Some));
-        assert!(
-            of_devices().all(|figure| figure.key.ends_with("dram_read_gb_s")
-                || float(figure.device_name().expect("named")).len() == 5)
-        );
         assert_eq!(float("latency_mean_us"), [None, Some(1.5), Some(1.5), None, Some(1.5)], "null, not 0");
     }
 

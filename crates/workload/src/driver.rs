@@ -43,6 +43,8 @@ mod delay;
 mod doubt;
 #[cfg(test)]
 mod fakes;
+mod latency;
+mod lock_recorder;
 mod lock_statistics;
 mod measurement;
 mod options;
@@ -64,7 +66,10 @@ pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use doubt::{Doubt, DoubtAbout, LittlesLaw};
 pub use hdrhistogram::Histogram;
-pub use lock_statistics::{Lengths, LockStatistics};
+pub use latency::Latency;
+pub use lock_statistics::{
+    Lengths, LockMeasurement, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms, share_of,
+};
 pub use measurement::{
     AbortCounts, DriveMeasurement, InFlight, OpenLoopMeasurement, PartMeasurement, WorkloadMeasurement,
 };

@@ -65,15 +65,10 @@ pub(super) const FIGURES: &[Figure] = &[
     misses("cache_misses.disagreement", "disagreement", "memory less what top-down says was lost to memory", |of| {
         cache_misses(of, |one| one.disagreement)
     }),
-    misses("cache_misses.icache", "icache", "time that misses of code would cost one after another", |of| {
-        cache_misses(of, |one| one.icache)
+    misses("cache_misses.icache", "icache", "share by misses of code", |of| cache_misses(of, |one| one.icache)),
+    misses("cache_misses.decoding", "decoding", "what top-down says the front end lost, less icache", |of| {
+        cache_misses(of, |one| one.decoding)
     }),
-    misses(
-        "cache_misses.decoding",
-        "decoding",
-        "what top-down says the front end lost, less icache; not below 0",
-        |of| cache_misses(of, |one| one.decoding),
-    ),
 ];
 
 const NOT_COUNTED: &str = "it was not counted";

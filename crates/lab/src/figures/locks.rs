@@ -67,6 +67,13 @@ pub(super) const FIGURES: &[Figure] = &[
         |of, times| share(&locks(of)?.requests_by_preemptions, times),
     ),
     row(
+        "locks.work_lost_us.mean",
+        Unit::Microseconds,
+        "age_lost",
+        "mean age of an attempt when it was preempted",
+        |of| known(locks(of)?.work_lost_us.mean, "no attempt was preempted"),
+    ),
+    row(
         "locks.rollbacks_per_request",
         Unit::PerRequest,
         "rollbacks",

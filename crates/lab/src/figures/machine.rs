@@ -1,10 +1,7 @@
-//! The machine: what its devices did during a run, whoever made them, and what was seen of its limits.
+//! The machine: what it and its devices did during a run, whoever made them, and what was seen of its limits.
 
 use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, known};
 use crate::results::Device;
-
-/// What the names of figures of [`Device`] begin with.
-pub(super) const DEVICE: &str = "device.";
 
 pub(super) const FIGURES: &[Figure] = &[
     device(
@@ -39,10 +36,12 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.stolen",
         Unit::Share,
         "stolen",
-        "part of the cores' time that the host of this guest took for others; a part of busy_cores_others",
+        "cores' time that the host of this guest took for others; within busy_cores_others",
         |of| of_device(of, |one| one.stolen),
     ),
-    device("device.mhz", Unit::Megahertz, "mhz", "speed of the cores, on average", |of| of_device(of, |one| one.mhz)),
+    device("device.mhz", Unit::Megahertz, "mhz", "speed of the cores, on average over cores and seconds", |of| {
+        of_device(of, |one| one.mhz)
+    }),
     device("device.io_busy", Unit::Share, "io_busy", "part of the time in which the disk was busy", |of| {
         of_device(of, |one| one.io_busy)
     }),
@@ -65,13 +64,9 @@ pub(super) const FIGURES: &[Figure] = &[
         "how long a read took, its wait in the disk's queue included; null if there was none",
         |of| of_device(of, |one| one.read_ms),
     ),
-    device(
-        "device.write_ms",
-        Unit::Milliseconds,
-        "write_ms",
-        "how long a write took, its wait in the disk's queue included; null if there was none",
-        |of| of_device(of, |one| one.write_ms),
-    ),
+    device("device.write_ms", Unit::Milliseconds, "write_ms", "the same of a write", |of| {
+        of_device(of, |one| one.write_ms)
+    }),
     device(
         "device.dram_read_gb_s",
         Unit::GigabytesPerSecond,
@@ -90,42 +85,42 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.pressure.memory_some",
         Unit::Share,
         "pressure_memory_some",
-        "part of the time in which some task of the machine waited for memory to be freed or read back",
+        "part in which some task waited for memory to be freed or read back",
         |of| of_device(of, |one| one.pressure?.memory_some),
     ),
     device(
         "device.pressure.memory_full",
         Unit::Share,
         "pressure_memory_full",
-        "part of the time in which every task of the machine waited for memory to be freed or read back",
+        "part in which all tasks waited for memory",
         |of| of_device(of, |one| one.pressure?.memory_full),
     ),
     device(
         "device.pressure.io_some",
         Unit::Share,
         "pressure_io_some",
-        "part of the time in which some task of the machine waited for I/O",
+        "part in which some task waited for I/O",
         |of| of_device(of, |one| one.pressure?.io_some),
     ),
     device(
         "device.pressure.io_full",
         Unit::Share,
         "pressure_io_full",
-        "part of the time in which every task of the machine waited for I/O",
+        "part in which all tasks waited for I/O",
         |of| of_device(of, |one| one.pressure?.io_full),
     ),
     device(
         "device.cache.held_mib",
         Unit::Mebibytes,
         "cache_held_mib",
-        "last-level cache held by everybody, at the end; from resctrl",
+        "last-level cache held by everybody, at the end, by resctrl",
         |of| of_device(of, |one| one.cache?.held_mib),
     ),
     device(
         "device.cache.memory_mb_s",
         Unit::MegabytesPerSecond,
         "cache_memory_mb_s",
-        "moved between caches and memory by everybody; from resctrl",
+        "moved between caches and memory by everybody, by resctrl",
         |of| of_device(of, |one| one.cache?.memory_mb_s),
     ),
     device(
@@ -142,7 +137,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.group.throttled",
         Unit::Share,
         "group_throttled",
-        "part of the periods of its CPU quota in which the group had used the quota up; null without one",
+        "part of the periods of the group's CPU quota in which it had used the quota up; null without one",
         |of| of_device(of, |one| one.group?.throttled),
     ),
     device(
@@ -163,42 +158,42 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.group_pressure.cpu_some",
         Unit::Share,
         "group_pressure_cpu_some",
-        "part of the time in which some task of the group waited for a core; of control groups of version 2",
+        "part of the time in which some task of the group waited for a core; groups of version 2",
         |of| of_device(of, |one| one.group_pressure?.cpu_some),
     ),
     device(
         "device.group_pressure.cpu_full",
         Unit::Share,
         "group_pressure_cpu_full",
-        "part of the time in which no task of the group got a core; of control groups of version 2",
+        "part in which none of its tasks got a core",
         |of| of_device(of, |one| one.group_pressure?.cpu_full),
     ),
     device(
         "device.group_pressure.memory_some",
         Unit::Share,
         "group_pressure_memory_some",
-        "part of the time in which some task of the group waited for memory; of control groups of version 2",
+        "part in which some task of the group waited for memory",
         |of| of_device(of, |one| one.group_pressure?.memory_some),
     ),
     device(
         "device.group_pressure.memory_full",
         Unit::Share,
         "group_pressure_memory_full",
-        "part of the time in which every task of the group waited for memory; of control groups of version 2",
+        "part in which all its tasks waited for memory",
         |of| of_device(of, |one| one.group_pressure?.memory_full),
     ),
     device(
         "device.group_pressure.io_some",
         Unit::Share,
         "group_pressure_io_some",
-        "part of the time in which some task of the group waited for I/O; of control groups of version 2",
+        "part in which some task of the group waited for I/O",
         |of| of_device(of, |one| one.group_pressure?.io_some),
     ),
     device(
         "device.group_pressure.io_full",
         Unit::Share,
         "group_pressure_io_full",
-        "part of the time in which every task of the group waited for I/O; of control groups of version 2",
+        "part in which all its tasks waited for I/O",
         |of| of_device(of, |one| one.group_pressure?.io_full),
     ),
     device(
@@ -212,7 +207,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.group_cache.memory_mb_s",
         Unit::MegabytesPerSecond,
         "group_cache_memory_mb_s",
-        "moved between caches and memory by that resctrl group",
+        "moved between caches and memory by that group",
         |of| of_device(of, |one| one.group_cache?.memory_mb_s),
     ),
     Figure {

@@ -92,7 +92,7 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         key: "block_io_s",
         unit: Unit::Seconds,
-        meaning: "time that the threads or processes which serve the workload waited for block I/O; null where the kernel does not measure it (`kernel.task_delayacct`)",
+        meaning: "how long the threads or processes that serve the workload waited for block I/O, added up; null where the kernel does not measure it",
         merge: Merge::Sum,
         of: Of::Workload,
         claim: None,
@@ -116,7 +116,7 @@ const fn percentile(
 
 fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<u64>) -> Found {
     let latency = of.part.latency_us.as_ref().ok_or_else(|| NOTHING_COMPLETED.to_owned())?;
-    let (completed, needed) = (of.part.completed, crate::latency::completed_min(quantile));
+    let (completed, needed) = (of.part.completed, Latency::completed_min(quantile));
     which(latency).map(|us| us as f64).ok_or_else(|| match completed {
         enough if enough >= needed => "the histograms of all its runs are needed, and some are missing".to_owned(),
         few => format!("it needs {needed} completed requests, so that ten lie beyond it, and there are {few}"),

@@ -6,6 +6,10 @@ use std::fs;
 
 use serde_json::json;
 
+use plimsoll_machine::group_use::GroupUse;
+use plimsoll_machine::pressure::PressureUse;
+use plimsoll_machine::resctrl::CacheUse;
+
 use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
 use crate::report::fixture;
@@ -19,7 +23,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
     let completed = 20_000 * times;
     let mut histogram = plimsoll_workload::driver::Histogram::new(3).expect("three digits");
     (0..completed).for_each(|number| histogram.record(100 * times + number % 100).expect("it grows"));
-    let latency_us: Option<Latency> = crate::latency::figures(&histogram);
+    let latency_us: Option<Latency> = Latency::of(&histogram);
     let time_share = TimeShare::with_rest([Some(share), Some(share), Some(0.05), Some(0.05), Some(share), Some(0.05)]);
     let part = Part {
         completed,
@@ -33,7 +37,8 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
     let count = |number: u64| Some(number * times);
     let top_down = fixture::slots(share);
     let cache_misses = json!({
-        "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "icache": share, "decoding": share, "coverage": 1.0, "notes": [],
+        "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "icache": share,
+        "decoding": share, "coverage": 1.0, "notes": [],
     });
     let workload = WorkloadResult {
         name: "shop".to_owned(),
@@ -71,19 +76,48 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
     };
     let mut point = fixture::point("alone:shop", 1, vec![workload]);
     point.achieved = [("cores".to_owned(), json!(times))].into();
-    point.device = devices(share);
+    point.device = device(share);
     (point, histograms)
 }
 
-/// Every figure of devices has this value.
-fn devices(value: f64) -> Device {
-    let mut document = json!({});
-    for figure in of_devices() {
-        let path: Vec<&str> = figure.key.split('.').skip(1).collect();
-        let (last, parents) = path.split_last().expect("it has a name");
-        parents.iter().fold(&mut document, |inner, name| &mut inner[*name])[*last] = json!(value);
+/// A machine of which every figure is this.
+fn device(figure: f64) -> Device {
+    let pressure = PressureUse {
+        cpu_some: Some(figure),
+        cpu_full: Some(figure),
+        memory_some: Some(figure),
+        memory_full: Some(figure),
+        io_some: Some(figure),
+        io_full: Some(figure),
+    };
+    let cache = CacheUse { held_mib: Some(figure), memory_mb_s: Some(figure) };
+    Device {
+        cpu_busy: Some(figure),
+        cpu_busy_clients: Some(figure),
+        cpu_busy_proxy: Some(figure),
+        busy_cores_others: Some(figure),
+        stolen: Some(figure),
+        mhz: Some(figure),
+        io_busy: Some(figure),
+        read_mb_s: Some(figure),
+        write_mb_s: Some(figure),
+        reads_per_s: Some(figure),
+        writes_per_s: Some(figure),
+        read_ms: Some(figure),
+        write_ms: Some(figure),
+        dram_read_gb_s: Some(figure),
+        pressure: Some(pressure),
+        cache: Some(cache),
+        group: Some(GroupUse {
+            memory_mib: Some(figure),
+            busy_cores: Some(figure),
+            throttled: Some(figure),
+            read_mb_s: Some(figure),
+            write_mb_s: Some(figure),
+        }),
+        group_pressure: Some(pressure),
+        group_cache: Some(cache),
     }
-    serde_json::from_value(document).expect("devices have these")
 }
 
 /// Ten requests for each time, half of which waited, once or twice; one of them was preempted twice.
@@ -185,29 +219,6 @@ fn the_document_has_the_figures_under_their_names() {
         found += 1;
     }
     assert!(found > 35, "{found} figures were found");
-}
-
-/// What is measured of devices and has no row would reach no column, report or claim.
-#[test]
-fn every_number_of_devices_has_a_row() {
-    fn numbers(value: &Value, name: &str, found: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(fields) => {
-                fields.iter().for_each(|(field, value)| numbers(value, &format!("{name}.{field}"), found))
-            }
-            _ => drop(found.insert(name.to_owned())),
-        }
-    }
-    let mut found = BTreeSet::new();
-    let all = serde_json::to_value(devices(1.0)).expect("plain figures");
-    numbers(&all, "device", &mut found);
-    // All CPU pressure of a whole machine is always 0.
-    found.remove("device.pressure.cpu_full");
-    assert_eq!(of_devices().map(|figure| figure.key.to_owned()).collect::<BTreeSet<_>>(), found);
-    let claims = include_str!("../../../../docs/experiments.md");
-    for name in of_devices().filter_map(Figure::device_name) {
-        assert!(claims.contains(&format!("`{name}`")), "docs/experiments.md: {name}");
-    }
 }
 
 #[test]

@@ -6,26 +6,24 @@ use maud::{Markup, html};
 
 use super::layout::{figure_cell, number, table, text};
 use super::page::Page;
-use crate::figures::{Figure, Unit, of_devices};
-use crate::results::{Device, Unmeasured};
+use crate::figures::{Figure, Reading, Unit, given_by};
+use crate::results::{Point, Unmeasured, WorkloadResult};
 use crate::units::{percent, significant};
 
 /// Every figure that some run has, a row for each run.
 pub(super) fn devices(page: &Page) -> Markup {
     let points = &page.results.points;
-    let is_known = |figure: &&Figure| points.iter().any(|point| figure.of_device(&point.device).is_some());
-    let figures: Vec<&Figure> = of_devices().filter(is_known).collect();
+    let is_known = |figure: &&Figure| points.iter().any(|point| value(figure, point).is_some());
+    let figures: Vec<&Figure> = given_by("device").filter(is_known).collect();
     let mut columns = vec![number("Run"), text("Arm")];
-    let names = figures.iter().filter_map(|figure| figure.device_name());
-    let names: Vec<String> = names.map(|name| name.replace('_', " ")).collect();
-    columns.extend(names.iter().map(|name| number(name)));
+    columns.extend(figures.iter().filter_map(|figure| figure.claim?.subject).map(number));
     html! {
         (table("What the machine and its devices did in each window", &columns, html! {
             @for (run, point) in points.iter().enumerate() {
                 tr class=[(!point.valid).then_some("invalid")] {
                     th scope="row" class="n" { (run) }
                     td { (point.arm) }
-                    @for figure in &figures { (figure_cell(written(figure, &point.device))) }
+                    @for figure in &figures { (figure_cell(written(figure, point))) }
                 }
             }
         }))
@@ -38,8 +36,15 @@ pub(super) fn devices(page: &Page) -> Markup {
     }
 }
 
-fn written(figure: &Figure, device: &Device) -> Option<String> {
-    let value = figure.of_device(device)?;
+/// A figure of the machine during a run, which no workload has a part in.
+fn value(figure: &Figure, point: &Point) -> Option<f64> {
+    let workload = WorkloadResult::default();
+    let (device, achieved, part) = (&point.device, &point.achieved, &workload.all);
+    figure.value(&Reading { device, achieved, workload: &workload, part })
+}
+
+fn written(figure: &Figure, point: &Point) -> Option<String> {
+    let value = value(figure, point)?;
     Some(match figure.unit {
         Unit::Share => percent(value),
         unit => format!("{} {}", significant(value), unit.name()),
@@ -93,10 +98,10 @@ mod tests {
         results.points[0].unmeasured.insert("frequency".to_owned(), why);
         let page = Page::new(&results, None);
         let table = devices(&page).into_string();
-        for there in ["pressure io some", "25 %", "mhz", "MHz", "write mb s"] {
+        for there in ["pressure_io_some", "25 %", ">mhz<", "MHz", "write_mb_s"] {
             assert!(table.contains(there), "{there}: {table}");
         }
-        assert!(!table.contains("Group:") && !table.contains("cache held mib"), "nobody measured it: {table}");
+        assert!(!table.contains("Group:") && !table.contains("cache_held_mib"), "nobody measured it: {table}");
         let reasons = unmeasured(&page).into_string();
         for there in ["frequency", "no cpufreq", "bare metal", "<td>0</td>"] {
             assert!(reasons.contains(there), "{there}: {reasons}");

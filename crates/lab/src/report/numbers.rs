@@ -34,8 +34,7 @@ pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -
     columns.push(text("Arm"));
     columns.extend(FIGURES.map(number));
     columns.extend([number("n"), text("Runs")]);
-    let caption =
-        "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats";
+    let caption = "Throughput and mean latency over repeats with 95 % intervals; percentiles over the requests of all repeats, if ten lie beyond";
     table(caption, &columns, html! { @for (_, row) in rows { (row) } })
 }
 

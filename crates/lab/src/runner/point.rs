@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
-use super::convert;
-use super::observer::{SensorReading, ServerReading};
+use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
-use crate::record::{RunId, RunRecord};
+use crate::record::{RunId, RunRecord, SampleRow};
 use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
@@ -25,24 +24,9 @@ pub(super) fn record(
 ) -> RunRecord {
     let mut warnings = measured.warnings.clone();
     warnings.extend(reading.warnings.iter().cloned());
-    let results = measured.workloads.iter().zip(&reading.workloads).map(|(measured, sensed)| {
-        warnings.extend(remarks(&arm.name, measured));
-        let result = match &sensed.on_server {
-            Some(of) => {
-                let ServerReading { seen, looks, times, clients } = of;
-                let window = sensed.serving.window;
-                let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
-                let shares = known.shares(measured, &mut warnings);
-                convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
-            }
-            None => {
-                let share = time_share(measured, &sensed.serving, &mut warnings);
-                convert::workload_result(measured, share, &sensed.counted)
-            }
-        };
-        WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
-    });
-    let workloads: Vec<WorkloadResult> = results.collect();
+    let sensed = measured.workloads.iter().zip(&reading.workloads);
+    let workloads: Vec<WorkloadResult> =
+        sensed.map(|(measured, sensed)| result(&arm.name, measured, sensed, &mut warnings)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
     let idle = idle.map(|workload| {
         format!("no request of {} ran to success within the window; make the window longer", workload.name)
@@ -60,7 +44,7 @@ pub(super) fn record(
     let why_invalid = idle.or(unlimited).or(blind);
     let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
     let samples = measured.workloads.iter().enumerate();
-    let samples = samples.flat_map(|(place, workload)| convert::samples(workload, place, &reading.seconds, marks));
+    let samples = samples.flat_map(|(place, workload)| SampleRow::of(workload, place, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
         setting: setting.swept.clone(),
@@ -85,6 +69,30 @@ pub(super) fn record(
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
+}
+
+/// What one workload did, with what sensors saw of it.
+fn result(
+    arm: &str,
+    measured: &WorkloadMeasurement,
+    sensed: &WorkloadReading,
+    warnings: &mut Vec<String>,
+) -> WorkloadResult {
+    warnings.extend(remarks(arm, measured));
+    let result = match &sensed.on_server {
+        Some(of) => {
+            let ServerReading { seen, looks, times, clients } = of;
+            let window = sensed.serving.window;
+            let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
+            let shares = known.shares(measured, warnings);
+            WorkloadResult::of(measured, shares.whole, &sensed.counted).on_server(shares)
+        }
+        None => {
+            let share = time_share(measured, &sensed.serving, warnings);
+            WorkloadResult::of(measured, share, &sensed.counted)
+        }
+    };
+    WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
 }
 
 /// The record of a run in whose middle the server went away: it has no figures.

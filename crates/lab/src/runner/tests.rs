@@ -6,6 +6,7 @@ mod limits;
 mod lost;
 mod others;
 mod selection;
+mod sensed;
 mod server;
 mod until_decided;
 mod watched;

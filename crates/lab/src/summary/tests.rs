@@ -196,7 +196,7 @@ fn advice_says_no_difference_where_there_is_none() {
     };
     check((&[1000.0, 1100.0], &[1020.0, 1000.0]), "a keeps 0.96 of its throughput alone (noise floor ");
     // A difference that would matter, and noise that is larger still.
-    check((&[90.0, 110.0], &[60.0, 75.0]), "a ran at 0.68 of its speed alone (95 % interval");
+    check((&[90.0, 110.0], &[60.0, 75.0]), "a ran at 0.67 of its speed alone (95 % interval");
     check((&[1000.0], &[930.0]), "1 repeat, which cannot tell less than 10 %");
     check((&[0.2, 0.2], &[0.15, 0.15]), "as few as 3 completed in a window: measure longer");
 }

@@ -65,6 +65,10 @@ fn latency(out: &mut Vec<String>, workload: &Workload) {
     for class in classes.iter().filter(|_| classes.len() > 1) {
         latency_rows(out, workload, class, |reading| reading.class(class));
     }
+    let lacks_tail = |arm: &Arm<'_>| arm.figure("latency_us.mean").is_some() && arm.figure("latency_us.p99").is_none();
+    if workload.arms_run().iter().any(|(_, arm)| lacks_tail(arm)) {
+        out.push(format!("    {MISSING}: fewer than ten requests lie beyond that percentile"));
+    }
 }
 
 /// Over the requests of all repeats; a dash is a percentile beyond which fewer than ten requests lie.
