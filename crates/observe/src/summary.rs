@@ -8,7 +8,7 @@ const WIDTH: usize = 80;
 /// Rows of each table.
 const ROWS: usize = 6;
 /// The bar of a share.
-const BAR: usize = 15;
+const BAR: usize = 13;
 
 /// The parts of response time, the letter of each in bars, and its column.
 type Column = (&'static str, char, fn(&Share) -> Option<f64>);
@@ -340,6 +340,6 @@ mod tests {
     fn bars_are_as_long_as_they_say() {
         let share = Share { running: 0.31, core_wait: None, lock: 0.33, disk: 0.0, client: 0.01, other: 0.35 };
         let bar = bar(Some(&share));
-        assert_eq!((bar.len(), bar.as_str()), (BAR, "RRRRRLLLLL....."));
+        assert_eq!((bar.len(), bar.as_str()), (BAR, "RRRRLLLL....."));
     }
 }
