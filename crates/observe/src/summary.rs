@@ -167,7 +167,9 @@ fn locks(text: &mut String, observation: &Observation) {
             &format!("    {:>5} {:>8}  {}", percent(blocker.of_explained), seconds(blocker.blocked_s), who(blocker)),
         );
         line(text, &format!("{:21}{}", "", named(&blocker.who.statement, "(text not visible)")));
-        line(text, &format!("{:21}{}", "", did(blocker)));
+        for part in wrapped(&did(blocker), WIDTH - 21) {
+            line(text, &format!("{:21}{part}", ""));
+        }
     }
     more(text, locks.blockers.len());
     let objects = locks.objects.iter().take(3).map(|object| {
