@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_policy::class_proposal::{ClassProposal, GroupFacts, Standing, propose};
+use plimsoll_policy::class_proposal::{ClassProposal, GroupFacts, LONG, Standing, propose};
 
 use crate::identity::{LoginId, StatementId};
 use crate::ledger::{Bucket, Ledger};
@@ -20,13 +20,23 @@ pub struct Proposals {
 }
 
 impl Proposals {
-    /// Decides for everything that was seen.
+    /// Decides for everything that was seen, by the first limit of what is long that tells work apart; by the longest if none does.
     pub fn of(ledger: &Ledger) -> Proposals {
+        let by_limit = |limit: usize| Proposals::by(ledger, limit);
+        let tells = |proposals: &Proposals| {
+            let standings = proposals.logins.values().chain(proposals.statements.values()).map(|it| it.standing);
+            let found: Vec<Standing> = standings.collect();
+            found.contains(&Standing::Important) && found.contains(&Standing::Low)
+        };
+        (0..LONG.len()).map(by_limit).find(tells).unwrap_or_else(|| by_limit(0))
+    }
+
+    fn by(ledger: &Ledger, limit: usize) -> Proposals {
         let logins: BTreeSet<LoginId> = ledger.buckets.keys().map(|(login, _)| *login).collect();
         let mut proposals = Proposals::default();
         for login in logins {
             let application = ledger.identity.logins()[login].application.as_str();
-            let decide = |bucket: &Bucket| propose(&facts(application, bucket));
+            let decide = |bucket: &Bucket| propose(&facts(application, bucket, limit));
             let of_statement = |(key, bucket): (&(LoginId, StatementId), &Bucket)| {
                 let statement = &ledger.identity.statements()[key.1];
                 let is_single = bucket.in_single.as_secs_f64() >= SINGLE_SHARE * bucket.in_transactions.as_secs_f64();
@@ -55,12 +65,13 @@ impl Proposals {
     }
 }
 
-fn facts<'a>(application_name: &'a str, bucket: &Bucket) -> GroupFacts<'a> {
+fn facts<'a>(application_name: &'a str, bucket: &Bucket, limit: usize) -> GroupFacts<'a> {
     GroupFacts {
         application_name,
         transactions: bucket.transactions,
         in_transactions: bucket.in_transactions,
-        in_long: bucket.in_long.min(bucket.in_transactions),
+        in_long: bucket.in_long[limit].min(bucket.in_transactions),
+        long: LONG[limit],
     }
 }
 
@@ -90,6 +101,27 @@ mod tests {
             ledger.take(&Look { at, server_us: now, sessions: vec![short, report, batch], locks: None });
         }
         ledger
+    }
+
+    #[test]
+    fn what_is_long_is_what_tells_work_apart() {
+        let mut ledger = Ledger::default();
+        for step in 0..400_i64 {
+            let now = step * 10_000;
+            let began = |at: i64, session: Session| Session { transaction_began_us: Some(at), ..session };
+            let short = began(now, doing(session(1, "shop", "web"), "update stock set n = 1", Doing::Running));
+            // A batch job in steps of 400 ms.
+            let batch =
+                began(now - now % 400_000, doing(session(2, "batch", ""), "delete from history", Doing::Running));
+            let at = Duration::from_micros(now.unsigned_abs());
+            ledger.take(&Look { at, server_us: now, sessions: vec![short, batch], locks: None });
+        }
+        let proposals = Proposals::of(&ledger);
+        assert_eq!(
+            (proposals.logins[&0].standing, proposals.logins[&1].standing),
+            (Standing::Important, Standing::Low)
+        );
+        assert!(proposals.logins[&1].reason.contains("more than 300 ms"), "{proposals:?}");
     }
 
     #[test]

@@ -94,14 +94,7 @@ impl Identity {
 
     fn statement_anew(&mut self, query_id: Option<i64>, text: Option<&Text>) -> StatementId {
         if let Some(query_id) = query_id {
-            let id = self.statement_with(Key::QueryId(query_id));
-            let statement = &mut self.statements[id];
-            statement.query_id.get_or_insert(query_id);
-            if let (None, Some(text)) = (&statement.text, text) {
-                statement.text = Some(readable(text));
-                statement.fingerprint = (!text.is_cut).then(|| fingerprint(&text.bytes));
-            }
-            return id;
+            return self.statement_of(query_id, text);
         }
         let Some(text) = text.filter(|text| !text.bytes.is_empty()) else { return self.statement_with(Key::Unseen) };
         if let Some(id) = self.by_text.get(text) {
@@ -118,6 +111,38 @@ impl Identity {
             self.by_text.clear();
         }
         self.by_text.insert(text.clone(), id);
+        id
+    }
+
+    /// The statement with the server's number. A statement has none yet while it is parsed, so that one may be known by its
+    /// fingerprint already; texts of several numbers may have one fingerprint, of which the first number gets it.
+    fn statement_of(&mut self, query_id: i64, text: Option<&Text>) -> StatementId {
+        let key = Key::QueryId(query_id);
+        let known = self.statement_ids.get(&key).copied();
+        if let Some(id) = known.filter(|id| self.statements[*id].text.is_some()) {
+            return id;
+        }
+        let Some(text) = text.filter(|text| !text.bytes.is_empty()) else {
+            let id = self.statement_with(key);
+            self.statements[id].query_id.get_or_insert(query_id);
+            return id;
+        };
+        let number = fingerprint(&text.bytes);
+        let of_text = self.statement_ids.get(&Key::Fingerprint(number)).copied();
+        let id = match (known, of_text.filter(|id| self.statements[*id].query_id.is_none())) {
+            (None, Some(id)) => {
+                self.statement_ids.insert(key, id);
+                id
+            }
+            _ => self.statement_with(key),
+        };
+        if of_text.is_none() {
+            self.statement_ids.insert(Key::Fingerprint(number), id);
+        }
+        let statement = &mut self.statements[id];
+        statement.query_id.get_or_insert(query_id);
+        statement.text.get_or_insert_with(|| readable(text));
+        statement.fingerprint = (!text.is_cut).then_some(number);
         id
     }
 
@@ -175,6 +200,20 @@ mod tests {
         assert_eq!(identity.statements()[id], Statement { query_id: Some(-7), ..Statement::default() });
         assert_eq!(identity.statement(&seen("select 1", Some(-7))), id);
         assert_eq!(identity.statement_of_query_id(-7).unwrap().text.as_deref(), Some("select ?"));
+    }
+
+    #[test]
+    fn a_statement_that_has_no_number_yet_is_the_same_one() {
+        let mut identity = Identity::default();
+        let parsed = identity.statement(&seen("select a from t", None));
+        assert_eq!(identity.statement(&seen("select a from t", Some(4))), parsed);
+        assert_eq!(identity.statements()[parsed].query_id, Some(4));
+        let numbered = identity.statement(&seen("select b from t", Some(5)));
+        assert_eq!(identity.statement(&seen("select b from t", None)), numbered);
+        // A table of the same name in another schema.
+        let other = identity.statement(&seen("select a from t", Some(6)));
+        assert_ne!(other, parsed);
+        assert_eq!(identity.statements()[other].query_id, Some(6));
     }
 
     #[test]

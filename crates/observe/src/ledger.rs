@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
+use plimsoll_policy::class_proposal::LONG;
 use plimsoll_workload::activity::Doing;
 
 pub use self::lock_waits::{HolderState, Link, LockWaits};
@@ -39,7 +40,8 @@ pub struct Bucket {
     /// Time in transactions, lock waits left out.
     pub in_transactions: Duration,
     /// Of that, in transactions that worked for long; time before it showed is put down to the statement at which it did.
-    pub in_long: Duration,
+    /// By each of the limits of what is long.
+    pub in_long: [Duration; LONG.len()],
     /// Of the time in transactions, that in transactions of one statement.
     pub in_single: Duration,
 }
@@ -61,7 +63,7 @@ impl Bucket {
         self.for_core += other.for_core;
         self.transactions += other.transactions;
         self.in_transactions += other.in_transactions;
-        self.in_long += other.in_long;
+        self.in_long.iter_mut().zip(other.in_long).for_each(|(sum, more)| *sum += more);
         self.in_single += other.in_single;
     }
 

@@ -17,6 +17,7 @@ use crate::findings::{Seen, findings};
 use crate::ledger::Ledger;
 use crate::pace::{BOUND, Pace};
 use crate::results::{Ended, Looking, Missing, Observation, ServerFacts};
+pub use crate::server::ObserveError;
 use crate::server::Server;
 use crate::snapshot::Look;
 
@@ -34,23 +35,6 @@ const REFUSALS_MAX: usize = 5;
 
 /// Statements whose text is asked for at the end.
 const TEXTS_MAX: usize = 50;
-
-/// An observation cannot begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObserveError {
-    /// The server cannot be reached, or does not let us in.
-    #[error("{0}")]
-    Connect(WireError),
-    /// The server does not answer what every observation asks.
-    #[error("PostgreSQL {version} refuses to show its sessions: {error}; versions 13 to 18 are known to work")]
-    Look {
-        /// The server's version.
-        version: String,
-        /// What it says.
-        error: WireError,
-    },
-}
 
 /// How an observation goes, for those who wait for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,7 +55,7 @@ pub fn observe(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Observation, ObserveError> {
     let started = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let server = Server::open(url).map_err(ObserveError::Connect)?;
+    let server = Server::open(url)?;
     let mut watcher = Watcher::new(server);
     let refused = |version, error| ObserveError::Look { version, error };
     watcher.counters().and_then(|()| watcher.look()).map_err(|error| refused(watcher.server.version(), error))?;

@@ -1,6 +1,6 @@
 //! How long to wait between two looks, so that looking costs less than a share of one core.
 //!
-//! What everything has cost since the beginning is kept below [`AIM`] of the time that has gone by, the next look included. Looks
+//! What everything has cost since the beginning is kept below a share of the time that has gone by, the next look included. Looks
 //! that cost more are therefore farther between, and one costly question, such as for all statements, is paid for by a pause.
 
 use std::time::Duration;

@@ -18,8 +18,8 @@ use rows::{Activity, figure};
 /// How the server sees us in `pg_stat_activity`.
 pub const APPLICATION_NAME: &str = "plimsoll observe";
 
-/// How long the server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the server may take for an answer: it cancels statements after two seconds itself, unless it has no time even for that.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much of a statement's text is read.
 const TEXT_BYTES_MAX: i64 = 8_192;
@@ -27,6 +27,23 @@ const TEXT_BYTES_MAX: i64 = 8_192;
 /// Statements that began this long before the last look come with their text again: clocks of two statements differ, and a session
 /// is seen at a moment of its own.
 const TEXT_MARGIN_US: i64 = 20_000;
+
+/// An observation cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserveError {
+    /// The server cannot be reached, or does not let us in.
+    #[error("{0}")]
+    Connect(WireError),
+    /// The server does not answer what every observation asks.
+    #[error("PostgreSQL {version} refuses to show its sessions: {error}; versions 13 to 18 are known to work")]
+    Look {
+        /// The server's version.
+        version: String,
+        /// What it says.
+        error: WireError,
+    },
+}
 
 /// A server, asked over one connection that changes nothing.
 #[derive(Debug)]
@@ -50,15 +67,14 @@ pub struct Server {
 
 impl Server {
     /// Connects, and finds out what can be seen.
-    pub fn open(url: &ServerUrl) -> Result<Server, WireError> {
-        let url = ServerUrl { application_name: APPLICATION_NAME.to_owned(), ..url.clone() };
-        let mut connection = Connection::open_isolated(&url)?;
-        connection.set_timeout(Some(PATIENCE))?;
+    pub fn open(url: &ServerUrl) -> Result<Server, ObserveError> {
+        let connection = connect(url).map_err(ObserveError::Connect)?;
+        let version = connection.parameter("server_version").unwrap_or_default().to_owned();
+        Server::on(connection).map_err(|error| ObserveError::Look { version, error })
+    }
+
+    fn on(mut connection: Connection) -> Result<Server, WireError> {
         let major_version = connection.server_version_num() / 10_000;
-        connection.run(sql::OPENING)?;
-        if major_version >= 14 {
-            connection.run(sql::OPENING_SINCE_14)?;
-        }
         let mut rights: Vec<Option<String>> = Vec::new();
         connection.text_rows(sql::RIGHTS, &mut |row| {
             rights = row.iter().map(|value| value.map(str::to_owned)).collect();
@@ -235,11 +251,18 @@ impl Server {
             Ok(()) => Ok(()),
         }
     }
+}
 
-    /// A session and the process that serves us, for tests that end it.
-    pub fn process(&self) -> i32 {
-        self.connection.process_id()
+/// A session that changes nothing and waits for nothing.
+fn connect(url: &ServerUrl) -> Result<Connection, WireError> {
+    let url = ServerUrl { application_name: APPLICATION_NAME.to_owned(), ..url.clone() };
+    let mut connection = Connection::open_isolated(&url)?;
+    connection.set_timeout(Some(PATIENCE))?;
+    connection.run(sql::OPENING)?;
+    if connection.server_version_num() >= 140_000 {
+        connection.run(sql::OPENING_SINCE_14)?;
     }
+    Ok(connection)
 }
 
 /// The schema of `pg_stat_statements`, or why it does not answer.

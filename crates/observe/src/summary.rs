@@ -8,7 +8,7 @@ const WIDTH: usize = 80;
 /// Rows of each table.
 const ROWS: usize = 6;
 /// The bar of a share.
-const BAR: usize = 15;
+const BAR: usize = 13;
 
 /// The parts of response time, the letter of each in bars, and its column.
 type Column = (&'static str, char, fn(&Share) -> Option<f64>);
@@ -167,7 +167,9 @@ fn locks(text: &mut String, observation: &Observation) {
             &format!("    {:>5} {:>8}  {}", percent(blocker.of_explained), seconds(blocker.blocked_s), who(blocker)),
         );
         line(text, &format!("{:21}{}", "", named(&blocker.who.statement, "(text not visible)")));
-        line(text, &format!("{:21}{}", "", did(blocker)));
+        for part in wrapped(&did(blocker), WIDTH - 21) {
+            line(text, &format!("{:21}{part}", ""));
+        }
     }
     more(text, locks.blockers.len());
     let objects = locks.objects.iter().take(3).map(|object| {
@@ -340,6 +342,6 @@ mod tests {
     fn bars_are_as_long_as_they_say() {
         let share = Share { running: 0.31, core_wait: None, lock: 0.33, disk: 0.0, client: 0.01, other: 0.35 };
         let bar = bar(Some(&share));
-        assert_eq!((bar.len(), bar.as_str()), (BAR, "RRRRRLLLLL....."));
+        assert_eq!((bar.len(), bar.as_str()), (BAR, "RRRRLLLL....."));
     }
 }

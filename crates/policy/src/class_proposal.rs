@@ -5,13 +5,14 @@
 //!
 //! The length of a transaction is its own work: its age without the time that it waited for locks, so that a short transaction
 //! that waits behind a long one is not taken for a long one. A look is more likely to meet a long transaction than a short one, so
-//! lengths are not averaged; time is: the time spent in transactions that worked for longer than [`LONG`].
+//! lengths are not averaged; time is: the time spent in transactions that worked for longer than a limit. What is long depends on
+//! the server: of the limits in [`LONG`] the first one counts by which some work is important and some low.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A transaction is long once it has done work for this long.
-pub const LONG: Duration = Duration::from_secs(1);
+/// A transaction is long once it has done work for this long, by the limit that tells groups apart: the longest first.
+pub const LONG: [Duration; 3] = [Duration::from_secs(1), Duration::from_millis(300), Duration::from_millis(100)];
 
 /// A group is low if at least this share of its time was in long transactions.
 const LONG_SHARE_OF_LOW: f64 = 0.5;
@@ -36,6 +37,8 @@ pub struct GroupFacts<'a> {
     pub in_transactions: Duration,
     /// Of that, the time in transactions that were long in the end.
     pub in_long: Duration,
+    /// From when on a transaction is long.
+    pub long: Duration,
 }
 
 /// What a group should be.
@@ -78,6 +81,7 @@ pub struct ClassProposal {
 ///     transactions,
 ///     in_transactions: Duration::from_secs(100),
 ///     in_long: Duration::from_secs(long_s),
+///     long: Duration::from_secs(1),
 ///     ..GroupFacts::default()
 /// };
 /// assert_eq!(propose(&seen(5_000, 1)).standing, Standing::Important);
@@ -94,19 +98,19 @@ pub fn propose(facts: &GroupFacts<'_>) -> ClassProposal {
     }
     // Transactions that were only ever seen waiting for locks have worked for no time that looks can tell: they are short.
     let share = facts.in_long.as_secs_f64() / facts.in_transactions.as_secs_f64().max(f64::MIN_POSITIVE);
-    let (percent, long_s, count) = ((share * 100.0).round(), LONG.as_secs(), facts.transactions);
+    let (percent, long_ms, count) = ((share * 100.0).round(), facts.long.as_millis(), facts.transactions);
     let noun = if count == 1 { "transaction" } else { "transactions" };
     if share >= LONG_SHARE_OF_LOW {
         propose(
             Standing::Low,
             format!(
-                "{percent} % of its time was in transactions that worked for more than {long_s} s ({count} {noun} seen)"
+                "{percent} % of its time was in transactions that worked for more than {long_ms} ms ({count} {noun} seen)"
             ),
         )
     } else if share > LONG_SHARE_OF_IMPORTANT {
         propose(
             Standing::Undecided,
-            format!("it does both: {percent} % of its time was in transactions that worked for more than {long_s} s"),
+            format!("it does both: {percent} % of its time was in transactions that worked for more than {long_ms} ms"),
         )
     } else if count < TRANSACTIONS_LEAST {
         propose(
@@ -118,7 +122,7 @@ pub fn propose(facts: &GroupFacts<'_>) -> ClassProposal {
         propose(
             Standing::Important,
             format!(
-                "short and frequent: {short} % of its time was in transactions of at most {long_s} s ({count} seen)"
+                "short and frequent: {short} % of its time was in transactions of at most {long_ms} ms ({count} seen)"
             ),
         )
     }
@@ -138,6 +142,7 @@ mod tests {
             transactions,
             in_transactions: Duration::from_secs(in_transactions_s),
             in_long: Duration::from_secs(in_long_s),
+            long: LONG[0],
             ..GroupFacts::default()
         }
     }
@@ -148,22 +153,22 @@ mod tests {
         check(
             facts(20, 0, 0),
             Standing::Important,
-            "short and frequent: 100 % of its time was in transactions of at most 1 s (20 seen)",
+            "short and frequent: 100 % of its time was in transactions of at most 1000 ms (20 seen)",
         );
         check(
             facts(1, 10, 9),
             Standing::Low,
-            "90 % of its time was in transactions that worked for more than 1 s (1 transaction seen)",
+            "90 % of its time was in transactions that worked for more than 1000 ms (1 transaction seen)",
         );
         check(
             facts(500, 10, 0),
             Standing::Important,
-            "short and frequent: 100 % of its time was in transactions of at most 1 s (500 seen)",
+            "short and frequent: 100 % of its time was in transactions of at most 1000 ms (500 seen)",
         );
         check(
             facts(500, 10, 3),
             Standing::Undecided,
-            "it does both: 30 % of its time was in transactions that worked for more than 1 s",
+            "it does both: 30 % of its time was in transactions that worked for more than 1000 ms",
         );
         check(
             facts(19, 10, 0),

@@ -33,8 +33,8 @@ struct Open {
     waited: Duration,
     /// Time at work, as far as looks have shown.
     worked: Duration,
-    /// Whether it has worked for long.
-    is_long: bool,
+    /// Whether it has worked for long, by each limit.
+    is_long: [bool; LONG.len()],
 }
 
 /// Open transactions, and those that wait for their clients.
@@ -59,8 +59,12 @@ impl Transactions {
         let Some(began_us) = session.transaction_began_us else { return };
         let known = self.open.get(&session.process).filter(|open| open.began_us == began_us);
         bucket.transactions += usize::from(known.is_none());
-        let mut open =
-            known.copied().unwrap_or(Open { began_us, waited: Duration::ZERO, worked: Duration::ZERO, is_long: false });
+        let mut open = known.copied().unwrap_or(Open {
+            began_us,
+            waited: Duration::ZERO,
+            worked: Duration::ZERO,
+            is_long: [false; LONG.len()],
+        });
         if session.doing == Doing::Lock {
             open.waited += time;
         } else {
@@ -68,11 +72,14 @@ impl Transactions {
             let first = session.statement_began_us.is_some_and(|at| at - began_us <= FIRST_WITHIN_US);
             bucket.in_transactions += time;
             open.worked += time;
-            if open.is_long {
-                bucket.in_long += time;
-            } else if worked > LONG {
-                // What came before belonged to a long transaction, too.
-                (open.is_long, bucket.in_long) = (true, bucket.in_long + open.worked);
+            for (at, limit) in LONG.into_iter().enumerate() {
+                if open.is_long[at] {
+                    bucket.in_long[at] += time;
+                } else if worked > limit {
+                    // What came before belonged to a long transaction, too.
+                    open.is_long[at] = true;
+                    bucket.in_long[at] += open.worked;
+                }
             }
             bucket.in_single += if first && session.doing != Doing::Client { time } else { Duration::ZERO };
         }
