@@ -187,7 +187,7 @@ impl<'a> Judge<'a> {
                 let doubt = Some("a knee is not judged together with other figures".to_owned());
                 return Part { doubt, ..Part::new(Margin::unknown(), shown) };
             }
-            return self.compare_knees(sides, levels, shown);
+            return self.compare_knees(sides, left, levels, shown);
         }
         let (mut pairs, mut why, mut resolution) = (Vec::new(), None, 0.0_f64);
         for block in &self.evidence.blocks {
@@ -224,7 +224,8 @@ impl<'a> Judge<'a> {
     }
 
     /// A knee has an interval of its own, of 95 %. Where a claim of several parts asks for more, that end is unknown.
-    fn compare_knees(&self, sides: Sides<'_>, levels: Levels, shown: String) -> Part {
+    /// `found` is the left side by the knees themselves.
+    fn compare_knees(&self, sides: Sides<'_>, found: f64, levels: Levels, shown: String) -> Part {
         let ends = [KneeEnd::Low, KneeEnd::High].map(|end| {
             let mut evaluator = self.evaluator(self.evidence.all);
             evaluator.knees = end;
@@ -239,8 +240,7 @@ impl<'a> Judge<'a> {
         let whole = Levels::of_looks(1);
         let bound = |level: f64, whole: f64, end: f64, otherwise: f64| if level >= whole { end } else { otherwise };
         let (low, high) = (scale.distance(left[0], right[1]), scale.distance(left[1], right[0]));
-        let (levels, levels_reversed) = (levels, is_reversed(sides.operator));
-        let levels = if levels_reversed { levels.negated() } else { levels };
+        let levels = if is_reversed(sides.operator) { levels.negated() } else { levels };
         let margin = Margin::within(
             f64::midpoint(low, high),
             bound(levels.low, whole.low, low, f64::NEG_INFINITY),
@@ -248,7 +248,7 @@ impl<'a> Judge<'a> {
         );
         let part = Part::new(oriented(sides.operator, margin), shown);
         let is_constant = right[0] == right[1];
-        let interval = ClaimInterval { of: IntervalOf::Left, value: left[0], low: Some(left[0]), high: Some(left[1]) };
+        let interval = ClaimInterval { of: IntervalOf::Left, value: found, low: Some(left[0]), high: Some(left[1]) };
         Part { interval: is_constant.then_some(interval), ..part }
     }
 
@@ -348,13 +348,10 @@ fn oriented(operator: Operator, margin: Margin) -> Margin {
 /// The parts of `a and b and c`, or of `a or b or c`.
 fn flatten<'a>(condition: &'a Condition, is_or: bool, parts: &mut Vec<&'a Condition>) {
     match condition {
-        Condition::And(left, right) if !is_or => [left, right].map(|side| flatten(side, is_or, parts)),
-        Condition::Or(left, right) if is_or => [left, right].map(|side| flatten(side, is_or, parts)),
-        other => {
-            parts.push(other);
-            return;
-        }
-    };
+        Condition::And(left, right) if !is_or => [left, right].into_iter().for_each(|one| flatten(one, is_or, parts)),
+        Condition::Or(left, right) if is_or => [left, right].into_iter().for_each(|one| flatten(one, is_or, parts)),
+        other => parts.push(other),
+    }
 }
 
 /// Several parts by `and` or `or`. Shown are those that decided, or that may still decide.
