@@ -1,6 +1,6 @@
 // Figures over a numeric axis: means with intervals, repeats as dots, fitted lines, flags; panels side by side.
 
-import type { CurveChart, CurvePanel, CurvePoint, Ends, Series } from "./chart";
+import type { CurveChart, CurvePanel, CurvePoint, Ends, Reference, Series } from "./chart";
 import { figure, interval, tick } from "./format";
 import type { Mark, Tooltip } from "./interact";
 import { interact } from "./interact";
@@ -39,7 +39,7 @@ function drawPanel(
   const root = canvas(frame, `${chart.label}, ${panel.title}`);
   root.append(axes(frame, x, y, chart.x));
   root.append(svg("text", { class: "axis-name", x: 0, y: 12 }, chart.y));
-  if (chart.reference) root.append(reference(chart, frame, y));
+  if (chart.reference) root.append(drawReference(chart.reference, frame, y));
   panel.flags.forEach((_, i) => root.append(drawFlag(panel, i, frame, x)));
   const groups = panel.series.map((series, i) => {
     const shift = series.faint ? 0 : (i - (panel.series.length - 1) / 2) * 3;
@@ -54,8 +54,8 @@ function drawPanel(
   return root;
 }
 
-function reference(chart: CurveChart, frame: Frame, y: Axis): SVGGElement {
-  const { value, floor, label } = chart.reference!;
+/** A line across the plot, in the band that is noise. */
+export function drawReference({ value, floor, label }: Reference, frame: Frame, y: Axis): SVGGElement {
   const group = svg("g", { class: "reference", "aria-hidden": "true" });
   const end = frame.width - frame.right;
   if (floor !== null) {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::histograms::{LoggedRun, write_log};
 use crate::journal::{Found, Journal, JournalError, JournalHeader};
 use crate::record::RunRecord;
-use crate::report;
+use crate::report::{self, Source};
 use crate::results::{FORMAT, Results};
 use crate::samples;
 
@@ -208,7 +208,9 @@ impl RunDirectory {
         let runs = runs.collect::<Vec<_>>();
         write(&self.place, "samples.parquet", |file| samples::write(file, results, records))?;
         write(&self.place, "requests.hdr", |file| write_log(file, &runs))?;
-        write(&self.place, "report.html", |file| file.write_all(report::render(results).as_bytes()))?;
+        write(&self.place, "report.html", |file| {
+            file.write_all(report::render(Source::new(results, records)).as_bytes())
+        })?;
         write(&self.place, RESULTS, |file| write_json(file, results))?;
         let names = ["report.html", RESULTS, "samples.parquet", "requests.hdr", MACHINE];
         Ok(names.iter().map(|name| self.place.join(name)).collect())
@@ -281,10 +283,21 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     serde_json::from_value(anything).map_err(bad)
 }
 
-/// Writes the report anew from the results in a run's folder, and returns its path.
-pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
+/// What a report of a run's folder is made from. A folder that has lost its journal lacks the seconds of its runs, and its
+/// report the sections that need them.
+pub fn read_source(place: &Path) -> Result<Source<'static>, RunDirectoryError> {
     let results = read_results(place)?;
-    write(place, "report.html", |file| file.write_all(report::render(&results).as_bytes()))?;
+    let records = match Journal::read(&place.join(JOURNAL)) {
+        Err(JournalError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
+    Ok(Source::owned(results, records))
+}
+
+/// Writes the report anew from what is in a run's folder, and returns its path.
+pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
+    let source = read_source(place)?;
+    write(place, "report.html", |file| file.write_all(report::render(&source).as_bytes()))?;
     Ok(place.join("report.html"))
 }
 

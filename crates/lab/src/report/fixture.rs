@@ -18,7 +18,9 @@ pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
 pub(crate) mod policies;
+pub(crate) mod records;
 pub(crate) mod server;
+pub(crate) mod speeds;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]

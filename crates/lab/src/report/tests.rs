@@ -8,10 +8,13 @@ use serde_json::Value;
 
 use super::fixture::experiments::{clients, cores, matrix, thousand};
 use super::fixture::policies::policies;
+use super::fixture::records::{counted, records};
 use super::fixture::server::on_server;
+use super::fixture::speeds::speeds;
 use super::fixture::{poor_study, study};
 use super::*;
 
+mod evidence;
 mod policies_and_locks;
 mod server;
 
@@ -70,14 +73,22 @@ fn empty() -> Results {
 }
 
 fn documents() -> Vec<Results> {
-    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies(), on_server()]
+    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies(), on_server(), counted(), speeds()]
 }
 
 /// Every page on its own, and all of them on one.
 fn pages() -> Vec<String> {
-    let mut pages = documents().iter().map(render).collect::<Vec<_>>();
+    let mut pages = documents().iter().map(|results| render(results)).collect::<Vec<_>>();
     pages.push(render_all(&documents()));
+    pages.push(render(&with_records(counted())));
+    pages.push(render(&with_records(poor_study())));
     pages
+}
+
+/// The same with a record of each run.
+fn with_records(results: Results) -> Source<'static> {
+    let records = records(&results);
+    Source::owned(results, records)
 }
 
 #[test]
@@ -337,9 +348,17 @@ fn what_was_achieved_stands_beside_what_was_wanted() {
 #[test]
 fn pages_to_look_at() {
     let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };
-    for (name, results) in [("study", study()), ("poor", poor_study()), ("cores", cores()), ("policies", policies())] {
+    let shown = [
+        ("study", counted()),
+        ("poor", poor_study()),
+        ("cores", cores()),
+        ("policies", policies()),
+        ("speeds", speeds()),
+    ];
+    for (name, results) in shown {
         let file = Path::new(&folder).join(format!("{name}.html"));
-        std::fs::write(&file, render(&results)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        std::fs::write(&file, render(&with_records(results)))
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
 
@@ -382,7 +401,7 @@ fn large_runs_stay_small() {
 fn charts_of_the_web() {
     let mut out = BTreeMap::new();
     let mut keep = |name: &str, results: &Results, kind: &str, label: &str| {
-        let xml = as_xml(&render(results));
+        let xml = as_xml(&render(&with_records(results.clone())));
         let found = charts(&parse(&xml)).into_iter();
         let found =
             found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
@@ -402,6 +421,13 @@ fn charts_of_the_web() {
     keep("cores reports", &cores(), "curve", "Throughput of reports over");
     keep("memory latency", &study(), "curve", "by the size of what is loaded from");
     keep("memory under load", &study(), "curve", "while other cores read");
+    keep("top-down", &counted(), "shares", "slots of the processor");
+    keep("roofline", &counted(), "lines", "Instructions per second");
+    keep("drift", &study(), "lines", "over the mean of its setting");
+    keep("timelines", &study(), "lines", "shop second by second");
+    keep("lock waits", &study(), "lines", "Lock waits");
+    keep("bandwidth", &study(), "lines", "Bandwidth");
+    keep("speed-up", &speeds(), "curve", "Speed-up");
     keep("pairs", &matrix(4), "matrix", "beside");
     let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
     let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));
