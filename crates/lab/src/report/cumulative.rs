@@ -68,8 +68,7 @@ pub(super) fn lock_waits(page: &Page) -> Markup {
     }
     drawn(
         page,
-        "lock-wait-distribution",
-        "Lock waits distributed",
+        ("lock-wait-distribution", "Lock waits distributed", "The share of waits that took no longer"),
         "The share of lock requests that waited no longer, of those that had to wait; all repeats together. QueueTime is the \
          whole wait, WaitExcess the part of it spent on those who held the lock.",
         ("time", Some(Unit::Duration), Span::Log),
@@ -116,8 +115,7 @@ pub(super) fn bandwidths(page: &Page) -> Markup {
     }
     drawn(
         page,
-        "bandwidth-distribution",
-        "Bandwidth distributed",
+        ("bandwidth-distribution", "Bandwidth distributed", "The share of seconds that used no more"),
         "The share of seconds, of all repeats, in which no more was read or written.",
         ("MB/s", None, Span::Zero),
         &found,
@@ -151,8 +149,7 @@ fn seconds(record: &RunRecord, of: fn(&Device) -> Option<f64>) -> Vec<f64> {
 
 fn drawn(
     page: &Page,
-    id: &str,
-    heading: &str,
+    (id, heading, title): (&str, &str, &str),
     lead: &str,
     (x, unit, span): (&str, Option<Unit>, Span),
     found: &[Distribution],
@@ -201,7 +198,7 @@ fn drawn(
                 (lead)
                 @if left_out > 0 { " Drawn are the first " (SETTINGS_MAX) " settings; " (left_out) " more are not." }
             }
-            (figure(&page.run(), heading, "", &chart, numbers("The numbers of the distributions", table)))
+            (figure(&page.run(), title, "", &chart, numbers("The numbers of the distributions", table)))
         },
     )
 }

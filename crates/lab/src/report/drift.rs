@@ -36,7 +36,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
         reference: Some(Reference {
             value: 1.0,
             floor: floors.reduce(f64::max).map(short),
-            label: "mean of all blocks; shaded: noise floor".to_owned(),
+            label: "mean of all blocks".to_owned(),
         }),
         panels,
     };
@@ -46,7 +46,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
         html! {
             p class="lead" {
                 "Throughput of each run over the mean of all runs of its setting and arm. A block in which all runs lie on one side was \
-                 a faster or slower time of the machine; comparisons within a block are free of it. The line is the mean of the block."
+                 a faster or slower time of the machine; comparisons within a block are free of it. The line is the mean of the block, the shade the noise floor."
             }
             (figure(&page.run(), "Each run beside its setting's mean", "", &chart, numbers("The numbers of blocks", numbers_table(&all))))
         },

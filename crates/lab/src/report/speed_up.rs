@@ -27,7 +27,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
         html! {
             p class="lead" {
                 "How many times as fast each query is as with the least, by mean latencies within each block, with 95 % intervals; small \
-                 dots are the blocks. A query that stays at 1 gains nothing from more."
+                 dots are the blocks. A query that stays on the dashed line gains nothing from more."
             }
             @for group in groups.iter().take(CHARTS_MAX) { (drawn(page, group)) }
             @if groups.len() > CHARTS_MAX { p class="note" { (groups.len() - CHARTS_MAX) " more charts are not drawn." } }
@@ -65,7 +65,7 @@ fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
         y: "times as fast".to_owned(),
         unit: Unit::Ratio,
         ends: Ends::Interval,
-        reference: Some(Reference { value: 1.0, floor: None, label: "as with the least".to_owned() }),
+        reference: Some(Reference { value: 1.0, floor: None, label: String::new() }),
         panels: group.iter().map(panel).collect(),
     };
     let place = [arm_label(one.arm, one.workload), setting_label(&one.setting, &page.keys(), Some(one.axis))];
