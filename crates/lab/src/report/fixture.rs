@@ -135,6 +135,10 @@ pub(crate) fn poor_study() -> Results {
         interval: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
+        grade: None,
+        near: None,
+        hash: String::new(),
+        is_changed: false,
     }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
