@@ -88,6 +88,9 @@ pub struct Experiment {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any.
     pub study: Option<String>,
+    /// In what it differs from the study, beside the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
     /// Hash of `settings`: runs with equal hashes measured the same thing.
     pub settings_hash: String,
     /// Every setting as resolved, defaults included, by name.

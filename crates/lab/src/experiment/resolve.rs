@@ -165,6 +165,7 @@ impl Resolver<'_> {
             name: typed.name.value().clone(),
             title: typed.title.clone(),
             study: typed.study.map(|study| study_name(study).to_owned()),
+            differs: typed.differs.clone(),
             text: None,
             base,
             axes: axes.iter().map(PlacedAxis::axis).collect(),

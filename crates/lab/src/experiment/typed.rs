@@ -23,6 +23,9 @@ pub struct TypedExperiment {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces.
     pub study: Option<TypedStudy>,
+    /// In what it differs from the study, beside the machine: what a reader must know who compares figures.
+    #[serde(default)]
+    pub differs: Vec<String>,
     /// Who runs at each setting: `alone:NAME`, `alone` (each alone), `A+B`, `pairs` (every two), `together` (all). Without it
     /// each alone and all together.
     pub arms: Option<At<Vec<At<String>>>>,

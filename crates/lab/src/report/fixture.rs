@@ -169,6 +169,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             settings: settings(),
             title: None,
             study: None,
+            differs: Vec::new(),
             sweep: Vec::new(),
             arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
             workloads: ["shop", "reports"].map(str::to_string).into(),
