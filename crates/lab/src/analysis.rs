@@ -14,6 +14,7 @@ mod levers;
 mod lock_figures;
 #[cfg(test)]
 pub(crate) mod made_up;
+mod near;
 mod noise;
 mod policies;
 mod scalability;
@@ -89,6 +90,7 @@ pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<Claim
             Some(_) => resampled.iter().map(|other| claim.evaluate(plan, other)).collect(),
             None => Vec::new(),
         };
+        let near = near::near(claim, plan, &measured, &resampled);
         let held = others.iter().filter(|other| other.holds == Some(true)).count();
         let confidence = (!others.is_empty()).then(|| held as f64 / RESAMPLES as f64);
         ClaimResult {
@@ -100,6 +102,10 @@ pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<Claim
             interval: left.and_then(|_| middle(others.iter().map(|other| other.left))),
             published: claim.published.clone(),
             why_not,
+            grade: near.as_ref().and_then(|near| near.grade()),
+            near,
+            hash: claim.hash(),
+            is_changed: false,
         }
     });
     judged.collect()

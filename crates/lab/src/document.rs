@@ -183,6 +183,7 @@ pub fn document(
             name: plan.name.clone(),
             title: plan.title.clone(),
             study: plan.study.clone(),
+            differs: plan.differs.clone(),
             settings_hash: settings_hash(&settings),
             settings,
             sweep: plan.axes.iter().map(swept).collect(),

@@ -26,6 +26,8 @@ pub struct Plan {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any: `SR`, `SI`, `MW`, `GA`, `NO`.
     pub study: Option<String>,
+    /// In what it differs from the study.
+    pub differs: Vec<String>,
     /// The experiment file as given; `None` if there is none.
     pub text: Option<String>,
     /// What is run where nothing is swept.

@@ -3,6 +3,7 @@
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
 mod locks;
+mod near;
 mod point;
 mod server;
 mod time_share;
@@ -14,8 +15,12 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
+use crate::claim::grade::Grade;
+
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub(crate) use locks::{most_urgent_first, share_of};
+pub(crate) use near::CHANGED;
+pub use near::NearResult;
 pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
@@ -83,6 +88,9 @@ pub struct Experiment {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any.
     pub study: Option<String>,
+    /// In what it differs from the study, beside the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
     /// Hash of `settings`: runs with equal hashes measured the same thing.
     pub settings_hash: String,
     /// Every setting as resolved, defaults included, by name.
@@ -380,4 +388,17 @@ pub struct ClaimResult {
     pub published: Option<String>,
     /// Why it could not be judged.
     pub why_not: Option<String>,
+    /// How near our figure is to the published one, whatever the verdict; `None` if the study gives none or ours was not
+    /// measured.
+    #[serde(default)]
+    pub grade: Option<Grade>,
+    /// The published figure and ours; `None` if the study gives none.
+    #[serde(default)]
+    pub near: Option<NearResult>,
+    /// [`Claim::hash`](crate::claim::Claim::hash) of the claim as it was judged.
+    #[serde(default)]
+    pub hash: String,
+    /// Whether the claim is another one than when it had its first result.
+    #[serde(default)]
+    pub is_changed: bool,
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::layout::{section, table, text};
 use super::page::Page;
 use crate::claim::shown;
-use crate::results::ClaimResult;
+use crate::results::{CHANGED, ClaimResult, NearResult};
 use crate::units::{MISSING, percent};
 
 /// The section; nothing where nothing was claimed.
@@ -41,7 +41,11 @@ fn row(claim: &ClaimResult) -> Markup {
                 (claim.value.as_deref().unwrap_or(MISSING))
                 @if let Some([low, high]) = claim.interval { small { (shown(low, 3)) " to " (shown(high, 3)) } }
             }
-            td class="words" { (claim.published.as_deref().unwrap_or(MISSING)) }
+            td class="words" {
+                (claim.published.as_deref().unwrap_or(MISSING))
+                @if let Some(near) = claim.near.as_ref().map(NearResult::told) { small { (near) } }
+                @if claim.is_changed { small { (CHANGED) } }
+            }
             td { (confidence(claim)) }
             td class="words" { code { (claim.expression) } }
         }

@@ -137,6 +137,10 @@ pub(crate) fn poor_study() -> Results {
         interval: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
+        grade: None,
+        near: None,
+        hash: String::new(),
+        is_changed: false,
     }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
@@ -167,6 +171,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             settings: settings(),
             title: None,
             study: None,
+            differs: Vec::new(),
             sweep: Vec::new(),
             arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
             workloads: ["shop", "reports"].map(str::to_string).into(),

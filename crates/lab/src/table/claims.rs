@@ -2,7 +2,7 @@
 
 use super::wrap;
 use crate::claim::shown;
-use crate::results::ClaimResult;
+use crate::results::{CHANGED, ClaimResult, NearResult};
 
 /// `holds`, `FAILS` or `not judged`, then the claim, then the numbers behind it.
 pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
@@ -17,6 +17,8 @@ pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
     facts.extend(claim.value.as_ref().map(|value| format!("ours: {denied}{value}")));
     facts.extend(claim.interval.map(|[low, high]| format!("left side {} to {}", shown(low, 3), shown(high, 3))));
     facts.extend(claim.published.as_ref().map(|published| format!("published: {published}")));
+    facts.extend(claim.near.as_ref().map(NearResult::told));
+    facts.extend(claim.is_changed.then(|| CHANGED.to_owned()));
     facts.extend(claim.confidence.map(|share| {
         let noise = if (0.05..=0.95).contains(&share) { ", so it may be noise" } else { "" };
         format!("holds in {:.0} % of resampled runs{noise}", share * 100.0)
