@@ -2,7 +2,7 @@
 // test/charts.json is written by Rust's tests and read by ours, so that the two cannot part.
 
 /** What a number is, and so how it is written. */
-export type Unit = "rate" | "duration" | "ratio" | "bytes" | "share";
+export type Unit = "rate" | "duration" | "ratio" | "bytes" | "share" | "times";
 
 /** What `low` and `high` of a figure are: its 95 % interval over runs, or the lowest and highest of several rounds. */
 export type Ends = "interval" | "rounds";

@@ -44,6 +44,7 @@ export function bytes(value: number): string {
 export function figure(value: number, unit: Unit | null): string {
   if (unit === null) return significant(value);
   if (unit === "share") return percent(value);
+  if (unit === "times") return `${significant(value)} ×`;
   if (unit === "bytes") return bytes(value);
   if (unit === "rate") return rate(value);
   return unit === "duration" ? duration(value) : value.toFixed(2);

@@ -67,6 +67,7 @@ export function figureAxis(figures: number[], ends: number[], unit: Unit, range:
   const most = Math.max(...figures, 0) || 1;
   const least = Math.min(...positive);
   const isVertical = range[0] > range[1];
+  if (unit === "times") return timesAxis([...figures, ...ends], range);
   const most_end = Math.min(Math.max(most, ...ends.filter(Number.isFinite)), most * 1.35);
   if (unit === "duration" && positive.length > 1 && most / least > 20) {
     const scale = scaleLog([least * 0.8, most * 1.2], range);
@@ -80,6 +81,12 @@ export function figureAxis(figures: number[], ends: number[], unit: Unit, range:
 /** A logarithmic axis of durations. */
 export function durationAxis(low: number, high: number, range: [number, number]): Axis {
   return logAxis(Math.max(low, 0.5), Math.max(high, 1), "duration", range);
+}
+
+/** A logarithmic axis of ratios around 1, at least from a third to three times. */
+function timesAxis(values: number[], range: [number, number]): Axis {
+  const positive = [1 / 3, 3, ...values.filter((value) => value > 0 && Number.isFinite(value))];
+  return logAxis(Math.max(Math.min(...positive), 1 / 40), Math.min(Math.max(...positive), 40), "times", range);
 }
 
 function logAxis(low: number, high: number, unit: Unit | null, range: [number, number]): Axis {

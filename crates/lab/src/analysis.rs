@@ -6,6 +6,7 @@
 //! settings rest on equally many runs. The statistics are [`plimsoll_model`]'s.
 
 pub(crate) mod cells;
+pub(crate) mod equal_mix;
 mod estimates;
 mod figures;
 mod interference;

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::analysis::Rank;
 use crate::analysis::cells::{Cell, Cells, is_one_request};
+use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{Finding, Interval, Results, WorkloadResult};
-use crate::summary::equal_mix::{Costs, speed};
 
 /// What two runs show against each other.
 #[derive(Debug, Clone, Serialize)]
@@ -142,7 +142,8 @@ impl<'a, 'b> Pairs<'a, 'b> {
             [in_blocks(base.collect()), in_blocks(other.collect())]
         };
         let speed = samples(&|row, result| Some(speed(result, costs[row].as_ref())));
-        let latency = samples(&|_, result| result.latency_us.map(|latency| latency.mean).filter(|mean| *mean >= 0.0));
+        let latency =
+            samples(&|_, result| result.all.latency_us.map(|latency| latency.mean).filter(|mean| *mean >= 0.0));
         Pairs { pairs, speed, latency }
     }
 

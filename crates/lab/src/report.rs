@@ -35,6 +35,7 @@ mod numbers;
 mod page;
 mod plans;
 mod policies;
+mod published;
 mod roofline;
 mod runs;
 mod server;
@@ -119,16 +120,20 @@ fn single(page: &Page) -> Markup {
 }
 
 fn several(title: &str, pages: &[Page]) -> Markup {
-    let side_by_side = several::side_by_side(pages);
+    let (published, side_by_side) = (published::section_of("published", pages), several::side_by_side(pages));
     let mut links = pages.iter().map(|page| (page.id("top"), header::title(page.results))).collect::<Vec<_>>();
     if !side_by_side.0.is_empty() {
         links.insert(0, ("side-by-side".to_owned(), "Side by side".to_owned()));
+    }
+    if !published.0.is_empty() {
+        links.insert(0, ("published".to_owned(), "Published and ours".to_owned()));
     }
     html! {
         (several::top(title, pages))
         (contents(&links))
         main id="content" {
             (no_script())
+            (published)
             (side_by_side)
             @for page in pages { (article(page)) }
         }
@@ -173,7 +178,14 @@ struct Part {
 /// Every section that has something to show, in order.
 fn parts(page: &Page) -> Vec<Part> {
     let part = |id: &str, name: &str, section: Markup| Part { id: page.id(id), name: name.to_owned(), section };
-    let mut parts = vec![part("claims", "Claims", claims::section_of(page))];
+    let mut parts = vec![
+        part("claims", "Claims", claims::section_of(page)),
+        part(
+            "published",
+            "Published and ours",
+            published::section_of(&page.id("published"), std::slice::from_ref(page)),
+        ),
+    ];
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),

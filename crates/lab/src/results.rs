@@ -3,6 +3,7 @@
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
 mod locks;
+mod merge;
 mod near;
 mod point;
 mod server;
@@ -19,6 +20,7 @@ use crate::claim::grade::Grade;
 
 pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
 pub(crate) use locks::{most_urgent_first, share_of};
+pub(crate) use merge::mean;
 pub(crate) use near::CHANGED;
 pub use near::NearResult;
 pub use point::*;
@@ -139,7 +141,8 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
-/// What the repeats of one setting, arm and workload say together.
+/// What the repeats of one setting, arm and workload say together: the cell that tables, reports, advice, comparisons and
+/// claims read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Estimate {
     /// The swept settings.
@@ -158,20 +161,13 @@ pub struct Estimate {
     pub throughput_per_s: Interval,
     /// Mean latency over repeats, microseconds; `None` if no request completed.
     pub mean_latency_us: Option<Interval>,
-    /// Latency over the requests of all repeats: merged histograms, not averaged percentiles.
-    pub latency_us: Option<Latency>,
-    /// `[quantile, microseconds]` pairs that draw the merged distribution, ascending.
-    pub latency_distribution: Vec<(f64, u64)>,
-    /// Classes and transactions over all repeats, merged; keys as in [`WorkloadResult::classes`] and
-    /// [`WorkloadResult::transactions`], completed requests summed, throughput averaged.
-    pub classes: BTreeMap<String, Part>,
-    /// See `classes`.
-    pub transactions: BTreeMap<String, Part>,
-    /// Mean time shares over repeats; a part is `None` if any repeat lacks it.
-    pub time_share: Option<TimeShare>,
-    /// Mean of [`WorkloadResult::round_trip_share`] over repeats; `None` if any repeat lacks it.
+    /// What the workload did in all of these runs together, [`WorkloadResult::merged`].
+    pub measured: WorkloadResult,
+    /// What the devices did, mean over runs; a figure that one run lacks is `None`.
+    pub device: Device,
+    /// What was seen of each limit, mean over runs.
     #[serde(default)]
-    pub round_trip_share: Option<f64>,
+    pub achieved: BTreeMap<String, serde_json::Value>,
 }
 
 /// The noise of one workload's throughput. All figures are relative, so that 0.05 is 5 %.

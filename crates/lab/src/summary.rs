@@ -16,7 +16,6 @@ use crate::results::{Finding, Interval, Point, Results};
 mod advice;
 mod arm;
 mod compare;
-pub(crate) mod equal_mix;
 #[cfg(test)]
 mod tests;
 

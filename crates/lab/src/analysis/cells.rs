@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::results::{Point, WorkloadResult};
+use crate::histograms::WorkloadHistograms;
+use crate::results::{Device, Point, WorkloadResult, mean};
 
 /// The swept values of a setting, by key.
 pub(crate) type SettingValues = BTreeMap<String, Value>;
@@ -30,6 +31,17 @@ pub(crate) struct Cell<'a> {
     pub again: Vec<usize>,
 }
 
+/// What runs of a cell measured together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    /// What the workload did.
+    pub workload: WorkloadResult,
+    /// What the devices did, mean over runs.
+    pub device: Device,
+    /// What was seen of each limit, mean over runs.
+    pub achieved: BTreeMap<String, Value>,
+}
+
 impl<'a> Cells<'a> {
     pub(crate) fn of(points: &'a [Point]) -> Self {
         // Keyed by text, because JSON values have no order.
@@ -46,7 +58,7 @@ impl<'a> Cells<'a> {
                 });
                 let cell = &mut cells[position];
                 // Of a file that somebody has edited, what is no throughput is left out.
-                match point.valid && result.throughput_per_s >= 0.0 && result.throughput_per_s.is_finite() {
+                match point.valid && result.all.throughput_per_s >= 0.0 && result.all.throughput_per_s.is_finite() {
                     false => cell.left_out.push(number),
                     true if point.is_again => cell.again.push(number),
                     true => cell.runs.push(number),
@@ -83,9 +95,27 @@ impl<'a> Cells<'a> {
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
+    /// What some runs of a cell measured together; `None` of none. `histograms` are those of every point in order.
+    pub(crate) fn measured(
+        &self,
+        cell: &Cell<'_>,
+        runs: &[usize],
+        histograms: &[&[WorkloadHistograms]],
+    ) -> Option<Measured> {
+        let results: Vec<&WorkloadResult> = runs.iter().map(|run| self.result(cell, *run)).collect();
+        let own = |run: &usize| histograms.get(*run)?.iter().find(|one| one.workload == cell.workload);
+        let own: Vec<&WorkloadHistograms> = runs.iter().filter_map(own).collect();
+        let points: Vec<&Point> = runs.iter().map(|run| &self.points[*run]).collect();
+        Some(Measured {
+            workload: WorkloadResult::merged(&results, &own)?,
+            device: mean(points.iter().map(|point| Some(&point.device))).unwrap_or_default(),
+            achieved: mean(points.iter().map(|point| Some(&point.achieved))).unwrap_or_default(),
+        })
+    }
+
     /// The fewest requests that the workload of a cell completed in a valid run; 0 without one.
     pub(crate) fn completed_min(&self, cell: &Cell<'_>) -> u64 {
-        cell.runs.iter().map(|run| self.result(cell, *run).completed).min().unwrap_or(0)
+        cell.runs.iter().map(|run| self.result(cell, *run).all.completed).min().unwrap_or(0)
     }
 
     /// The block of a run, from 0.

@@ -8,13 +8,13 @@ use rand_pcg::Pcg64;
 
 use super::cells::key;
 use super::lock_figures;
+use crate::analysis::equal_mix::{Costs, speed};
 use crate::claim::{Cell, Figures, LockFigure, MachineFigure, Metric, Part, Percentile, TimePart};
 use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::results::{self, LockStatistics, Results, WorkloadResult};
-use crate::summary::equal_mix::{Costs, speed};
 
 /// Figures of an experiment's runs.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl<'a> RunFigures<'a> {
     fn time_share(&self, cell: &Cell, part: TimePart) -> Result<f64, String> {
         let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
         let of_run = |result: &&WorkloadResult| {
-            let share = result.time_share?;
+            let share = result.all.time_share?;
             match part {
                 TimePart::RoundTrip => result.round_trip_share,
                 TimePart::CpuRun => share.cpu_run,
@@ -177,8 +177,8 @@ impl<'a> RunFigures<'a> {
             };
             let value = document.get(figure.key())?.as_f64()?;
             match figure {
-                MachineFigure::PerRequest(_) if workload.completed == 0 => None,
-                MachineFigure::PerRequest(_) => Some(value / workload.completed as f64),
+                MachineFigure::PerRequest(_) if workload.all.completed == 0 => None,
+                MachineFigure::PerRequest(_) => Some(value / workload.all.completed as f64),
                 _ => Some(value),
             }
         };
@@ -215,9 +215,9 @@ impl<'a> RunFigures<'a> {
 fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
     match part {
         Part::All => Some(results::Part {
-            completed: result.completed,
-            throughput_per_s: result.throughput_per_s,
-            latency_us: result.latency_us,
+            completed: result.all.completed,
+            throughput_per_s: result.all.throughput_per_s,
+            latency_us: result.all.latency_us,
             ..results::Part::default()
         }),
         // Lock statistics are looked at where they lie; they are too large to be copied for every figure.

@@ -5,8 +5,8 @@ use plimsoll_model::statistics::Samples;
 
 use super::cells::{Cell, Cells, SettingValues};
 use super::noise::WorkloadNoise;
+use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis};
-use crate::summary::equal_mix::{Costs, speed};
 
 /// Resampling within the model follows from this; knees of equal points are equal.
 const SEED: u64 = 7;
@@ -76,7 +76,7 @@ impl Curve<'_, '_> {
         let all: Vec<_> = self.cells.iter().flat_map(|(_, _, cell)| results(cell)).collect();
         let costs = Costs::of(&full, &all);
         let total = |of: &dyn Fn(&crate::results::WorkloadResult) -> f64| full.iter().map(|run| of(run)).sum::<f64>();
-        let unit = total(&|run| run.throughput_per_s) / total(&|run| speed(run, costs.as_ref()));
+        let unit = total(&|run| run.all.throughput_per_s) / total(&|run| speed(run, costs.as_ref()));
         let unit = if unit.is_finite() { unit } else { 1.0 };
         let row = |cell: &Cell<'_>| {
             let mut row = vec![None; blocks];

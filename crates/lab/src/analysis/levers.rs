@@ -78,8 +78,9 @@ fn core_wait(runs: &[&Point], class: &str) -> Result<f64, &'static str> {
             "the scheduler's books do not tell the classes of one workload apart; give each a workload of its own",
         );
     }
-    let share =
-        |workload: &WorkloadResult| Some((workload.time_share?, workload.latency_us?.mean * workload.completed as f64));
+    let share = |workload: &WorkloadResult| {
+        Some((workload.all.time_share?, workload.all.latency_us?.mean * workload.all.completed as f64))
+    };
     let shares: Option<Vec<(TimeShare, f64)>> = workloads().map(share).collect();
     let mean = TimeShare::mean(&shares.unwrap_or_default()).and_then(|share| share.cpu_wait);
     mean.ok_or("where the time of the workload went is not known")

@@ -15,7 +15,7 @@ use crate::latency;
 use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::report::fixture;
-use crate::results::{Aborted, Device, Part, Point, Results, WorkloadResult};
+use crate::results::{Device, Part, Point, Results, WorkloadResult};
 use crate::targets::Targets;
 
 /// A target that takes any option and opens nothing.
@@ -130,20 +130,11 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         kind: workload.kind.clone(),
         analytical: workload.kind == "tpch",
         clients: workload.clients.clients,
-        completed,
-        throughput_per_s: throughput,
-        aborted: Aborted::default(),
-        latency_us: latency::figures(&histogram),
+        all: part.clone(),
         latency_distribution: latency::distribution(&histogram),
         classes: [("low".to_owned(), part.clone())].into(),
         transactions: [(kind.to_owned(), part)].into(),
-        time_share: None,
-        round_trip_share: None,
-        locks: None,
-        counters: None,
-        top_down: None,
-        cache_misses: None,
-        server: None,
+        ..WorkloadResult::default()
     };
     (result, histograms)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_model::statistics::{self, Noise, Samples};
 
 use super::cells::{Cell, Cells, key};
+use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{NoiseFloor, WorkloadResult};
-use crate::summary::equal_mix::{Costs, speed};
 
 /// One workload's runs as samples: a row for each cell, and behind them a row for each cell that ran twice (A/A).
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<'a> WorkloadNoise<'a> {
             Samples::new(first.chain(again).collect())
         };
         let costs = costs(cells, &own);
-        let throughput = rows(&|_, result| result.throughput_per_s);
+        let throughput = rows(&|_, result| result.all.throughput_per_s);
         let speed = rows(&|position, result| speed(result, costs[position].as_ref()));
         let pairs = repeated.iter().enumerate().map(|(number, first)| (*first, own.len() + number)).collect();
         let (throughput_noise, speed_noise) = (Noise::of(&throughput), Noise::of(&speed));

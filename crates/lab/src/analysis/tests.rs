@@ -81,23 +81,23 @@ fn every_estimate_follows_from_the_points_it_names() {
                 point.workloads.iter().find(|result| result.name == estimate.workload).expect("it ran")
             })
             .collect();
-        let mean = of_runs.iter().map(|result| result.throughput_per_s).sum::<f64>() / 3.0;
+        let mean = of_runs.iter().map(|result| result.all.throughput_per_s).sum::<f64>() / 3.0;
         assert!(is_near(estimate.throughput_per_s.value, mean));
-        let latency = of_runs.iter().map(|result| result.latency_us.expect("measured").mean).sum::<f64>() / 3.0;
+        let latency = of_runs.iter().map(|result| result.all.latency_us.expect("measured").mean).sum::<f64>() / 3.0;
         assert!(is_near(estimate.mean_latency_us.expect("measured").value, latency));
         let all = pooled(&records, &estimate.runs, &estimate.workload);
         assert_eq!(all.len(), 3 * LATENCIES);
-        let told = estimate.latency_us.expect("measured");
+        let told = estimate.measured.all.latency_us.expect("measured");
         let expect = [0.5, 0.9, 0.95, 0.99].map(|quantile| Some(all.value_at_quantile(quantile)));
         assert_eq!([told.p50, told.p90, told.p95, told.p99], expect);
         assert_eq!((told.p999, told.max), (None, all.max()), "600 requests are too few for a 99.9th percentile");
-        for (name, part) in estimate.transactions.iter().chain(&estimate.classes) {
+        for (name, part) in estimate.measured.transactions.iter().chain(&estimate.measured.classes) {
             let of_part =
                 of_runs.iter().filter_map(|result| result.transactions.get(name).or(result.classes.get(name)));
             assert_eq!(part.completed, of_part.map(|part| part.completed).sum::<u64>());
             assert!(is_near(part.throughput_per_s, mean));
         }
-        assert!(estimate.latency_distribution.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        assert!(estimate.measured.latency_distribution.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
     }
     // Each valid run of each workload counts in one estimate; the second runs of the first setting in none.
     let results_of_runs = |is_again: bool| {
@@ -128,7 +128,7 @@ fn percentiles_are_those_of_all_requests_and_not_averages() {
         }
     });
     let estimate = estimate(&results, 1, "alone:oltp", "oltp");
-    let told = estimate.latency_us.expect("measured");
+    let told = estimate.measured.all.latency_us.expect("measured");
     let all = pooled(&records, &estimate.runs, "oltp");
     assert_eq!(told.p50, Some(all.value_at_quantile(0.5)));
     let average = |quantile: f64| {
@@ -147,10 +147,10 @@ fn histograms_of_a_part_of_the_runs_pass_for_nothing() {
         }
     });
     let lacking = estimate(&results, 2, "together", "oltp");
-    assert!(lacking.latency_us.is_none() && lacking.latency_distribution.is_empty());
-    assert!(lacking.transactions["new_order"].latency_us.is_none());
+    assert!(lacking.measured.all.latency_us.is_none() && lacking.measured.latency_distribution.is_empty());
+    assert!(lacking.measured.transactions["new_order"].latency_us.is_none());
     assert!(lacking.mean_latency_us.is_some(), "that of each run is in its point");
-    assert!(estimate(&results, 2, "alone:oltp", "oltp").latency_us.is_some());
+    assert!(estimate(&results, 2, "alone:oltp", "oltp").measured.all.latency_us.is_some());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn invalid_runs_count_for_nothing_and_are_named() {
         if is_hit && record.point.arm == "together" {
             record.point.valid = false;
             record.point.why_invalid = Some("made up".to_owned());
-            record.point.workloads.iter_mut().for_each(|result| result.throughput_per_s *= 100.0);
+            record.point.workloads.iter_mut().for_each(|result| result.all.throughput_per_s *= 100.0);
         }
     });
     let invalid = |setting: usize| {
@@ -188,7 +188,7 @@ fn the_run_apart_is_named_and_still_counts() {
         if (record.id.setting, record.id.repeat, record.id.is_again) == (1, 3, false)
             && record.point.arm == "alone:oltp"
         {
-            record.point.workloads[0].throughput_per_s = 1_500.0;
+            record.point.workloads[0].all.throughput_per_s = 1_500.0;
         }
     });
     let apart = records
@@ -251,7 +251,7 @@ fn drift_of_the_machine_is_no_interference() {
     let (_, _, results) = study(3, 6, 0.005, |record| {
         let drift = [1.0, 0.7, 1.4][record.id.repeat as usize - 1];
         record.point.workloads.iter_mut().for_each(|result| {
-            result.throughput_per_s *= drift;
+            result.all.throughput_per_s *= drift;
             result.transactions.values_mut().for_each(|part| part.throughput_per_s *= drift);
         });
     });
@@ -280,7 +280,7 @@ fn the_noise_floor_rests_on_every_repeat_and_on_the_setting_that_ran_twice() {
         let runs = records
             .iter()
             .filter(|record| record.id.setting == 0 && record.id.is_again == is_again && record.point.arm == arm);
-        let of_runs = runs.map(|record| record.point.workloads[0].throughput_per_s).collect::<Vec<_>>();
+        let of_runs = runs.map(|record| record.point.workloads[0].all.throughput_per_s).collect::<Vec<_>>();
         assert_eq!(of_runs.len(), 4);
         of_runs.iter().sum::<f64>() / 4.0
     };

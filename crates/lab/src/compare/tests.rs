@@ -115,7 +115,7 @@ fn every_point_names_its_runs() {
         }
         if point.workload == "oltp" {
             let mean = |results: &Results, runs: &[usize]| {
-                let of_run = |run: &usize| results.points[*run].workloads[0].throughput_per_s;
+                let of_run = |run: &usize| results.points[*run].workloads[0].all.throughput_per_s;
                 runs.iter().map(of_run).sum::<f64>() / runs.len() as f64
             };
             let ratio = mean(&other, &point.runs) / mean(&base, &point.base_runs);

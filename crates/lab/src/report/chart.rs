@@ -48,6 +48,8 @@ pub(super) enum Unit {
     Ratio,
     /// Bytes.
     Bytes,
+    /// A ratio of which half is as far from 1 as double: its axis is logarithmic.
+    Times,
     /// A part of a whole, written as a percentage.
     Share,
 }

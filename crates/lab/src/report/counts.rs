@@ -12,7 +12,7 @@ use crate::units::{duration_us, percent, significant};
 
 /// Lock waits and aborted attempts; nothing where no run saw any.
 pub(super) fn locks_and_aborts(page: &Page) -> Markup {
-    let rows = all(page, |result| result.locks.is_some() || result.aborted != Aborted::default());
+    let rows = all(page, |result| result.lock_wait.is_some() || result.aborted != Aborted::default());
     if rows.is_empty() {
         return html! {};
     }
@@ -50,10 +50,11 @@ fn all<'a>(page: &Page<'a>, is_told: fn(&WorkloadResult) -> bool) -> Vec<(&'a Es
 }
 
 fn locks(results: &[&WorkloadResult]) -> Markup {
-    let locks = results.iter().map(|result| result.locks).collect::<Option<Vec<_>>>().filter(|locks| !locks.is_empty());
+    let locks =
+        results.iter().map(|result| result.lock_wait).collect::<Option<Vec<_>>>().filter(|locks| !locks.is_empty());
     let waits = locks.as_ref().map(|locks| locks.iter().map(|l| l.waits).sum::<u64>());
     let wait_s = locks.map(|locks| locks.iter().map(|l| l.wait_s).sum::<f64>());
-    let completed = results.iter().map(|result| result.completed).sum::<u64>();
+    let completed = results.iter().map(|result| result.all.completed).sum::<u64>();
     let per_thousand =
         waits.filter(|_| completed > 0).map(|waits| significant(waits as f64 * 1000.0 / completed as f64));
     let mean = waits.zip(wait_s).filter(|(waits, _)| *waits > 0).map(|(waits, s)| duration_us(s * 1e6 / waits as f64));
@@ -110,7 +111,7 @@ fn rates(results: &[&WorkloadResult]) -> Markup {
         |part: Option<f64>, whole: Option<f64>| part.zip(whole.filter(|w| *w > 0.0)).map(|(part, whole)| part / whole);
     let instructions = sum(|c| c.instructions);
     let per_thousand = |event| figure_cell(over(sum(event), instructions).map(|r| significant(r * 1000.0)));
-    let completed = results.iter().map(|result| result.completed).sum::<u64>() as f64;
+    let completed = results.iter().map(|result| result.all.completed).sum::<u64>() as f64;
     let coverage = counted.iter().map(|c| c.coverage).reduce(f64::min);
     html! {
         (figure_cell(over(instructions, sum(|c| c.cycles)).map(|ipc| format!("{ipc:.2}"))))

@@ -56,7 +56,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
 fn beside_mean<'a>(page: &Page<'a>, workload: &str) -> Vec<Beside<'a>> {
     let of_cell =
         page.estimates(workload).into_iter().filter(|estimate| estimate.runs.len() > 1).flat_map(|estimate| {
-            let samples = page.samples(estimate, |result| Some(result.throughput_per_s));
+            let samples = page.samples(estimate, |result| Some(result.all.throughput_per_s));
             let mean = samples.iter().map(|(_, value, _)| value).sum::<f64>() / samples.len() as f64;
             let beside = samples.into_iter().filter_map(move |(run, value, _)| {
                 let block = page.results.points.get(run)?.repeat;

@@ -94,20 +94,20 @@ pub(crate) fn poor_study() -> Results {
     let hostile = "re</script><b>ports</b> & \"co\" 'x'";
     let mut alone = workload("shop", "tpcc", 100, SHOP_ALONE);
     alone.counters = None;
-    alone.time_share = Some(TimeShare { lock: Some(0.2), other: 0.8, ..TimeShare::default() });
+    alone.all.time_share = Some(TimeShare { lock: Some(0.2), other: 0.8, ..TimeShare::default() });
     alone.latency_distribution.clear();
     let mut together = workload("shop", "tpcc", 100, SHOP_TOGETHER);
     together.counters = None;
-    together.time_share = None;
+    together.all.time_share = None;
     let mut idle = workload(hostile, "tpch", 2, REPORTS_TOGETHER);
-    idle.completed = 0;
-    idle.throughput_per_s = 0.0;
-    idle.latency_us = None;
+    idle.all.completed = 0;
+    idle.all.throughput_per_s = 0.0;
+    idle.all.latency_us = None;
     idle.latency_distribution.clear();
     idle.classes.clear();
     idle.transactions = [("q1".to_string(), Part::default())].into();
-    idle.locks = None;
-    idle.time_share = None;
+    idle.lock_wait = None;
+    idle.all.time_share = None;
     idle.counters = None;
     let mut shared = point("together", 1, vec![together, idle]);
     shared.device = Device::default();
@@ -339,10 +339,11 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         kind: kind.to_string(),
         analytical: kind == "tpch",
         clients,
-        completed,
-        throughput_per_s: did.throughput_per_s,
+        all: Part {
+            time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
+            ..part(1.0, 1.0)
+        },
         aborted: Aborted { deadlock: 12, preempted: 0, conflict: 0, user: completed / 230, error: 0 },
-        latency_us: latency(completed, did.p50, did.tail),
         latency_distribution: distribution(completed, did.p50, did.tail),
         classes: if kind == "tpcc" { named(&[("high", 0.1, 0.95), ("low", 0.9, 1.0)]) } else { BTreeMap::new() },
         transactions: match kind {
@@ -355,9 +356,8 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             ]),
             _ => named(&[("q1", 0.4, 1.2), ("q6", 0.3, 0.4), ("q18", 0.3, 2.2)]),
         },
-        time_share: Some(TimeShare { cpu_run, cpu_wait, io, lock, other, ..TimeShare::default() }),
         round_trip_share: (kind == "tpcc").then_some(0.0),
-        locks: (kind == "tpcc").then_some(Locks { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
+        lock_wait: (kind == "tpcc").then_some(LockWait { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {
             cycles: Some(cycles as u64),
             instructions: Some(instructions as u64),

@@ -44,8 +44,8 @@ pub(super) fn section_of(page: &Page) -> Markup {
                     (figure(&page.run(), workload, "", chart, if is_swept { html! {} } else { table }))
                 }
             }
-            (parts(page, "By kind of request", |estimate| &estimate.transactions))
-            (parts(page, "By priority class", |estimate| &estimate.classes))
+            (parts(page, "By kind of request", |estimate| &estimate.measured.transactions))
+            (parts(page, "By priority class", |estimate| &estimate.measured.classes))
         },
     )
 }
@@ -56,7 +56,8 @@ fn distribution<'a>(page: &Page, workload: &'a str) -> Option<(&'a str, Chart)> 
     for setting in page.settings().into_iter().take(SETTINGS_MAX) {
         let series = arms.iter().filter_map(|arm| {
             let estimate = page.estimate(setting, arm, workload)?;
-            let points = estimate.latency_distribution.iter().copied().filter(|(quantile, _)| quantile.is_finite());
+            let points =
+                estimate.measured.latency_distribution.iter().copied().filter(|(quantile, _)| quantile.is_finite());
             let points = points.collect::<Vec<_>>();
             let colour = page.colour(arm, workload);
             (points.len() > 1).then(|| DistributionSeries { name: arm_label(arm, workload), colour, points })

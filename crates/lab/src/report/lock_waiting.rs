@@ -42,8 +42,8 @@ pub(super) fn section_of(page: &Page) -> Markup {
     let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
     let rows: Vec<Row<'_>> = estimates
         .flat_map(|estimate| {
-            let classes = most_urgent_first(estimate.classes.keys()).into_iter();
-            classes.filter_map(move |class| Some((estimate, class, estimate.classes[class].locks.as_ref()?)))
+            let classes = most_urgent_first(estimate.measured.classes.keys()).into_iter();
+            classes.filter_map(move |class| Some((estimate, class, estimate.measured.classes[class].locks.as_ref()?)))
         })
         .collect();
     if !rows.iter().any(|(_, _, locks)| locks.waits() > 0) {

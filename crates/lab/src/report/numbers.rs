@@ -40,7 +40,7 @@ pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -
 }
 
 fn row(page: &Page, estimate: &Estimate) -> Markup {
-    let latency = estimate.latency_us.as_ref();
+    let latency = estimate.measured.all.latency_us.as_ref();
     let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
     html! {
         tr {

@@ -75,14 +75,9 @@ fn roof<'a>(page: &Page<'a>) -> Option<&'a Bandwidth> {
 
 /// `None` where a run lacks a counter: a part of the runs would tell another speed.
 fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<Used<'a>> {
-    let (mut instructions, mut bytes, mut seconds) = (0.0, 0.0, 0.0);
-    for run in &estimate.runs {
-        let point = page.results.points.get(*run)?;
-        let counters = point.workloads.iter().find(|w| w.name == estimate.workload)?.counters?;
-        instructions += counters.instructions? as f64;
-        bytes += counters.dram_read_bytes? as f64;
-        seconds += point.window_s;
-    }
+    let counters = estimate.measured.counters?;
+    let (instructions, bytes) = (counters.instructions? as f64, counters.dram_read_bytes? as f64);
+    let seconds: f64 = estimate.runs.iter().filter_map(|run| Some(page.results.points.get(*run)?.window_s)).sum();
     (bytes > 0.0 && seconds > 0.0).then(|| Used {
         estimate,
         intensity: instructions / bytes,

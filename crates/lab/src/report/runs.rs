@@ -84,14 +84,14 @@ fn facts(page: &Page, point: &Point) -> Markup {
 }
 
 fn figures(result: &WorkloadResult) -> Markup {
-    let latency = result.latency_us;
+    let latency = result.all.latency_us;
     let percentile = |us: Option<u64>| figure_cell(us.map(|us| duration_us(us as f64)));
     let Aborted { deadlock, preempted, conflict, user: _, error } = result.aborted;
     let aborted = deadlock + preempted + conflict + error;
     html! {
         td class="n" { (result.clients) }
-        (count_cell(Some(result.completed)))
-        td class="n" { (rate(result.throughput_per_s)) }
+        (count_cell(Some(result.all.completed)))
+        td class="n" { (rate(result.all.throughput_per_s)) }
         (figure_cell(latency.map(|l| duration_us(l.mean))))
         (percentile(latency.and_then(|l| l.p50)))
         (percentile(latency.and_then(|l| l.p95)))

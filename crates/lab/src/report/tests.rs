@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fixture::experiments::{clients, cores, matrix, thousand};
 use super::fixture::policies::policies;
-use super::fixture::records::{counted, records};
+use super::fixture::records::{counted, graded, records};
 use super::fixture::server::on_server;
 use super::fixture::speeds::speeds;
 use super::fixture::{poor_study, study};
@@ -73,7 +73,19 @@ fn empty() -> Results {
 }
 
 fn documents() -> Vec<Results> {
-    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies(), on_server(), counted(), speeds()]
+    vec![
+        study(),
+        poor_study(),
+        empty(),
+        cores(),
+        clients(),
+        matrix(4),
+        policies(),
+        on_server(),
+        counted(),
+        speeds(),
+        graded(),
+    ]
 }
 
 /// Every page on its own, and all of them on one.
@@ -351,7 +363,7 @@ fn pages_to_look_at() {
     let shown = [
         ("study", counted()),
         ("poor", poor_study()),
-        ("cores", cores()),
+        ("cores", graded()),
         ("policies", policies()),
         ("speeds", speeds()),
     ];
@@ -428,6 +440,7 @@ fn charts_of_the_web() {
     keep("lock waits", &study(), "lines", "Lock waits");
     keep("bandwidth", &study(), "lines", "Bandwidth");
     keep("speed-up", &speeds(), "curve", "Speed-up");
+    keep("published", &graded(), "intervals", "over the published");
     keep("pairs", &matrix(4), "matrix", "beside");
     let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
     let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));

@@ -28,7 +28,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
 fn of_workload(page: &Page, workload: &str) -> Markup {
     let estimates = page.estimates(workload);
     let rows = estimates.iter().filter_map(|estimate| {
-        let runs = page.samples(estimate, |result| Some(result.throughput_per_s));
+        let runs = page.samples(estimate, |result| Some(result.all.throughput_per_s));
         let all = estimate.runs.len() + estimate.left_out.len();
         Some(IntervalRow {
             name: arm_label(&estimate.arm, workload),

@@ -76,7 +76,7 @@ struct Row<'a> {
 pub(super) fn section_of(page: &Page) -> Markup {
     let workloads = page.workloads();
     let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
-    let shares = estimates.filter_map(|e| Some((e, e.time_share?))).collect::<Vec<_>>();
+    let shares = estimates.filter_map(|e| Some((e, e.measured.all.time_share?))).collect::<Vec<_>>();
     if shares.is_empty() {
         return html! {};
     }
@@ -127,7 +127,8 @@ fn name_of(page: &Page, estimate: &Estimate) -> String {
 }
 
 fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)]) -> Markup {
-    let has_round_trips = shares.iter().any(|(estimate, _)| estimate.round_trip_share.is_some_and(|share| share > 0.0));
+    let has_round_trips =
+        shares.iter().any(|(estimate, _)| estimate.measured.round_trip_share.is_some_and(|share| share > 0.0));
     let mut names: Vec<&str> = told.iter().map(|part| part.name).collect();
     names.extend(has_round_trips.then_some("of it round trips"));
     let columns = keyed(page, &names);
@@ -139,7 +140,7 @@ fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)])
                 tr {
                     (key_cells(page, estimate))
                     @for part in told { (figure_cell((part.of)(share).map(percent))) }
-                    @if has_round_trips { (figure_cell(estimate.round_trip_share.map(percent))) }
+                    @if has_round_trips { (figure_cell(estimate.measured.round_trip_share.map(percent))) }
                     (page.run_links(estimate))
                 }
             }
@@ -184,9 +185,12 @@ fn rows_of(estimate: &Estimate) -> Vec<Row<'_>> {
         let (part, samples) = parts.get(name).and_then(|part| Some((part, part.samples?)))?;
         Some((part.time_share, samples))
     };
-    let classes = most_urgent_first(estimate.classes.keys());
-    let classes = classes.into_iter().filter(|_| estimate.classes.len() > 1).map(|name| (name, &estimate.classes));
-    let kinds = estimate.transactions.keys().map(|name| (name.as_str(), &estimate.transactions));
+    let classes = most_urgent_first(estimate.measured.classes.keys());
+    let classes = classes
+        .into_iter()
+        .filter(|_| estimate.measured.classes.len() > 1)
+        .map(|name| (name, &estimate.measured.classes));
+    let kinds = estimate.measured.transactions.keys().map(|name| (name.as_str(), &estimate.measured.transactions));
     let rows = classes.chain(kinds).filter_map(|(part, parts)| {
         let (share, samples) = of(part, parts)?;
         Some(Row { estimate, part, share, samples })

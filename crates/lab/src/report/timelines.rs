@@ -133,7 +133,7 @@ fn evenness(page: &Page, courses: &[Course]) -> Markup {
                     td { (arm_label(&point.arm, &course.result.name)) }
                     (page.setting_cells(&point.setting))
                     td class="n" { (point.repeat) }
-                    td class="n" { (rate(course.result.throughput_per_s)) }
+                    td class="n" { (rate(course.result.all.throughput_per_s)) }
                     (figure_cell(rates.iter().copied().reduce(f64::min).map(rate)))
                     (figure_cell(rates.iter().copied().reduce(f64::max).map(rate)))
                     (figure_cell(halves(&course.seconds).map(ratio)))

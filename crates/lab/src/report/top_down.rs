@@ -26,13 +26,9 @@ const PARTS: [(&str, usize); 7] = [
 pub(super) fn bars(page: &Page) -> Markup {
     let workloads = page.workloads();
     let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
-    let told: Vec<(&Estimate, Vec<&TopDown>)> = estimates
-        .map(|estimate| {
-            (estimate, page.results_of(estimate).iter().filter_map(|w| w.top_down.as_ref()).collect::<Vec<_>>())
-        })
-        .filter(|(_, told)| !told.is_empty())
-        .collect();
-    let Some(first) = told.iter().flat_map(|(_, told)| told).next() else { return html! {} };
+    let told: Vec<(&Estimate, &TopDown)> =
+        estimates.filter_map(|estimate| Some((estimate, estimate.measured.top_down.as_ref()?))).collect();
+    let Some((_, first)) = told.first() else { return html! {} };
     let whole = match first.unit {
         Unit::Slots => "slots",
         Unit::Cycles => "cycles",
@@ -56,15 +52,10 @@ pub(super) fn bars(page: &Page) -> Markup {
     figure(&page.run(), &format!("Where the {whole} went"), &note, &chart, html! {})
 }
 
-/// The means of all runs; `None` unless all of them tell the four shares.
-fn bar(page: &Page, estimate: &Estimate, told: &[&TopDown]) -> Option<ShareBar> {
-    let mean = |part: fn(&TopDown) -> Option<f64>| -> Option<f64> {
-        let values = told.iter().map(|one| part(one)).collect::<Option<Vec<f64>>>()?;
-        Some(values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let (retiring, bad) = (mean(|one| one.retiring)?, mean(|one| one.bad_speculation)?);
-    let (frontend, backend) = (mean(|one| one.frontend)?, mean(|one| one.backend)?);
-    let halves = mean(|one| one.memory).zip(mean(|one| one.core));
+/// `None` unless the four shares are told.
+fn bar(page: &Page, estimate: &Estimate, told: &TopDown) -> Option<ShareBar> {
+    let (retiring, bad, frontend, backend) = (told.retiring?, told.bad_speculation?, told.frontend?, told.backend?);
+    let halves = told.memory.zip(told.core);
     let rest = (1.0 - retiring - bad - frontend - backend).max(0.0);
     let values = [
         Some(retiring),

@@ -91,8 +91,8 @@ impl PlannedQuery {
     }
 }
 
-/// What one workload did within the window.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What one workload did within the window of a run, or of several runs together ([`WorkloadResult::merged`]).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResult {
     /// Its name in the experiment.
     pub name: String,
@@ -104,29 +104,25 @@ pub struct WorkloadResult {
     pub analytical: bool,
     /// How many clients ran.
     pub clients: usize,
-    /// Requests completed, those that rolled themselves back as prescribed included.
-    pub completed: u64,
-    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
-    /// share of its time inside the window, because a window holds few of them.
-    pub throughput_per_s: f64,
+    /// All of its requests.
+    #[serde(flatten)]
+    pub all: Part,
     /// Requests and attempts that came to nothing.
     pub aborted: Aborted,
-    /// Latency of all completed requests from their intended start. `None` if none completed.
-    pub latency_us: Option<Latency>,
     /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
     pub latency_distribution: Vec<(f64, u64)>,
     /// The same by priority class.
     pub classes: BTreeMap<String, Part>,
     /// The same by kind of transaction or query.
     pub transactions: BTreeMap<String, Part>,
-    /// Where response time went.
-    pub time_share: Option<TimeShare>,
     /// Share of response time that clients spent on round trips between their statements, as the experiment has them; it is
     /// within [`TimeShare::client`], or where that is `None` within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
     #[serde(default)]
     pub round_trip_share: Option<f64>,
-    /// What the lock manager saw.
-    pub locks: Option<Locks>,
+    /// How long its requests waited for locks, whether or not the target can tell each wait ([`Part::locks`]); `None` where it
+    /// cannot tell at all.
+    #[serde(default)]
+    pub lock_wait: Option<LockWait>,
     /// Hardware counters of this workload's threads alone.
     pub counters: Option<Counters>,
     /// Top-down breakdown of this workload's threads alone.
@@ -140,16 +136,17 @@ pub struct WorkloadResult {
     pub server: Option<WorkloadOnServer>,
 }
 
-/// A part of a workload's requests: a class, or a kind of transaction.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// Requests of a workload: all of them, those of a class, or those of a kind of transaction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Requests completed.
+    /// Requests completed, those that rolled themselves back as prescribed included.
     pub completed: u64,
-    /// As [`WorkloadResult::throughput_per_s`].
+    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
+    /// share of its time inside the window, because a window holds few of them.
     pub throughput_per_s: f64,
-    /// Their latency. `None` if none completed.
+    /// Latency of the completed requests from their intended start. `None` if none completed.
     pub latency_us: Option<Latency>,
-    /// What the requests of a class met at locks; `None` of a kind of transaction, of which it is not kept, and where the
+    /// What the requests met at locks; `None` of a kind of transaction, of which it is not kept, and where the
     /// target cannot tell lock waits apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockStatistics>,
@@ -188,8 +185,9 @@ pub struct Aborted {
     pub error: u64,
 }
 
-/// Latency in microseconds. A percentile is `None` where too few requests completed to say: fewer than 1 / (1 - q).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// Latency in microseconds. A percentile is `None` where fewer than ten requests lie beyond it, and where runs were put
+/// together without their histograms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean: f64,
@@ -207,10 +205,10 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// What the lock manager saw within the window.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Locks {
-    /// Requests that had to wait. A count.
+/// How often and how long requests waited for locks within the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockWait {
+    /// Lock requests that had to wait. A count.
     pub waits: u64,
     /// Total time they waited, seconds.
     pub wait_s: f64,
@@ -245,7 +243,7 @@ pub struct Device {
 ///
 /// The first five were counted together, at the same moments, so that their ratios may be taken; the others were counted
 /// at other moments of the window.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Core cycles.
     pub cycles: Option<u64>,

@@ -9,7 +9,8 @@ use crate::activity::ServerShares;
 use crate::latency;
 use crate::record::SampleRow;
 use crate::results::{
-    Aborted, Device, Lengths, LockStatistics, Locks, Mark, MeanLength, Part, ResponseByWaits, TimeShare, WorkloadResult,
+    Aborted, Device, Lengths, LockStatistics, LockWait, Mark, MeanLength, Part, ResponseByWaits, TimeShare,
+    WorkloadResult,
 };
 use crate::sensors::Counted;
 
@@ -26,16 +27,13 @@ pub(super) fn workload_result(
         kind: measured.benchmark.to_owned(),
         analytical: measured.is_analytical,
         clients: measured.clients,
-        completed: measured.all.completed,
-        throughput_per_s: measured.all.throughput_per_s,
+        all: Part { time_share, ..part(&measured.all) },
         aborted: aborted(&measured.aborted),
-        latency_us: latency::figures(&measured.all.latency_us),
         latency_distribution: latency::distribution(&measured.all.latency_us),
         classes: classes.collect::<BTreeMap<_, _>>(),
         transactions: transactions.collect::<BTreeMap<_, _>>(),
-        time_share,
         round_trip_share: round_trip_share(measured),
-        locks: measured.lock_wait.map(|wait| Locks { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
+        lock_wait: measured.lock_wait.map(|wait| LockWait { waits: measured.lock_waits, wait_s: wait.as_secs_f64() }),
         counters: counted.counters,
         top_down: counted.top_down.clone(),
         cache_misses: counted.cache_misses.clone(),

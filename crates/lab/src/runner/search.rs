@@ -70,7 +70,7 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
                 let mut search = search(plan, &allocations);
                 for record in of_curve {
                     let result = record.point.workloads.iter().find(|result| result.name == *workload);
-                    let throughput = result.map(|result| result.throughput_per_s);
+                    let throughput = result.map(|result| result.all.throughput_per_s);
                     search.record((record.id.setting - start) / stride, &throughput.into_iter().collect::<Vec<_>>());
                 }
                 let mut count: BTreeMap<usize, usize> = BTreeMap::new();

@@ -101,7 +101,7 @@ fn every_arm_of_every_setting_leaves_a_record_for_each_repeat() {
         assert_eq!(point.window_s, 0.01);
         assert_eq!(record.histograms.len(), names.len());
         for (result, histograms) in point.workloads.iter().zip(&record.histograms) {
-            assert_eq!(result.completed, histograms.all().map_or(0, |all| all.len()));
+            assert_eq!(result.all.completed, histograms.all().map_or(0, |all| all.len()));
         }
     }
     // Options that are changed in place leave the database open, and nothing that was written grows.

@@ -62,7 +62,7 @@ pub struct Rates {
 impl<'a> Arm<'a> {
     /// Adds a run, or counts it as left out if its point is invalid.
     pub(super) fn add(&mut self, point: &'a Point, result: &'a WorkloadResult) {
-        if point.valid && result.throughput_per_s.is_finite() {
+        if point.valid && result.all.throughput_per_s.is_finite() {
             self.runs.push(Run { point, result });
         } else {
             self.left_out += 1;
@@ -76,18 +76,18 @@ impl<'a> Arm<'a> {
 
     /// Completed requests per second of each repeat.
     pub fn throughputs(&self) -> Vec<f64> {
-        self.runs.iter().map(|run| run.result.throughput_per_s).collect()
+        self.runs.iter().map(|run| run.result.all.throughput_per_s).collect()
     }
 
     /// The fewest requests that a repeat completed.
     pub fn completed_min(&self) -> Option<u64> {
-        self.runs.iter().map(|run| run.result.completed).min()
+        self.runs.iter().map(|run| run.result.all.completed).min()
     }
 
     /// The repeat with the median throughput; of an even number, the lower of the middle two.
     pub fn representative(&self) -> Option<&'a WorkloadResult> {
         let mut runs = self.runs.iter().map(|run| run.result).collect::<Vec<_>>();
-        runs.sort_by(|a, b| a.throughput_per_s.total_cmp(&b.throughput_per_s));
+        runs.sort_by(|a, b| a.all.throughput_per_s.total_cmp(&b.all.throughput_per_s));
         runs.get(runs.len().saturating_sub(1) / 2).copied()
     }
 
@@ -107,7 +107,8 @@ impl<'a> Arm<'a> {
 
     /// Mean response time over every request of every repeat, microseconds. Means, unlike percentiles, do merge.
     pub fn mean_latency_us(&self) -> Option<f64> {
-        let parts = self.runs.iter().filter_map(|run| Some((run.result.latency_us?.mean, run.result.completed as f64)));
+        let parts =
+            self.runs.iter().filter_map(|run| Some((run.result.all.latency_us?.mean, run.result.all.completed as f64)));
         let (sum, count) = parts.fold((0.0, 0.0), |(sum, count), (mean, n)| (sum + mean * n, count + n));
         (count > 0.0).then(|| sum / count)
     }
@@ -115,14 +116,14 @@ impl<'a> Arm<'a> {
     /// Mean over repeats of each part of response time. A part that a repeat could not measure is within `other`, so
     /// that the parts still add up to 1.
     pub fn time_share(&self) -> Option<TimeShare> {
-        let shares = self.runs.iter().filter_map(|run| Some((run.result.time_share?, 1.0))).collect::<Vec<_>>();
+        let shares = self.runs.iter().filter_map(|run| Some((run.result.all.time_share?, 1.0))).collect::<Vec<_>>();
         TimeShare::mean(&shares)
     }
 
     /// Hardware counters of the workload's own threads. `None` where no repeat has any.
     pub fn rates(&self) -> Option<Rates> {
         let counters = self.runs.iter().filter_map(|run| run.result.counters).collect::<Vec<_>>();
-        let completed = self.runs.iter().filter(|r| r.result.counters.is_some()).map(|r| r.result.completed).sum();
+        let completed = self.runs.iter().filter(|r| r.result.counters.is_some()).map(|r| r.result.all.completed).sum();
         Rates::of(&counters, completed)
     }
 }

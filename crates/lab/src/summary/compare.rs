@@ -97,8 +97,8 @@ impl Tail {
     pub fn of(workload: &Workload) -> Option<Self> {
         let named: [Named; 3] = [("p99", |l| l.p99), ("p95", |l| l.p95), ("p50", |l| l.p50)];
         named.into_iter().find_map(|(name, which)| {
-            let alone = workload.alone.percentile(|result| result.latency_us, which)?;
-            let together = workload.together.percentile(|result| result.latency_us, which)?;
+            let alone = workload.alone.percentile(|result| result.all.latency_us, which)?;
+            let together = workload.together.percentile(|result| result.all.latency_us, which)?;
             Some(Self { name, alone, together })
         })
     }

@@ -80,7 +80,7 @@ fn percentiles_are_of_the_median_repeat_with_the_range_beside() {
     let results = analysed(points.into());
     let summary = Summary::of(&results);
     let together = &summary.workloads[0].together;
-    let p50 = together.percentile(|r| r.latency_us, |l| l.p50).expect("measured");
+    let p50 = together.percentile(|r| r.all.latency_us, |l| l.p50).expect("measured");
     assert_eq!((p50.value, p50.low, p50.high), (10_000, 10_000, 20_000));
     let high = together.percentile(|r| r.classes.get("high")?.latency_us, |l| l.p99).expect("measured");
     assert_eq!((high.value, high.low, high.high), (38_000, 38_000, 76_000));
@@ -92,13 +92,13 @@ fn the_lower_of_two_middle_repeats_stands_for_an_even_number() {
     let points = points((&[4.0, 1.0, 3.0, 2.0], &[]), (&[], &[]), |did| did);
     let results = analysed(points);
     let representative = Summary::of(&results).workloads[0].alone.representative().expect("four runs");
-    assert_eq!(representative.throughput_per_s, 2.0);
+    assert_eq!(representative.all.throughput_per_s, 2.0);
 }
 
 #[test]
 fn time_shares_add_up_to_one_where_a_part_is_missing() {
     let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
-    points[1].workloads[0].time_share =
+    points[1].workloads[0].all.time_share =
         Some(TimeShare { cpu_run: Some(0.4), io: Some(0.1), lock: Some(0.1), other: 0.4, ..TimeShare::default() });
     let share = Summary::of(&analysed(points)).workloads[0].alone.time_share().expect("measured");
     assert_eq!(share.cpu_wait, None);

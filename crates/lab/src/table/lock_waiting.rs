@@ -11,8 +11,8 @@ const SETTINGS_MAX: usize = 24;
 /// A line for each class of each estimate; nothing where no workload with several classes waited for a lock.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let waited = |estimate: &&Estimate| {
-        let mut locks = estimate.classes.values().filter_map(|part| part.locks.as_ref());
-        estimate.classes.len() > 1 && locks.any(|locks| locks.waits() > 0)
+        let mut locks = estimate.measured.classes.values().filter_map(|part| part.locks.as_ref());
+        estimate.measured.classes.len() > 1 && locks.any(|locks| locks.waits() > 0)
     };
     let estimates: Vec<&Estimate> = results.estimates.iter().filter(waited).collect();
     if estimates.is_empty() {
@@ -33,8 +33,8 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         if !estimate.setting.is_empty() {
             out.extend(wrap(&setting(&estimate.setting), "  ", "    "));
         }
-        let classes = most_urgent_first(estimate.classes.keys()).into_iter();
-        let known = classes.filter_map(|class| Some((class, estimate.classes[class].locks.as_ref()?)));
+        let classes = most_urgent_first(estimate.measured.classes.keys()).into_iter();
+        let known = classes.filter_map(|class| Some((class, estimate.measured.classes[class].locks.as_ref()?)));
         out.extend(known.map(|(class, locks)| of_class(class, locks)));
     }
     if let Some(more @ 1..) = estimates.len().checked_sub(SETTINGS_MAX) {

@@ -64,7 +64,7 @@ fn told(what: &str, width: usize, words: &str) -> Vec<String> {
 }
 
 fn estimate_figures(estimate: &Estimate) -> String {
-    let p99 = estimate.latency_us.and_then(|latency| latency.p99).map(|us| duration_us(us as f64));
+    let p99 = estimate.measured.all.latency_us.and_then(|latency| latency.p99).map(|us| duration_us(us as f64));
     let marks = if estimate.outliers.is_empty() { "" } else { " *" };
     format!(
         "{:>12}{:>22}{:>12}{marks}",

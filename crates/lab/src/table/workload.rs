@@ -24,7 +24,7 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
                 if runs.runs.len() > 1 && spread.mean > 0.0 {
                     line += &format!("  ± {}", fine_percent((spread.high - spread.low) / 2.0 / spread.mean));
                 }
-                line += &format!("  ({} completed)", count(runs.runs.iter().map(|run| run.result.completed).sum()));
+                line += &format!("  ({} completed)", count(runs.runs.iter().map(|run| run.result.all.completed).sum()));
             }
             None => line += &format!("{MISSING:>10}  no valid run"),
         }
@@ -53,7 +53,7 @@ fn latency(out: &mut Vec<String>, workload: &Workload) {
     let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
     let classes = most_urgent_first(classes);
     out.push(format!("  {:<22}{:>10}{:>10}{:>10}{:>10}", "latency", "mean", "p50", "p95", "p99"));
-    latency_rows(out, workload, "all", |result| Some((result.completed, result.latency_us?)));
+    latency_rows(out, workload, "all", |result| Some((result.all.completed, result.all.latency_us?)));
     // A single class is the workload itself.
     for class in classes.iter().filter(|_| classes.len() > 1) {
         latency_rows(out, workload, class, |result| {

@@ -169,7 +169,7 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
             };
             let (part, latencies) = part(mean, 0);
             let class = if is_shop { "high" } else { "low" };
-            result.latency_us = part.latency_us;
+            result.all.latency_us = part.latency_us;
             (result.classes, histograms.classes) =
                 ([(class.to_owned(), part)].into(), [(class.to_owned(), latencies)].into());
         }
@@ -211,7 +211,7 @@ fn levers_tell_what_they_took_of_each_class() {
     let share = TimeShare::with_rest([Some(0.2), Some(0.3), Some(0.0), None, Some(0.1), None]);
     for record in &mut records {
         if record.point.setting["governor"] != "none" {
-            record.point.workloads.iter_mut().for_each(|workload| workload.time_share = Some(share));
+            record.point.workloads.iter_mut().for_each(|workload| workload.all.time_share = Some(share));
             let idle = GovernedClass { transactions: 0, ..governed("batch", 0.0, 0) };
             record.point.governor = vec![governed("high", 0.0, 0), governed("low", 0.5, 7), idle];
         }
@@ -278,7 +278,7 @@ fn what_is_seen_of_a_policy_depends_on_its_interval() {
 fn lock_waits_of_repeats_are_put_together() {
     let (_, _, results) = measured(0.0, |_| {});
     let estimate = &results.estimates[0];
-    let locks = estimate.classes["low"].locks.as_ref().expect("every run has them");
+    let locks = estimate.measured.classes["low"].locks.as_ref().expect("every run has them");
     assert_eq!((locks.requests, locks.waits(), locks.preemptions()), (600, 600, 60));
     assert_eq!((locks.queue_time_us.mean, locks.queue_time_us.p99.is_some()), (Some(100.0), true));
     assert_eq!(locks.wait_excess_us.p99, None, "without histograms there are no percentiles");
@@ -289,7 +289,7 @@ fn lock_waits_of_repeats_are_put_together() {
             record.histograms.iter_mut().for_each(forget);
         }
     });
-    let locks = results.estimates[0].classes["low"].locks.as_ref().expect("every run has them");
+    let locks = results.estimates[0].measured.classes["low"].locks.as_ref().expect("every run has them");
     assert_eq!((locks.waits(), locks.queue_time_us.p99), (600, None), "of a part of the runs there are none");
 
     let (_, _, results) = measured(0.0, |record| {
@@ -297,8 +297,8 @@ fn lock_waits_of_repeats_are_put_together() {
             record.point.workloads[0].classes.get_mut("low").expect("there").locks = None;
         }
     });
-    assert!(results.estimates[0].classes["low"].locks.is_none());
-    assert!(results.estimates[0].classes["high"].locks.is_some());
+    assert!(results.estimates[0].measured.classes["low"].locks.is_none());
+    assert!(results.estimates[0].measured.classes["high"].locks.is_some());
 }
 
 #[test]

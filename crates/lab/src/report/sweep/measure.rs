@@ -34,10 +34,12 @@ impl Measure {
     pub(super) fn of(&self, page: &Page, estimate: &Estimate) -> Option<Figure> {
         let interval = match self {
             Self::Throughput => estimate.throughput_per_s,
-            Self::Median => microseconds(estimate.latency_us.as_ref(), |l| l.p50)?,
-            Self::P99 => microseconds(estimate.latency_us.as_ref(), |l| l.p99)?,
-            Self::ClassThroughput(class) => bare(estimate.classes.get(class)?.throughput_per_s),
-            Self::ClassP95(class) => microseconds(estimate.classes.get(class)?.latency_us.as_ref(), |l| l.p95)?,
+            Self::Median => microseconds(estimate.measured.all.latency_us.as_ref(), |l| l.p50)?,
+            Self::P99 => microseconds(estimate.measured.all.latency_us.as_ref(), |l| l.p99)?,
+            Self::ClassThroughput(class) => bare(estimate.measured.classes.get(class)?.throughput_per_s),
+            Self::ClassP95(class) => {
+                microseconds(estimate.measured.classes.get(class)?.latency_us.as_ref(), |l| l.p95)?
+            }
         };
         Figure::new(interval, page.samples(estimate, |result| self.of_run(result)))
     }
@@ -46,9 +48,9 @@ impl Measure {
         let part = |class: &String| -> Option<&Part> { result.classes.get(class) };
         let percentile = |us: Option<u64>| us.map(|us| us as f64);
         match self {
-            Self::Throughput => Some(result.throughput_per_s),
-            Self::Median => percentile(result.latency_us?.p50),
-            Self::P99 => percentile(result.latency_us?.p99),
+            Self::Throughput => Some(result.all.throughput_per_s),
+            Self::Median => percentile(result.all.latency_us?.p50),
+            Self::P99 => percentile(result.all.latency_us?.p99),
             Self::ClassThroughput(class) => part(class).map(|part| part.throughput_per_s),
             Self::ClassP95(class) => percentile(part(class)?.latency_us?.p95),
         }
@@ -62,7 +64,7 @@ fn microseconds(latency: Option<&Latency>, percentile: impl Fn(&Latency) -> Opti
 /// The priority classes of a workload.
 pub(super) fn classes(page: &Page, workload: &str) -> Vec<String> {
     let estimates = page.results.estimates.iter().filter(|e| e.workload == workload);
-    let mut classes = estimates.flat_map(|e| e.classes.keys().cloned()).collect::<Vec<_>>();
+    let mut classes = estimates.flat_map(|e| e.measured.classes.keys().cloned()).collect::<Vec<_>>();
     classes.sort_unstable();
     classes.dedup();
     classes

@@ -131,3 +131,26 @@ fn each_query_has_its_chart() {
     assert_eq!((titles.len(), titles[0], titles[21]), (22, "q1", "q22"));
     assert!(panels[0]["series"][0]["points"][3]["low"].as_f64().is_some_and(|low| low > 6.0), "q1 is all parallel");
 }
+
+#[test]
+fn ours_stand_beside_the_published() {
+    let source = Source::owned(graded(), Vec::new());
+    let rows = panels(&source, "over the published")[0]["rows"].clone();
+    let rows = rows.as_array().expect("rows");
+    assert_eq!(rows.len(), 3, "what was not measured is in the table only");
+    let value = |row: usize| rows[row]["value"].as_f64().expect("a ratio");
+    assert!((value(0) - 3.4 / 3.7).abs() < 1e-3 && (value(1) - 1.2 / 5.0).abs() < 1e-3, "the nearer end: {rows:?}");
+    assert_eq!(rows.iter().map(|row| row["colour"].clone()).collect::<Vec<_>>(), [3, 2, 1]);
+    let xml = as_xml(&render(&source));
+    let told = text(by_id(&parse(&xml), "published"));
+    for words in
+        ["match: 1, direction: 1, contrary: 1 and not measured: 1", "not graded: no run with llc_ways = 2 is valid"]
+    {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    let both = as_xml(&render_all(&[graded(), study()]));
+    let page = parse(&both);
+    assert!(text(by_id(&page, "published")).contains("SR-cores"), "over all documents");
+    by_id(&page, "r1-published");
+    assert!(!sections(&Source::from(&study())).contains(&"published".to_owned()));
+}

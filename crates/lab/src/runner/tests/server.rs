@@ -185,7 +185,7 @@ fn a_server_is_looked_at_while_the_window_is_open() {
     let shop = &point.workloads[0];
     let on_server = shop.server.as_ref().expect("it is on a server");
     assert_eq!((on_server.seen.lock, on_server.seen.sum()), (sampler.looks, sampler.looks));
-    let share = shop.time_share.expect("requests were under way");
+    let share = shop.all.time_share.expect("requests were under way");
     let sum: f64 = share.parts().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
     // A machine so busy that there are too few looks cannot tell.
@@ -203,14 +203,14 @@ fn a_watch_that_dies_makes_the_run_invalid_and_says_why() {
         "the server could not be watched to the end of the window: the connection was lost: terminating connection";
     assert_eq!((record.point.valid, record.point.why_invalid.as_deref()), (false, Some(expect)));
     assert_eq!(record.point.server.expect("somebody looked").sampler.looks, 2);
-    assert!(record.point.workloads[0].completed > 0, "what the clients did is known");
+    assert!(record.point.workloads[0].all.completed > 0, "what the clients did is known");
 }
 
 #[test]
 fn without_a_watch_the_scheduler_s_books_are_what_there_is() {
     let record = record("refused", "50ms");
     assert!(record.point.valid && record.point.server.is_none());
-    let share = record.point.workloads[0].time_share.expect("requests were under way");
+    let share = record.point.workloads[0].all.time_share.expect("requests were under way");
     assert_eq!((share.lock, share.io, share.client), (None, None, None));
     let reason = "what the server's processes do is not seen: too many connections";
     assert!(record.warnings.iter().any(|warning| warning == reason), "{:?}", record.warnings);

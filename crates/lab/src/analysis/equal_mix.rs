@@ -39,7 +39,7 @@ impl Costs {
 
 /// The throughput of a run in a unit in which arms can be compared: work per second, or without costs requests per second.
 pub(crate) fn speed(repeat: &WorkloadResult, costs: Option<&Costs>) -> f64 {
-    costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.throughput_per_s)
+    costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.all.throughput_per_s)
 }
 
 /// Mean latency of each kind over all repeats, in microseconds.
@@ -58,7 +58,7 @@ fn mean_latencies(repeats: &[&WorkloadResult]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Aborted, Latency, Part};
+    use crate::results::{Latency, Part};
 
     /// A result of one client that ran so many requests of kinds of such latency, back to back for a second.
     fn result(kinds: &[(&str, u64, f64)]) -> WorkloadResult {
@@ -78,20 +78,12 @@ mod tests {
             kind: "tpch".to_owned(),
             analytical: true,
             clients: 1,
-            completed: 0,
-            throughput_per_s: kinds.iter().map(|(_, completed, _)| (*completed).max(1) as f64).sum(),
-            aborted: Aborted::default(),
-            latency_us: None,
-            latency_distribution: Vec::new(),
-            classes: BTreeMap::new(),
+            all: Part {
+                throughput_per_s: kinds.iter().map(|(_, completed, _)| (*completed).max(1) as f64).sum(),
+                ..Part::default()
+            },
             transactions: kinds.iter().map(part).collect(),
-            time_share: None,
-            round_trip_share: None,
-            locks: None,
-            counters: None,
-            top_down: None,
-            cache_misses: None,
-            server: None,
+            ..WorkloadResult::default()
         }
     }
 

@@ -1,0 +1,205 @@
+//! Several runs of a workload as one measurement.
+//!
+//! What comes out is of the same type as what a single run leaves, so that every figure is read from both in the same way.
+//! Counts and times are added up, means weighed by how many requests they are of, percentiles taken from the joined
+//! histograms; throughputs, shares and what the devices did are averaged over runs. A figure that one run lacks is missing: of
+//! a part of the runs it would pass for that of all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_workload::driver::Histogram;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{
+    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, Part, TimeShare, WorkloadResult,
+};
+use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
+use crate::latency;
+
+impl WorkloadResult {
+    /// The runs as one; `None` of none. `histograms` are those of the same runs; where some are missing, percentiles of
+    /// several runs are too.
+    pub fn merged(runs: &[&WorkloadResult], histograms: &[&WorkloadHistograms]) -> Option<WorkloadResult> {
+        let (first, rest) = runs.split_first()?;
+        if rest.is_empty() {
+            return Some((*first).clone());
+        }
+        let known = if histograms.len() == runs.len() { histograms } else { &[] };
+        let joined = merged(known.iter().flat_map(|one| one.transactions.values()));
+        let whole: Vec<&Part> = runs.iter().map(|run| &run.all).collect();
+        let mut all = Part::merged(&whole, runs.len(), joined.as_ref(), &at_locks(known, |_| true));
+        // Threads are watched all the time, so that each run weighs the same; of parts, looks are few and are counted.
+        let shares: Option<Vec<_>> = runs.iter().map(|run| Some((run.all.time_share?, 1.0))).collect();
+        all.time_share = shares.and_then(|shares| TimeShare::mean(&shares));
+        Some(WorkloadResult {
+            name: first.name.clone(),
+            kind: first.kind.clone(),
+            analytical: first.analytical,
+            clients: first.clients,
+            all,
+            aborted: runs.iter().fold(Aborted::default(), |sum, run| sum.and(&run.aborted)),
+            latency_distribution: joined.as_ref().map(latency::distribution).unwrap_or_default(),
+            classes: parts(runs, known, |run| &run.classes, |one| &one.classes, true),
+            transactions: parts(runs, known, |run| &run.transactions, |one| &one.transactions, false),
+            round_trip_share: average(runs.iter().map(|run| run.round_trip_share)),
+            lock_wait: runs.iter().map(|run| run.lock_wait).reduce(|sum, one| Some(sum?.and(one?))).flatten(),
+            counters: runs.iter().map(|run| run.counters).reduce(|sum, one| Some(sum?.and(&one?))).flatten(),
+            top_down: mean(runs.iter().map(|run| run.top_down.as_ref())),
+            cache_misses: mean(runs.iter().map(|run| run.cache_misses.as_ref())),
+            server: None,
+        })
+    }
+}
+
+/// The classes or kinds of transaction of all runs by name.
+fn parts<'a>(
+    runs: &[&'a WorkloadResult],
+    histograms: &[&'a WorkloadHistograms],
+    of: fn(&'a WorkloadResult) -> &'a BTreeMap<String, Part>,
+    latencies: fn(&'a WorkloadHistograms) -> &'a BTreeMap<String, Latencies>,
+    has_locks: bool,
+) -> BTreeMap<String, Part> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| of(run).keys()).collect();
+    let part = |name: &String| {
+        let found: Vec<&Part> = runs.iter().filter_map(|run| of(run).get(name)).collect();
+        let joined = merged(histograms.iter().filter_map(|one| latencies(one).get(name)));
+        let locks = if has_locks { at_locks(histograms, |class| class == name) } else { LengthsAtLocks::default() };
+        Part::merged(&found, runs.len(), joined.as_ref(), &locks)
+    };
+    names.into_iter().map(|name| (name.clone(), part(name))).collect()
+}
+
+/// Joined histograms of what requests met at locks; `None` where there are none.
+#[derive(Debug, Default)]
+struct LengthsAtLocks {
+    queue_time: Option<Histogram<u64>>,
+    wait_excess: Option<Histogram<u64>>,
+    wait_remainder: Option<Histogram<u64>>,
+    work_lost: Option<Histogram<u64>>,
+}
+
+fn at_locks(histograms: &[&WorkloadHistograms], is_wanted: impl Fn(&str) -> bool) -> LengthsAtLocks {
+    let joined = |of: fn(&LockHistograms) -> &BTreeMap<String, Latencies>| {
+        let classes = histograms.iter().flat_map(|one| of(&one.locks)).filter(|(class, _)| is_wanted(class));
+        merged(classes.map(|(_, latencies)| latencies))
+    };
+    LengthsAtLocks {
+        queue_time: joined(|locks| &locks.queue_time),
+        wait_excess: joined(|locks| &locks.wait_excess),
+        wait_remainder: joined(|locks| &locks.wait_remainder),
+        work_lost: joined(|locks| &locks.work_lost),
+    }
+}
+
+impl Part {
+    /// The same part in several runs, `runs` in all: one in which there was no such request had a throughput of 0.
+    fn merged(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at_locks: &LengthsAtLocks) -> Part {
+        let lengths = |part: &&Part| MeanLength { count: part.completed, mean_us: part.latency_us.map(|one| one.mean) };
+        let known = parts.iter().filter(|part| part.latency_us.is_some());
+        let mean = MeanLength::merged(known.map(lengths));
+        let slowest = parts.iter().filter_map(|part| Some(part.latency_us?.max)).max();
+        let latency_us = mean.mean_us.zip(slowest).map(|(mean, max)| match joined.and_then(latency::figures) {
+            Some(figures) => Latency { mean, ..figures },
+            None => Latency { mean, p50: None, p90: None, p95: None, p99: None, p999: None, max },
+        });
+        let locks: Option<Vec<&LockStatistics>> = parts.iter().map(|part| part.locks.as_ref()).collect();
+        let (time_share, samples) = Part::time_share_over(parts);
+        Part {
+            completed: parts.iter().map(|part| part.completed).sum(),
+            throughput_per_s: parts.iter().map(|part| part.throughput_per_s).sum::<f64>() / runs.max(1) as f64,
+            latency_us,
+            locks: locks.map(|locks| LockStatistics::merged(&locks).with_percentiles(at_locks)),
+            time_share,
+            samples,
+        }
+    }
+}
+
+impl LockStatistics {
+    fn with_percentiles(mut self, joined: &LengthsAtLocks) -> Self {
+        let fill_in = |lengths: &mut Lengths, joined: &Option<Histogram<u64>>| {
+            // Histograms of a part of the runs would tell percentiles of that part only.
+            *lengths = lengths.with_percentiles(joined.as_ref().filter(|all| all.len() == lengths.count));
+        };
+        fill_in(&mut self.queue_time_us, &joined.queue_time);
+        fill_in(&mut self.wait_excess_us, &joined.wait_excess);
+        fill_in(&mut self.wait_remainder_us, &joined.wait_remainder);
+        fill_in(&mut self.work_lost_us, &joined.work_lost);
+        self
+    }
+}
+
+impl Aborted {
+    /// Both added up.
+    fn and(&self, other: &Aborted) -> Aborted {
+        Aborted {
+            deadlock: self.deadlock + other.deadlock,
+            preempted: self.preempted + other.preempted,
+            conflict: self.conflict + other.conflict,
+            user: self.user + other.user,
+            error: self.error + other.error,
+        }
+    }
+}
+
+impl LockWait {
+    fn and(self, other: LockWait) -> LockWait {
+        LockWait { waits: self.waits + other.waits, wait_s: self.wait_s + other.wait_s }
+    }
+}
+
+impl Counters {
+    /// Both added up; an event that one lacks is unknown.
+    fn and(&self, other: &Counters) -> Counters {
+        let sum = |of: fn(&Counters) -> Option<u64>| Some(of(self)? + of(other)?);
+        Counters {
+            cycles: sum(|one| one.cycles),
+            instructions: sum(|one| one.instructions),
+            l1d_misses: sum(|one| one.l1d_misses),
+            llc_misses: sum(|one| one.llc_misses),
+            branch_misses: sum(|one| one.branch_misses),
+            branches: sum(|one| one.branches),
+            l2_misses: sum(|one| one.l2_misses),
+            dtlb_misses: sum(|one| one.dtlb_misses),
+            dram_read_bytes: sum(|one| one.dram_read_bytes),
+            coverage: self.coverage.min(other.coverage),
+        }
+    }
+}
+
+/// The mean; `None` of none, and where one is missing.
+fn average(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Every number the mean of all of them, `None` where one lacks it; everything else as the first has it. `None` of none, and
+/// where one is missing. All of a kind are written in the same way, so that a new number needs no word here.
+pub(crate) fn mean<'a, T: Serialize + DeserializeOwned + 'a>(all: impl Iterator<Item = Option<&'a T>>) -> Option<T> {
+    let written: Option<Vec<Value>> = all.map(|one| serde_json::to_value(one?).ok()).collect();
+    let merged = mean_of_values(&written?)?;
+    Some(serde_json::from_value(merged).expect("it is written as each of them was"))
+}
+
+/// The same of documents.
+pub(crate) fn mean_of_values(all: &[Value]) -> Option<Value> {
+    let (first, rest) = all.split_first()?;
+    if rest.is_empty() {
+        return Some(first.clone());
+    }
+    Some(match first {
+        Value::Object(members) => {
+            let names = all.iter().filter_map(Value::as_object).flat_map(Map::keys);
+            let names: BTreeSet<&String> = names.chain(members.keys()).collect();
+            let of =
+                |name: &String| all.iter().map(|one| one.get(name).cloned().unwrap_or_default()).collect::<Vec<_>>();
+            Value::Object(
+                names.into_iter().filter_map(|name| Some((name.clone(), mean_of_values(&of(name))?))).collect(),
+            )
+        }
+        Value::Number(_) | Value::Null => average(all.iter().map(Value::as_f64)).map_or(Value::Null, Value::from),
+        other => other.clone(),
+    })
+}
