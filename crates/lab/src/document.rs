@@ -195,6 +195,7 @@ pub fn document(
         estimates: Vec::new(),
         noise_floor: BTreeMap::new(),
         interference: Vec::new(),
+        side_by_side: Vec::new(),
         knees: Vec::new(),
         scalability: Vec::new(),
         policies: Vec::new(),

@@ -60,6 +60,9 @@ pub struct Results {
     pub noise_floor: BTreeMap<String, NoiseFloor>,
     /// Throughput of a workload beside others over its throughput alone, per setting and arm.
     pub interference: Vec<Interference>,
+    /// What workloads do together beside taking turns, per setting and arm.
+    #[serde(default)]
+    pub side_by_side: Vec<SideBySide>,
     /// Smallest sufficient allocations along each numeric sweep.
     pub knees: Vec<Knee>,
     /// How throughput scales with the number of clients, where that was swept.
@@ -197,6 +200,18 @@ pub struct Interference {
     pub ratio: Interval,
     /// What that means.
     pub finding: Finding,
+}
+
+/// What the workloads of an arm do together at one setting, where all of them ran alone, too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideBySide {
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The sum of each workload's throughput over its throughput alone, within each block; the mean over blocks with Student's
+    /// interval. Workloads that took turns would have 1, however the time is divided.
+    pub work: Interval,
 }
 
 /// What the comparison of two measurements shows.

@@ -14,6 +14,7 @@
 
 mod convert;
 mod observer;
+mod opened;
 mod order;
 mod plans;
 mod point;
@@ -35,6 +36,7 @@ use crate::record::{RunId, RunRecord};
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
+pub use opened::Opened;
 pub use order::Selection;
 use plans::Plans;
 use search::Rounds;

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_model::statistics::{Noise, Samples, estimate};
 use serde_json::Value;
 
+use crate::analysis::cells::key;
+use crate::analysis::side_by_side::over_blocks;
 use crate::results::{AxisRole, Interval, Results, SweptAxis, WorkloadResult};
 
 /// One kind of query of a workload in an arm, along one sweep key.
@@ -55,8 +56,8 @@ fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
         let mut rest = point.setting.clone();
         rest.remove(&axis.key);
         for result in point.workloads.iter().filter(|result| result.analytical) {
-            let key = (result.name.as_str(), point.arm.as_str(), crate::analysis::cells::key(&rest));
-            let (_, runs) = places.entry(key).or_insert_with(|| (rest.clone(), Vec::new()));
+            let place = (result.name.as_str(), point.arm.as_str(), key(&rest));
+            let (_, runs) = places.entry(place).or_insert_with(|| (rest.clone(), Vec::new()));
             runs.push((at, (number, point.repeat, result)));
         }
     }
@@ -92,17 +93,11 @@ fn points(runs: &[(f64, Run)], query: &str) -> Vec<SpeedUpPoint> {
         let ratios: Vec<(usize, f64)> = ratios.collect();
         Some(SpeedUpPoint {
             at,
-            times: over_blocks(&ratios.iter().map(|(_, ratio)| *ratio).collect::<Vec<_>>())?,
+            times: over_blocks(ratios.iter().map(|(_, ratio)| Some(*ratio)).collect())?,
             runs: ratios,
         })
     };
     values.into_iter().filter_map(point).collect()
-}
-
-/// The mean of one figure of each block with Student's 95 % interval by their own spread; `None` of no block.
-pub(crate) fn over_blocks(blocks: &[f64]) -> Option<Interval> {
-    let samples = Samples::new(vec![blocks.iter().copied().map(Some).collect()]);
-    estimate(&samples, 0, Noise::of(&samples).as_ref()).map(Into::into)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod compare;
 mod tests;
 
 pub use arm::{Arm, Percentile, Rates, Run, Spread};
+pub(crate) use compare::REQUESTS_MIN;
 pub use compare::Tail;
 
 /// The points of one setting, sorted by workload and arm.
@@ -27,6 +28,8 @@ pub use compare::Tail;
 pub struct Summary<'a> {
     /// Every workload, in the order in which they run together.
     pub workloads: Vec<Workload<'a>>,
+    /// What all of them do together beside taking turns; `None` where one of them did not run both ways.
+    pub side_by_side: Option<Interval>,
     /// How many further settings the points have, which are not in the summary.
     pub settings_left_out: usize,
 }
@@ -99,12 +102,13 @@ impl<'a> Summary<'a> {
             workload.interference = ratio.map(|ratio| ratio.ratio);
             workload.shown = ratio.map(|ratio| ratio.finding);
         }
-        Self { workloads, settings_left_out: others.len() }
+        let side_by_side = results.side_by_side.iter().find(|one| one.arm == TOGETHER && Some(&one.setting) == setting);
+        Self { workloads, side_by_side: side_by_side.map(|one| one.work), settings_left_out: others.len() }
     }
 
     /// [`Results::advice`](crate::results::Results::advice): one to four sentences, most important first.
     pub fn advice(&self) -> Vec<String> {
-        advice::advice(&self.workloads)
+        advice::advice(&self.workloads, self.side_by_side)
     }
 }
 
@@ -114,8 +118,9 @@ impl Workload<'_> {
         match compare::verdict(self) {
             compare::Verdict::NotMeasured(_) | compare::Verdict::IdleAlone => "not measured",
             compare::Verdict::Stopped => "stopped",
+            compare::Verdict::TooFew(_) => "undecided",
             compare::Verdict::NoDifference(_) => "no difference seen",
-            compare::Verdict::Unclear => "not determined",
+            compare::Verdict::Unclear => "undecided",
             compare::Verdict::Slower => "slower",
             compare::Verdict::Faster => "faster",
         }

@@ -180,6 +180,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         points,
         noise_floor: derive::noise(&estimates),
         interference: derive::interference(&estimates),
+        side_by_side: Vec::new(),
         estimates,
         advice: Vec::new(),
         knees: Vec::new(),
@@ -187,6 +188,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         checks: None,
         warnings,
     };
+    results.side_by_side = derive::side_by_side(&results.interference);
     results.advice = Summary::of(&results).advice();
     results
 }
