@@ -12,7 +12,6 @@ mod figures;
 mod interference;
 mod knees;
 mod levers;
-mod lock_figures;
 #[cfg(test)]
 pub(crate) mod made_up;
 mod near;

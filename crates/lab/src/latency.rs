@@ -10,20 +10,29 @@ const QUANTILES: [f64; 23] = [
     0.999, 0.9999, 1.0,
 ];
 
-/// Latency in figures; a percentile is there only if enough requests completed for one of them to lie beyond it.
+/// How many requests must lie beyond a percentile, so that it does not hang on one of them.
+const BEYOND_MIN: u64 = 10;
+
+/// How many requests must have completed for this percentile to be told.
+pub(crate) fn completed_min(quantile: f64) -> u64 {
+    // The share beyond, 1.0 - 0.9 say, is a little less than a tenth.
+    BEYOND_MIN * (1.0 / (1.0 - quantile)).round() as u64
+}
+
+/// Latency in figures; a percentile is there only if ten requests lie beyond it.
 pub(crate) fn figures(histogram: &Histogram<u64>) -> Option<Latency> {
     if histogram.is_empty() {
         return None;
     }
-    // In whole requests out of `one_in`, for 1.0 - 0.9 is a little less than a tenth.
-    let percentile = |quantile, one_in| (histogram.len() >= one_in).then(|| histogram.value_at_quantile(quantile));
+    let is_told = |quantile| histogram.len() >= completed_min(quantile);
+    let percentile = |quantile| is_told(quantile).then(|| histogram.value_at_quantile(quantile));
     Some(Latency {
         mean: histogram.mean(),
-        p50: percentile(0.5, 2),
-        p90: percentile(0.9, 10),
-        p95: percentile(0.95, 20),
-        p99: percentile(0.99, 100),
-        p999: percentile(0.999, 1000),
+        p50: percentile(0.5),
+        p90: percentile(0.9),
+        p95: percentile(0.95),
+        p99: percentile(0.99),
+        p999: percentile(0.999),
         max: histogram.max(),
     })
 }
@@ -54,9 +63,15 @@ mod tests {
         };
         check(0, [None; 5]);
         check(1, [None; 5]);
-        check(10, [Some(5), Some(9), None, None, None]);
-        check(100, [Some(50), Some(90), Some(95), Some(99), None]);
-        check(1000, [Some(500), Some(900), Some(950), Some(990), Some(999)]);
+        check(19, [None; 5]);
+        check(20, [Some(10), None, None, None, None]);
+        check(199, [Some(100), Some(180), None, None, None]);
+        check(1000, [Some(500), Some(900), Some(950), Some(990), None]);
+        let all = [5_000, 9_000, 9_500, 9_900, 9_990].map(|us| us as u64);
+        let found =
+            figures(&histogram(10_000)).map(|l| [l.p50, l.p90, l.p95, l.p99, l.p999].map(Option::unwrap_or_default));
+        let is_near = |(found, expect): (u64, u64)| found.abs_diff(expect) <= expect / 500;
+        assert!(found.is_some_and(|found| found.into_iter().zip(all).all(is_near)), "{found:?}");
     }
 
     #[test]

@@ -84,6 +84,13 @@ pub struct Results {
     pub warnings: Vec<String>,
 }
 
+impl Results {
+    /// What the runs of a workload in an arm at a setting say together; `None` if none of them is valid.
+    pub fn cell(&self, setting: &BTreeMap<String, serde_json::Value>, arm: &str, workload: &str) -> Option<&Estimate> {
+        self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
+    }
+}
+
 /// What was run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Experiment {

@@ -3,6 +3,7 @@
 //! Every row says by itself what it is of: the experiment, the hash of its settings, the commit, the machine. A swept key
 //! is a column of its own, a number where all of its values are numbers and text otherwise.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -15,9 +16,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
+use crate::figures::{Figure, Reading, figure, figures};
 use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
-use crate::results::{Results, SweptAxis};
+use crate::results::{Results, SweptAxis, WorkloadResult};
 
 /// A row and where it comes from.
 struct Row<'a> {
@@ -47,36 +49,167 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
     })
 }
 
-/// A column under its name.
-type Column = (String, ArrayRef);
+/// A column.
+struct Column {
+    name: &'static str,
+    unit: &'static str,
+    /// What it means.
+    meaning: &'static str,
+    values: Values,
+}
+
+/// Where a column's values come from, and so its type.
+enum Values {
+    Text(fn(&Results, &Row<'_>) -> Option<String>),
+    Flag(fn(&Row<'_>) -> bool),
+    Number(fn(&Row<'_>) -> u32),
+    Count(fn(&Row<'_>) -> u64),
+    Float(fn(&Row<'_>) -> Option<f64>),
+    /// A figure of the machine, of this second.
+    Device(&'static Figure),
+}
+
+/// What the rows are of, up to the swept keys.
+const BEFORE_SWEPT: [Column; 5] = [
+    text("experiment", "the experiment's name", |results, _| Some(results.experiment.name.clone())),
+    text("settings_hash", "hash of all settings: rows with equal hashes measured the same thing", |results, _| {
+        Some(results.experiment.settings_hash.clone())
+    }),
+    text("commit", "the commit that Plimsoll was built from; null outside a checkout", |results, _| {
+        results.commit.clone()
+    }),
+    text("machine", "hash of the machine, `machine_fingerprint` in `results.json`", |results, _| {
+        Some(results.machine_fingerprint.clone())
+    }),
+    number("run", "the run's number, from 0, in the order in which they ran", |row| row.run as u32),
+];
+
+/// And behind them.
+const BEHIND_SWEPT: [Column; 8] = [
+    text("arm", "who ran: `alone:NAME`, `A+B`, `together`", |_, row| Some(row.record.point.arm.clone())),
+    number("repeat", "the block, from 1", |row| row.record.point.repeat),
+    flag("is_again", "whether it is the second run of the first setting in its block (A/A)", |row| {
+        row.record.point.is_again
+    }),
+    flag("valid", "whether the run's figures may be used; `why_invalid` of its point says why not", |row| {
+        row.record.point.valid
+    }),
+    text("workload", "the workload", |_, row| Some(row.sample.workload.clone())),
+    float("run_at_s", "s", "when the run's window opened, since the experiment began", |row| {
+        Some(row.record.point.at_s)
+    }),
+    float("second", "s", "when the sample began, since the window opened", |row| Some(row.sample.second)),
+    float("seconds", "s", "how long the sample is: 1, or what was left of the window", |row| Some(row.sample.seconds)),
+];
+
+/// Columns in their order. What the clients measured means the same as the figure of that name of a whole window.
+fn columns() -> impl Iterator<Item = Column> {
+    let of_figure = |key: &str, name, values| {
+        let Figure { unit, meaning, .. } = figure(key);
+        Column { name, unit: unit.name(), meaning, values }
+    };
+    let clients = [
+        of_figure("completed", "completed", Values::Count(|row| row.sample.completed)),
+        of_figure("throughput_per_s", "throughput_per_s", Values::Float(|row| Some(row.sample.throughput_per_s))),
+        of_figure("latency_us.mean", "latency_mean_us", Values::Float(|row| row.sample.latency_mean_us)),
+        of_figure("latency_us.max", "latency_max_us", Values::Float(|row| row.sample.latency_max_us)),
+        of_figure("aborted.deadlock", "aborted_deadlock", Values::Count(|row| row.sample.aborted.deadlock)),
+        of_figure("aborted.preempted", "aborted_preempted", Values::Count(|row| row.sample.aborted.preempted)),
+        of_figure("aborted.conflict", "aborted_conflict", Values::Count(|row| row.sample.aborted.conflict)),
+        of_figure("aborted.user", "aborted_user", Values::Count(|row| row.sample.aborted.user)),
+        of_figure("aborted.error", "aborted_error", Values::Count(|row| row.sample.aborted.error)),
+        float("lock_wait_s", "s", "how long the requests that ended in the sample waited for locks, added up", |row| {
+            row.sample.lock_wait_s
+        }),
+    ];
+    let devices = figures().filter_map(|figure| {
+        let name = figure.key.strip_prefix("device.")?;
+        Some(Column { name, unit: figure.unit.name(), meaning: figure.meaning, values: Values::Device(figure) })
+    });
+    let marks = text(
+        "marks",
+        "what a server did in the background that began or ended in the sample: `checkpoint begins`; several with semicolons between them; null if nothing",
+        |_, row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty()),
+    );
+    clients.into_iter().chain(devices).chain([marks])
+}
+
+const fn text(name: &'static str, meaning: &'static str, values: fn(&Results, &Row<'_>) -> Option<String>) -> Column {
+    Column { name, unit: "", meaning, values: Values::Text(values) }
+}
+
+const fn flag(name: &'static str, meaning: &'static str, values: fn(&Row<'_>) -> bool) -> Column {
+    Column { name, unit: "", meaning, values: Values::Flag(values) }
+}
+
+const fn number(name: &'static str, meaning: &'static str, values: fn(&Row<'_>) -> u32) -> Column {
+    Column { name, unit: "", meaning, values: Values::Number(values) }
+}
+
+const fn float(
+    name: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+    values: fn(&Row<'_>) -> Option<f64>,
+) -> Column {
+    Column { name, unit, meaning, values: Values::Float(values) }
+}
+
+impl Column {
+    /// Its type, as DuckDB calls it.
+    fn kind(&self) -> &'static str {
+        match self.values {
+            Values::Text(_) => "VARCHAR",
+            Values::Flag(_) => "BOOLEAN",
+            Values::Number(_) => "UINTEGER",
+            Values::Count(_) => "UBIGINT",
+            Values::Float(_) | Values::Device(_) => "DOUBLE",
+        }
+    }
+
+    fn array(&self, results: &Results, rows: &[Row<'_>]) -> ArrayRef {
+        match self.values {
+            Values::Text(of) => Arc::new(rows.iter().map(|row| of(results, row)).collect::<StringArray>()),
+            Values::Flag(of) => Arc::new(rows.iter().map(|row| Some(of(row))).collect::<BooleanArray>()),
+            Values::Number(of) => Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt32Array>()),
+            Values::Count(of) => Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt64Array>()),
+            Values::Float(of) => Arc::new(rows.iter().map(of).collect::<Float64Array>()),
+            Values::Device(figure) => {
+                // Devices have no workload; nothing of this one is read.
+                let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
+                let of = |row: &Row<'_>| {
+                    let (device, part) = (&row.sample.device, &workload.all);
+                    figure.value(&Reading { device, achieved: &achieved, workload: &workload, part })
+                };
+                Arc::new(rows.iter().map(of).collect::<Float64Array>())
+            }
+        }
+    }
+}
+
+/// The columns as the table of the documentation.
+#[cfg(test)]
+pub(crate) fn columns_table() -> String {
+    let line =
+        |name: &str, kind: &str, unit: &str, meaning: &str| format!("| {name} | {kind} | {unit} | {meaning} |\n");
+    let row = |column: Column| line(&format!("`{}`", column.name), column.kind(), column.unit, column.meaning);
+    let before: String = BEFORE_SWEPT.into_iter().map(row).collect();
+    let swept = line(
+        "each swept key",
+        "DOUBLE, or VARCHAR where a value is no number",
+        "as in the experiment",
+        "its value in this run",
+    );
+    let behind: String = BEHIND_SWEPT.into_iter().chain(columns()).map(row).collect();
+    format!("| column | type | unit | what |\n|---|---|---|---|\n{before}{swept}{behind}")
+}
 
 fn batch(results: &Results, rows: &[Row<'_>]) -> RecordBatch {
-    let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
-        Arc::new(rows.iter().map(of).collect::<StringArray>())
-    };
-    let same = |value: &str| text(&|_| Some(value.to_owned()));
-    let mut columns: Vec<Column> = vec![
-        ("experiment".to_owned(), same(&results.experiment.name)),
-        ("settings_hash".to_owned(), same(&results.experiment.settings_hash)),
-        ("commit".to_owned(), text(&|_| results.commit.clone())),
-        ("machine".to_owned(), same(&results.machine_fingerprint)),
-        ("run".to_owned(), Arc::new(rows.iter().map(|row| Some(row.run as u32)).collect::<UInt32Array>())),
-    ];
-    columns.extend(results.experiment.sweep.iter().map(|axis| swept(axis, rows)));
-    columns.extend([
-        ("arm".to_owned(), text(&|row| Some(row.record.point.arm.clone()))),
-        (
-            "repeat".to_owned(),
-            Arc::new(rows.iter().map(|row| Some(row.record.point.repeat)).collect::<UInt32Array>()) as _,
-        ),
-        (
-            "is_again".to_owned(),
-            Arc::new(rows.iter().map(|row| Some(row.record.point.is_again)).collect::<BooleanArray>()),
-        ),
-        ("valid".to_owned(), Arc::new(rows.iter().map(|row| Some(row.record.point.valid)).collect::<BooleanArray>())),
-        ("workload".to_owned(), text(&|row| Some(row.sample.workload.clone()))),
-    ]);
-    columns.extend(figures(rows));
+    let array = |column: Column| (column.name.to_owned(), column.array(results, rows));
+    let before = BEFORE_SWEPT.into_iter().map(array);
+    let swept = results.experiment.sweep.iter().map(|axis| (axis.key.clone(), swept(axis, rows)));
+    let columns: Vec<(String, ArrayRef)> =
+        before.chain(swept).chain(BEHIND_SWEPT.into_iter().chain(columns()).map(array)).collect();
     let fields = columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect())
@@ -84,51 +217,13 @@ fn batch(results: &Results, rows: &[Row<'_>]) -> RecordBatch {
 }
 
 /// The column of a swept key.
-fn swept(axis: &SweptAxis, rows: &[Row<'_>]) -> Column {
+fn swept(axis: &SweptAxis, rows: &[Row<'_>]) -> ArrayRef {
     let value = |row: &Row<'_>| row.record.point.setting.get(&axis.key).cloned();
-    let is_numeric = axis.values.iter().all(Value::is_number);
-    let array: ArrayRef = if is_numeric {
+    if axis.values.iter().all(Value::is_number) {
         Arc::new(rows.iter().map(|row| value(row)?.as_f64()).collect::<Float64Array>())
     } else {
         Arc::new(rows.iter().map(|row| value(row).as_ref().map(option_text)).collect::<StringArray>())
-    };
-    (axis.key.clone(), array)
-}
-
-/// What was measured.
-fn figures(rows: &[Row<'_>]) -> Vec<Column> {
-    let float = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| -> Column {
-        (name.to_owned(), Arc::new(rows.iter().map(of).collect::<Float64Array>()))
-    };
-    let whole = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<u64>| -> Column {
-        (name.to_owned(), Arc::new(rows.iter().map(of).collect::<UInt64Array>()))
-    };
-    let text = |name: &str, of: &dyn Fn(&Row<'_>) -> Option<String>| -> Column {
-        (name.to_owned(), Arc::new(rows.iter().map(of).collect::<StringArray>()))
-    };
-    vec![
-        float("run_at_s", &|row| Some(row.record.point.at_s)),
-        float("second", &|row| Some(row.sample.second)),
-        float("seconds", &|row| Some(row.sample.seconds)),
-        whole("completed", &|row| Some(row.sample.completed)),
-        float("throughput_per_s", &|row| Some(row.sample.throughput_per_s)),
-        float("latency_mean_us", &|row| row.sample.latency_mean_us),
-        float("latency_max_us", &|row| row.sample.latency_max_us),
-        whole("aborted_deadlock", &|row| Some(row.sample.aborted.deadlock)),
-        whole("aborted_preempted", &|row| Some(row.sample.aborted.preempted)),
-        whole("aborted_conflict", &|row| Some(row.sample.aborted.conflict)),
-        whole("aborted_user", &|row| Some(row.sample.aborted.user)),
-        whole("aborted_error", &|row| Some(row.sample.aborted.error)),
-        float("lock_wait_s", &|row| row.sample.lock_wait_s),
-        float("cpu_busy", &|row| row.sample.device.cpu_busy),
-        float("cpu_busy_clients", &|row| row.sample.device.cpu_busy_clients),
-        float("cpu_busy_proxy", &|row| row.sample.device.cpu_busy_proxy),
-        float("busy_cores_others", &|row| row.sample.device.busy_cores_others),
-        float("io_busy", &|row| row.sample.device.io_busy),
-        float("read_mb_s", &|row| row.sample.device.read_mb_s),
-        float("write_mb_s", &|row| row.sample.device.write_mb_s),
-        text("marks", &|row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty())),
-    ]
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,7 @@
 //! What the points of a study say: means with their spread, the noise floor, interference, and advice in sentences.
 //!
-//! Everything here is a pure function of the points. [`Summary::of`] sorts the runs by workload and arm, [`Arm`] merges
-//! the repeats of one arm, `compare` puts the arms against each other (`equal_mix` in a
-//! unit in which that is fair), `advice` says it in words.
-//!
-//! Repeats are merged so that no figure is invented. Throughputs are averaged and keep their smallest and largest.
-//! Percentiles are never averaged, for the mean of two p99 is the p99 of nothing: the repeat with the median throughput
-//! stands for all, and the smallest and largest of the repeats stand beside it. Invalid points count for nothing but
+//! Nothing is computed from runs here: [`Summary::of`] picks the cells ([`Results::estimates`]) of the first setting, [`Arm`]
+//! reads one of them, `compare` puts the arms against each other, `advice` says it in words. Invalid points count for nothing but
 //! are counted ([`Arm::left_out`]).
 
 use std::collections::BTreeMap;
@@ -19,7 +14,7 @@ mod compare;
 #[cfg(test)]
 mod tests;
 
-pub use arm::{Arm, Percentile, Rates, Run, Spread};
+pub use arm::{Arm, Percentile};
 pub(crate) use compare::REQUESTS_MIN;
 pub use compare::Tail;
 
@@ -89,7 +84,9 @@ impl<'a> Summary<'a> {
                 });
                 let workload = &mut workloads[position];
                 let arm = if is_together(point) { &mut workload.together } else { &mut workload.alone };
-                arm.add(point, result);
+                arm.cell = results.cell(&point.setting, &point.arm, &result.name);
+                let is_valid = point.valid && result.all.throughput_per_s.is_finite();
+                if is_valid { arm.runs.push(result) } else { arm.left_out += 1 }
             }
         }
         let order = &results.experiment.workloads;
@@ -112,7 +109,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-impl Workload<'_> {
+impl<'a> Workload<'a> {
     /// What the comparison of throughputs shows, in two or three words.
     pub fn finding(&self) -> &'static str {
         match compare::verdict(self) {
@@ -127,12 +124,12 @@ impl Workload<'_> {
     }
 
     /// The two arms with their names.
-    pub fn arms(&self) -> [(&'static str, &Arm<'_>); 2] {
+    pub fn arms(&self) -> [(&'static str, &Arm<'a>); 2] {
         [("alone", &self.alone), ("together", &self.together)]
     }
 
     /// The arms that ran at all, with their names: of a single workload there is only one.
-    pub fn arms_run(&self) -> Vec<(&'static str, &Arm<'_>)> {
+    pub fn arms_run(&self) -> Vec<(&'static str, &Arm<'a>)> {
         self.arms().into_iter().filter(|(_, arm)| !arm.runs.is_empty() || arm.left_out > 0).collect()
     }
 }

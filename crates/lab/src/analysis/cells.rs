@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::figures::Reading;
 use crate::histograms::WorkloadHistograms;
-use crate::results::{Device, Point, WorkloadResult, mean};
+use crate::results::{Device, Estimate, Point, WorkloadResult, mean};
 
 /// The swept values of a setting, by key.
 pub(crate) type SettingValues = BTreeMap<String, Value>;
@@ -40,6 +41,31 @@ pub(crate) struct Measured {
     pub device: Device,
     /// What was seen of each limit, mean over runs.
     pub achieved: BTreeMap<String, Value>,
+}
+
+impl Measured {
+    /// What a workload and the machine did in these runs; `None` if the workload was in none.
+    pub(crate) fn of(points: &[&Point], workload: &str, histograms: &[&WorkloadHistograms]) -> Option<Self> {
+        let results = points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
+        let results: Vec<&WorkloadResult> = results.collect();
+        Some(Measured {
+            workload: WorkloadResult::merged(&results, histograms)?,
+            device: mean(points.iter().map(|point| Some(&point.device))).unwrap_or_default(),
+            achieved: mean(points.iter().map(|point| Some(&point.achieved))).unwrap_or_default(),
+        })
+    }
+
+    /// Figures are read from it.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        let Measured { workload, device, achieved } = self;
+        Reading { device, achieved, workload, part: &workload.all }
+    }
+}
+
+impl From<&Estimate> for Measured {
+    fn from(cell: &Estimate) -> Self {
+        Measured { workload: cell.measured.clone(), device: cell.device, achieved: cell.achieved.clone() }
+    }
 }
 
 impl<'a> Cells<'a> {
@@ -102,15 +128,10 @@ impl<'a> Cells<'a> {
         runs: &[usize],
         histograms: &[&[WorkloadHistograms]],
     ) -> Option<Measured> {
-        let results: Vec<&WorkloadResult> = runs.iter().map(|run| self.result(cell, *run)).collect();
         let own = |run: &usize| histograms.get(*run)?.iter().find(|one| one.workload == cell.workload);
         let own: Vec<&WorkloadHistograms> = runs.iter().filter_map(own).collect();
         let points: Vec<&Point> = runs.iter().map(|run| &self.points[*run]).collect();
-        Some(Measured {
-            workload: WorkloadResult::merged(&results, &own)?,
-            device: mean(points.iter().map(|point| Some(&point.device))).unwrap_or_default(),
-            achieved: mean(points.iter().map(|point| Some(&point.achieved))).unwrap_or_default(),
-        })
+        Measured::of(&points, cell.workload, &own)
     }
 
     /// The fewest requests that the workload of a cell completed in a valid run; 0 without one.

@@ -37,6 +37,61 @@ impl Costs {
     }
 }
 
+/// Throughput and latency that can be compared between any cells of an experiment, at an equal mix: as if every kind of request
+/// came equally often. One table of costs serves all cells, so that ratios of these figures are those of the speeds.
+impl Costs {
+    /// The costs of a workload whose requests differ in cost, from the runs of each of its cells; `None` of another workload.
+    /// An error is why they are not known: a kind was begun, and no request of it completed in any run.
+    ///
+    /// The cell in which most kinds completed says what they cost. A kind that it lacks is taken from another cell, as much
+    /// cheaper as that cell is slower over the kinds that both have.
+    pub(crate) fn common(cells: &[Vec<&WorkloadResult>]) -> Result<Option<Self>, String> {
+        let all = || cells.iter().flatten();
+        if !all().any(|run| run.analytical) {
+            return Ok(None);
+        }
+        let mut by_cell: Vec<BTreeMap<String, f64>> = cells.iter().map(|runs| mean_latencies(runs)).collect();
+        by_cell.sort_by_key(|kinds| std::cmp::Reverse(kinds.len()));
+        let mut costs: BTreeMap<String, f64> = BTreeMap::new();
+        for kinds in by_cell {
+            let both = || kinds.iter().filter_map(|(kind, latency)| Some((*latency, *costs.get(kind)?)));
+            let slower = both().map(|(latency, _)| latency).sum::<f64>() / both().map(|(_, cost)| cost).sum::<f64>();
+            let slower = if slower.is_finite() && slower > 0.0 { slower } else { 1.0 };
+            let lacking: Vec<(String, f64)> = kinds.into_iter().filter(|(kind, _)| !costs.contains_key(kind)).collect();
+            costs.extend(lacking.into_iter().map(|(kind, latency)| (kind, latency / slower)));
+        }
+        let costs = Costs(costs);
+        let ran = all().flat_map(|run| &run.transactions).filter(|(_, part)| part.throughput_per_s > 0.0);
+        match ran.map(|(kind, _)| kind).find(|kind| !costs.0.contains_key(*kind)) {
+            Some(kind) => Err(format!(
+                "at an equal mix it is not known, for no request of {kind} completed in any run; measure longer"
+            )),
+            None => Ok(Some(costs)),
+        }
+    }
+
+    /// What a request costs at an equal mix, microseconds.
+    fn mean(&self) -> f64 {
+        self.0.values().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// Requests per second at an equal mix.
+    pub(crate) fn throughput(&self, of: &WorkloadResult) -> f64 {
+        if self.0.is_empty() { 0.0 } else { self.work(of).unwrap_or(0.0) * 1e6 / self.mean() }
+    }
+
+    /// Mean latency at an equal mix, microseconds: as much longer than what a request costs as the completed requests were
+    /// than what they cost. `None` if none completed.
+    pub(crate) fn mean_latency(&self, of: &WorkloadResult) -> Option<f64> {
+        let completed = of.transactions.iter().filter_map(|(kind, part)| {
+            let cost = self.0.get(kind)? * part.completed as f64;
+            Some((part.latency_us?.mean * part.completed as f64, cost))
+        });
+        let (took, cost) = completed.fold((0.0, 0.0), |(took, cost), (one, its)| (took + one, cost + its));
+        (cost > 0.0).then(|| took / cost * self.mean())
+    }
+}
+
 /// The throughput of a run in a unit in which arms can be compared: work per second, or without costs requests per second.
 pub(crate) fn speed(repeat: &WorkloadResult, costs: Option<&Costs>) -> f64 {
     costs.and_then(|costs| costs.work(repeat)).unwrap_or(repeat.all.throughput_per_s)

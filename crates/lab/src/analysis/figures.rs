@@ -1,208 +1,177 @@
-//! The figures that claims are about, from the runs or from runs drawn anew.
+//! The figures that claims are about: of all runs, or of those of one block, by the same code.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use plimsoll_workload::driver::Histogram;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use super::cells::key;
-use super::lock_figures;
-use crate::analysis::equal_mix::{Costs, speed};
-use crate::claim::{Cell, Figures, LockFigure, MachineFigure, Metric, Part, Percentile, TimePart};
-use crate::histograms::merged;
-use crate::latency;
+use super::cells::{Measured, key};
+use super::equal_mix::{Costs, speed};
+use crate::claim::{Cell, Figures, Metric, Part};
+use crate::figures::{Asking, Found, Reading, figure};
+use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, LockStatistics, Results, WorkloadResult};
+use crate::results::{Point, Results, WorkloadResult};
 
-/// Figures of an experiment's runs.
+/// Figures of some of an experiment's runs.
 #[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
-    /// Valid runs by setting and arm, each as often as it was drawn.
-    runs: BTreeMap<(usize, usize), Vec<&'a RunRecord>>,
+    /// Every run of the experiment, from which follows what a request of each kind costs: all blocks share one unit.
+    all: &'a [RunRecord],
+    /// Valid runs by setting and arm, with what their workloads measured together, once somebody asks.
+    cells: BTreeMap<(usize, usize), CellRuns<'a>>,
     is_resampled: bool,
 }
 
+/// The runs of an arm at a setting.
+#[derive(Debug, Default)]
+struct CellRuns<'a> {
+    runs: Vec<&'a RunRecord>,
+    /// By position of the workload in the plan.
+    measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
+}
+
 impl<'a> RunFigures<'a> {
-    /// Those of every valid run, once.
+    /// Those of every valid run.
     pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
-        let mut runs: BTreeMap<(usize, usize), Vec<&RunRecord>> = BTreeMap::new();
-        for record in records.iter().filter(|record| record.point.valid && !record.id.is_again) {
-            runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
+        let first = records.iter().filter(|record| !record.id.is_again);
+        let found = Self::of_those(plan, results, records, first);
+        // What all runs of a cell measured together is in the document.
+        for cells in found.cells.values() {
+            let point = &cells.runs[0].point;
+            for (workload, measured) in &cells.measured {
+                let name = &plan.base.workloads[*workload].name;
+                let cell = results.cell(&point.setting, &point.arm, name).map(Measured::from);
+                measured.set(cell).unwrap_or_else(|_| unreachable!("nobody has asked yet"));
+            }
         }
-        RunFigures { plan, results, runs, is_resampled: false }
+        found
+    }
+
+    fn of_those(
+        plan: &'a Plan,
+        results: &'a Results,
+        all: &'a [RunRecord],
+        wanted: impl Iterator<Item = &'a RunRecord>,
+    ) -> Self {
+        let mut cells: BTreeMap<(usize, usize), CellRuns<'a>> = BTreeMap::new();
+        for record in wanted.filter(|record| record.point.valid) {
+            let cell = cells.entry((record.id.setting, record.id.arm)).or_insert_with(|| {
+                let members = plan.arms[record.id.arm].members.iter();
+                CellRuns { runs: Vec::new(), measured: members.map(|member| (*member, OnceCell::new())).collect() }
+            });
+            cell.runs.push(record);
+        }
+        RunFigures { plan, results, all, cells, is_resampled: false }
     }
 
     /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
     /// what a block's runs share stays together.
     pub(super) fn resampled(&self, seed: u64) -> Self {
         let mut random = Pcg64::new(u128::from(seed), 0);
-        let repeats = self.runs.values().flatten().map(|record| record.id.repeat).max().unwrap_or(1);
+        let runs = || self.cells.values().flat_map(|cell| &cell.runs);
+        let repeats = runs().map(|record| record.id.repeat).max().unwrap_or(1);
         let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
-        let mut runs = BTreeMap::new();
-        for (cell, found) in &self.runs {
-            let mut drawn: Vec<&RunRecord> = Vec::new();
-            for block in &blocks {
-                drawn.extend(found.iter().filter(|record| record.id.repeat == *block));
-            }
-            if drawn.is_empty() {
+        let mut drawn: Vec<&RunRecord> = Vec::new();
+        for cell in self.cells.values() {
+            let of_blocks = blocks.iter().flat_map(|block| cell.runs.iter().filter(move |one| one.id.repeat == *block));
+            let before = drawn.len();
+            drawn.extend(of_blocks);
+            if drawn.len() == before {
                 // A cell whose drawn blocks are all invalid still has its runs.
-                drawn.clone_from(found);
+                drawn.extend(&cell.runs);
             }
-            runs.insert(*cell, drawn);
         }
-        RunFigures { plan: self.plan, results: self.results, runs, is_resampled: true }
+        let found = Self::of_those(self.plan, self.results, self.all, drawn.into_iter());
+        RunFigures { is_resampled: true, ..found }
     }
 
-    /// The runs of a cell, which are not none.
-    fn runs_of(&self, setting: usize, arm: usize) -> Result<&[&'a RunRecord], String> {
-        let runs = self.runs.get(&(setting, arm)).filter(|runs| !runs.is_empty());
-        runs.map(Vec::as_slice).ok_or_else(|| {
-            let swept = key(&self.plan.setting(setting).swept).trim_end().replace('\n', ", ");
+    /// What a workload's requests in an arm at a setting measured, or some of them.
+    fn reading(&self, cell: &Cell) -> Result<Reading<'_>, String> {
+        let name = self.workload(cell.workload);
+        let arm = &self.plan.arms[cell.arm].name;
+        let runs = self.cells.get(&(cell.setting, cell.arm)).ok_or_else(|| {
+            let swept = key(&self.plan.setting(cell.setting).swept).trim_end().replace('\n', ", ");
             let at = if swept.is_empty() { String::new() } else { format!(" at {swept}") };
-            format!("there is no valid run of {}{at}", self.plan.arms[arm].name)
-        })
+            format!("there is no valid run of {arm}{at}")
+        })?;
+        let measured =
+            runs.measured.get(&cell.workload).and_then(|measured| measured.get_or_init(|| runs.measure(name)).as_ref());
+        let whole = measured.ok_or_else(|| format!("{name} has no figures in {arm}"))?.reading();
+        let part = match &cell.part {
+            Part::All => Some(whole),
+            Part::Class(class) => whole.class(&class.name()),
+            Part::Transaction(kind) => whole.transaction(kind),
+        };
+        part.ok_or_else(|| self.nothing_completed(cell))
     }
 
     fn workload(&self, workload: usize) -> &'a str {
         &self.plan.base.workloads[workload].name
     }
 
-    fn results_of(&self, setting: usize, arm: usize, workload: usize) -> Result<Vec<&'a WorkloadResult>, String> {
+    /// Valid runs of a workload in the whole experiment, those of one arm at one setting together.
+    fn all_runs(&self, workload: usize) -> BTreeMap<(usize, usize), Vec<&'a WorkloadResult>> {
         let name = self.workload(workload);
-        let result = |record: &&'a RunRecord| record.point.workloads.iter().find(|result| result.name == name);
-        Ok(self.runs_of(setting, arm)?.iter().filter_map(result).collect())
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for record in self.all.iter().filter(|record| record.point.valid && !record.id.is_again) {
+            let results = record.point.workloads.iter().filter(|result| result.name == name);
+            found.entry((record.id.setting, record.id.arm)).or_default().extend(results);
+        }
+        found
     }
 
-    fn throughput(&self, cell: &Cell) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let of_run = |result: &&WorkloadResult| match part_of(result, &cell.part) {
+    /// What requests of each kind cost, of a workload whose requests differ in cost; `None` of others.
+    fn costs(&self, workload: usize) -> Result<Option<Costs>, String> {
+        let cells: Vec<Vec<&WorkloadResult>> = self.all_runs(workload).into_values().collect();
+        Costs::common(&cells)
+    }
+
+    /// Requests per second; of requests that differ in cost at an equal mix, so that it can be compared between cells.
+    fn throughput(&self, cell: &Cell) -> Found {
+        let reading = match self.reading(cell) {
+            Ok(reading) => reading,
             // A run without any such request had a throughput of 0.
-            Some(part) => part.throughput_per_s,
-            None => 0.0,
-        };
-        Ok(results.iter().map(of_run).sum::<f64>() / results.len() as f64)
-    }
-
-    fn mean_latency(&self, cell: &Cell) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let parts = results.iter().filter_map(|result| part_of(result, &cell.part));
-        let means = parts.filter_map(|part| Some((part.latency_us?.mean, part.completed as f64)));
-        let (total, count) = means.fold((0.0, 0.0), |(total, count), (mean, n)| (total + mean * n, count + n));
-        if count > 0.0 { Ok(total / count) } else { Err(self.nothing_completed(cell)) }
-    }
-
-    fn percentile(&self, cell: &Cell, percentile: Percentile) -> Result<f64, String> {
-        let all = self.histogram(cell)?;
-        let figures = latency::figures(&all).ok_or_else(|| self.nothing_completed(cell))?;
-        let value = match percentile {
-            Percentile::P50 => figures.p50,
-            Percentile::P90 => figures.p90,
-            Percentile::P95 => figures.p95,
-            Percentile::P99 => figures.p99,
-            Percentile::P999 => figures.p999,
-        };
-        let (name, completed) = (percentile.name(), all.len());
-        value.map(|us| us as f64).ok_or_else(|| format!("{completed} requests are too few for a {name}"))
-    }
-
-    /// Latencies of the requests of all runs of a cell.
-    fn histogram(&self, cell: &Cell) -> Result<Histogram<u64>, String> {
-        let name = self.workload(cell.workload);
-        let runs = self.runs_of(cell.setting, cell.arm)?.iter();
-        let workloads = runs.filter_map(|record| record.histograms.iter().find(|one| one.workload == name));
-        let all = match &cell.part {
-            Part::All => merged(workloads.flat_map(|one| one.transactions.values())),
-            Part::Class(class) => merged(workloads.filter_map(|one| one.classes.get(&*class.name()))),
-            Part::Transaction(kind) => merged(workloads.filter_map(|one| one.transactions.get(kind))),
-        };
-        all.ok_or_else(|| self.nothing_completed(cell))
-    }
-
-    fn time_share(&self, cell: &Cell, part: TimePart) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let of_run = |result: &&WorkloadResult| {
-            let share = result.all.time_share?;
-            match part {
-                TimePart::RoundTrip => result.round_trip_share,
-                TimePart::CpuRun => share.cpu_run,
-                TimePart::CpuWait => share.cpu_wait,
-                TimePart::Io => share.io,
-                TimePart::IoLatch => share.io_latch,
-                TimePart::Lock => share.lock,
-                TimePart::Client => share.client,
-                TimePart::Other => Some(share.other),
+            Err(_) if cell.part != Part::All && self.reading(&Cell { part: Part::All, ..cell.clone() }).is_ok() => {
+                return Ok(0.0);
             }
+            Err(why) => return Err(why),
         };
-        let shares: Option<Vec<f64>> = results.iter().map(of_run).collect();
-        let missing = || format!("the share {} of {} was not measured", part.name(), self.workload(cell.workload));
-        shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64).ok_or_else(missing)
+        match self.costs(cell.workload)?.filter(|_| cell.part == Part::All) {
+            Some(costs) => Ok(costs.throughput(reading.workload)),
+            None => figure("throughput_per_s").read(&reading, Asking::Nothing),
+        }
     }
 
-    fn relative_to_alone(&self, cell: &Cell) -> Result<f64, String> {
+    /// The mean latency; of requests that differ in cost at an equal mix.
+    fn mean_latency(&self, cell: &Cell) -> Found {
+        let reading = self.reading(cell)?;
+        match self.costs(cell.workload)?.filter(|_| cell.part == Part::All) {
+            Some(costs) => costs.mean_latency(reading.workload).ok_or_else(|| self.nothing_completed(cell)),
+            None => figure("latency_us.mean").read(&reading, Asking::Nothing),
+        }
+    }
+
+    fn relative_to_alone(&self, cell: &Cell) -> Found {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);
-        let alone = alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?;
+        let alone =
+            Cell { arm: alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?, ..cell.clone() };
         let ratio = if cell.part == Part::All {
-            let [shared, alone] = [cell.arm, alone].map(|arm| self.results_of(cell.setting, arm, cell.workload));
-            let (shared, alone) = (shared?, alone?);
-            let all: Vec<_> = shared.iter().chain(&alone).copied().collect();
-            let costs = Costs::of(&alone, &all);
-            let mean = |runs: &[&WorkloadResult]| {
-                runs.iter().map(|run| speed(run, costs.as_ref())).sum::<f64>() / runs.len() as f64
-            };
-            mean(&shared) / mean(&alone)
+            let all = self.all_runs(cell.workload);
+            let runs_of = |arm: usize| all.get(&(cell.setting, arm)).cloned().unwrap_or_default();
+            let both: Vec<&WorkloadResult> = [runs_of(cell.arm), runs_of(alone.arm)].concat();
+            let costs = Costs::of(&runs_of(alone.arm), &both);
+            let [shared, alone] = [self.reading(cell)?, self.reading(&alone)?];
+            speed(shared.workload, costs.as_ref()) / speed(alone.workload, costs.as_ref())
         } else {
-            self.throughput(cell)? / self.throughput(&Cell { arm: alone, ..cell.clone() })?
+            self.throughput(cell)? / self.throughput(&alone)?
         };
         if ratio.is_finite() { Ok(ratio) } else { Err(format!("{name} completed nothing to compare with")) }
-    }
-
-    /// The mean over the runs; not measured if it is missing in any of them.
-    fn machine(&self, cell: &Cell, figure: MachineFigure) -> Result<f64, String> {
-        let name = self.workload(cell.workload);
-        let runs = self.runs_of(cell.setting, cell.arm)?;
-        let of_run = |record: &&RunRecord| {
-            let point = &record.point;
-            let workload = point.workloads.iter().find(|result| result.name == name)?;
-            let document = match figure {
-                MachineFigure::PerRequest(_) => serde_json::to_value(workload.counters.as_ref()?).ok()?,
-                MachineFigure::TopDown(_) => serde_json::to_value(workload.top_down.as_ref()?).ok()?,
-                MachineFigure::CacheMisses(_) => serde_json::to_value(workload.cache_misses.as_ref()?).ok()?,
-                MachineFigure::Device(_) => serde_json::to_value(point.device).ok()?,
-                MachineFigure::Achieved(_) => serde_json::to_value(&point.achieved).ok()?,
-            };
-            let value = document.get(figure.key())?.as_f64()?;
-            match figure {
-                MachineFigure::PerRequest(_) if workload.all.completed == 0 => None,
-                MachineFigure::PerRequest(_) => Some(value / workload.all.completed as f64),
-                _ => Some(value),
-            }
-        };
-        let values: Option<Vec<f64>> = runs.iter().map(of_run).collect();
-        let values = values.ok_or_else(|| format!("{} of {name} was not measured", figure.key()))?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    /// Of all runs together, so that a run counts by what happened in it.
-    fn at_locks(&self, cell: &Cell, figure: LockFigure) -> Result<f64, String> {
-        let results = self.results_of(cell.setting, cell.arm, cell.workload)?;
-        let is_meant = |class: &str| match &cell.part {
-            Part::Class(priority) => priority.name() == class,
-            _ => true,
-        };
-        let classes = results.iter().flat_map(|result| &result.classes).filter(|(class, _)| is_meant(class));
-        let known: Option<Vec<&LockStatistics>> = classes.map(|(_, part)| part.locks.as_ref()).collect();
-        let name = self.workload(cell.workload);
-        let known = known.ok_or_else(|| format!("this target cannot tell the lock waits of {name} apart"))?;
-        let all = LockStatistics::merged(&known);
-        if all.requests == 0 {
-            return Err(self.nothing_completed(cell));
-        }
-        lock_figures::figure(&all, figure)
     }
 
     fn nothing_completed(&self, cell: &Cell) -> String {
@@ -211,31 +180,23 @@ impl<'a> RunFigures<'a> {
     }
 }
 
-/// A workload's requests, or a part of them.
-fn part_of(result: &WorkloadResult, part: &Part) -> Option<results::Part> {
-    match part {
-        Part::All => Some(results::Part {
-            completed: result.all.completed,
-            throughput_per_s: result.all.throughput_per_s,
-            latency_us: result.all.latency_us,
-            ..results::Part::default()
-        }),
-        // Lock statistics are looked at where they lie; they are too large to be copied for every figure.
-        Part::Class(class) => result.classes.get(&*class.name()).map(|part| results::Part { locks: None, ..*part }),
-        Part::Transaction(name) => result.transactions.get(name).cloned(),
+impl CellRuns<'_> {
+    /// What a workload measured in these runs together.
+    fn measure(&self, workload: &str) -> Option<Measured> {
+        let points: Vec<&Point> = self.runs.iter().map(|record| &record.point).collect();
+        let histograms = self.runs.iter().flat_map(|record| &record.histograms);
+        let histograms: Vec<&WorkloadHistograms> = histograms.filter(|one| one.workload == workload).collect();
+        Measured::of(&points, workload, &histograms)
     }
 }
 
 impl Figures for RunFigures<'_> {
-    fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
+    fn figure(&self, cell: &Cell, metric: Metric) -> Found {
         match metric {
             Metric::Throughput => self.throughput(cell),
             Metric::MeanLatency => self.mean_latency(cell),
-            Metric::Latency(percentile) => self.percentile(cell, percentile),
-            Metric::TimeShare(part) => self.time_share(cell, part),
             Metric::ThroughputRelativeToAlone => self.relative_to_alone(cell),
-            Metric::Machine(figure) => self.machine(cell, figure),
-            Metric::Lock(figure) => self.at_locks(cell, figure),
+            Metric::Listed(listed, asking) => listed.read(&self.reading(cell)?, asking),
         }
     }
 

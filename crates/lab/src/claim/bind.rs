@@ -4,12 +4,11 @@ use plimsoll_model::knee::SHARES;
 use plimsoll_workload::driver::PriorityRule;
 
 use super::ClaimError;
-use super::figures::{Metric, Part, TimePart};
+use super::figures::{Metric, Part};
 use super::formula::{Condition, Figure, Formula, Measured, Pin};
-use super::lock_figures::{LockFigure, Times};
-use super::machine_figures::MachineFigure;
 use super::select::Selection;
 use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Over, Span, Word};
+use crate::figures::{Asking, Figure as Listed, Of, Read, Times, Unit, given_by};
 use crate::plan::Plan;
 use crate::wording::{choices, did_you_mean};
 
@@ -158,51 +157,32 @@ impl Binder<'_> {
 
     fn figure(&self, call: &Call, selection: &Selection<'_>, span: &Span) -> Result<Figure, ClaimError> {
         let subject = || call.subject.as_ref().expect("the parser asks for one where the function takes one");
-        let whole = |what: &str| match selection.part() {
-            Part::All => Ok(()),
-            part => error(span, format!("{what} is known of workloads, not of parts as {part}; leave that out")),
-        };
         let compared = || match selection.first_axis {
             Some(axis) => Ok(axis),
             None => error(
                 span,
                 format!(
                     "{name} compares a swept value with the first value of its axis; name one, as in {name}(pow)",
-                    name = call.function.entry().name
+                    name = call.function.name()
                 ),
             ),
         };
         Ok(match call.function {
-            Function::Throughput => Figure::Metric(Metric::Throughput),
-            Function::Mean => Figure::Metric(Metric::MeanLatency),
-            Function::Percentile(percentile) => Figure::Metric(Metric::Latency(percentile)),
             Function::Ratio => Figure::Metric(Metric::ThroughputRelativeToAlone),
-            Function::Share => {
-                whole("a share of response time")?;
-                Figure::Metric(Metric::TimeShare(time_part(subject())?))
-            }
-            Function::PerRequest
-            | Function::TopDown
-            | Function::CacheMisses
-            | Function::Device
-            | Function::Achieved => {
-                whole("a figure of the machine")?;
-                Figure::Metric(Metric::Machine(machine_figure(call.function, subject())?))
-            }
             Function::Gain => Figure::Gain(compared()?),
             Function::Penalty => Figure::Penalty(compared()?),
             Function::Knee => {
-                whole("a knee")?;
+                is_known_of(Of::Workload, "a knee", selection, span)?;
                 self.knee(subject(), call.level.expect("the parser asks for one"), selection, span)?
             }
-            of_locks => {
-                if let Part::Transaction(kind) = selection.part() {
-                    let name = of_locks.entry().name;
-                    let message = format!("{name} is known of workloads and classes, not of {kind}; leave that out");
-                    return error(span, message);
-                }
-                let times = if of_locks.takes_subject() { Some(times(of_locks, subject())?) } else { None };
-                Figure::Metric(Metric::Lock(LockFigure::of(of_locks, times).expect("all others are above")))
+            Function::Figure(name) => {
+                let (figure, asking) = listed(name, call.subject.as_ref())?;
+                is_known_of(figure.of, name, selection, span)?;
+                Figure::Metric(match name {
+                    "throughput" => Metric::Throughput,
+                    "mean" => Metric::MeanLatency,
+                    _ => Metric::Listed(figure, asking),
+                })
             }
         })
     }
@@ -227,38 +207,53 @@ fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide)
 }
 
-fn machine_figure(function: Function, word: &Word) -> Result<MachineFigure, ClaimError> {
-    MachineFigure::of(function, &word.text).map_or_else(
-        || {
-            let names = || MachineFigure::names(function);
-            let (name, meant) = (function.entry().name, did_you_mean(&word.text, names()));
-            error(&word.span, format!("{name} gives no `{}`{meant}; it gives {}", word.text, choices(names())))
-        },
-        Ok,
-    )
+/// An error if the requests that were selected are not among those of which something is known.
+fn is_known_of(of: Of, what: &str, selection: &Selection<'_>, span: &Span) -> Result<(), ClaimError> {
+    match (of, selection.part()) {
+        (_, Part::All) | (Of::Transaction, _) | (Of::Class, Part::Class(_)) => Ok(()),
+        (Of::Class, kind) => {
+            error(span, format!("{what} is known of workloads and classes, not of {kind}; leave that out"))
+        }
+        (_, part) => error(span, format!("{what} is known of workloads, not of parts as {part}; leave that out")),
+    }
 }
 
-fn times(function: Function, word: &Word) -> Result<Times, ClaimError> {
+/// The figure that a function gives, with what it is asked for.
+fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, Asking), ClaimError> {
+    let figures: Vec<&'static Listed> = given_by(function).collect();
+    let first = *figures.first().expect("functions are made of the list");
+    let Some(word) = subject else { return Ok((first, Asking::Nothing)) };
+    let unknown = |names: Vec<&'static str>| {
+        let meant = did_you_mean(&word.text, names.iter().copied());
+        let message = format!("{function} gives no `{}`{meant}; it gives {}", word.text, choices(names));
+        ClaimError { span: word.span.clone(), message }
+    };
+    match first.read {
+        Read::OfTimes(_) => Ok((first, Asking::Times(times(first, word)?))),
+        Read::OfLimit(_) => {
+            let limit = crate::limits::names().find(|name| *name == word.text);
+            let limit = limit.ok_or_else(|| unknown(crate::limits::names().collect()))?;
+            Ok((first, Asking::Limit(limit)))
+        }
+        Read::Plain(_) => {
+            let name = |figure: &&'static Listed| figure.claim.and_then(|asked| asked.subject);
+            let found = figures.iter().find(|figure| name(figure) == Some(&word.text));
+            let found = found.ok_or_else(|| unknown(figures.iter().filter_map(name).collect()))?;
+            Ok((*found, Asking::Nothing))
+        }
+    }
+}
+
+fn times(figure: &Listed, word: &Word) -> Result<Times, ClaimError> {
     let Some(times) = Times::of(&word.text) else {
         let message =
             format!("`{}` is no number of times; write 0, 1, 2, … or, for at least so many, 1+, 2+, …", word.text);
         return error(&word.span, message);
     };
-    if function == Function::MeanWaited && !times.has_latency() {
+    // Latencies are kept of few numbers of times.
+    if figure.unit == Unit::Microseconds && !times.has_latency() {
         let known = choices(["0", "1", "2", "3+", "1+", "2+"]);
         return error(&word.span, format!("latency is kept of requests that waited {known} times, not {times}"));
     }
     Ok(times)
-}
-
-fn time_part(word: &Word) -> Result<TimePart, ClaimError> {
-    let names = || TimePart::ALL.map(TimePart::name);
-    TimePart::ALL.into_iter().find(|part| part.name() == word.text).map_or_else(
-        || {
-            let meant = did_you_mean(&word.text, names());
-            let message = format!("response time has no part `{}`{meant}; it has {}", word.text, choices(names()));
-            error(&word.span, message)
-        },
-        Ok,
-    )
 }

@@ -4,8 +4,7 @@ use std::fmt;
 
 use plimsoll_policy::Priority;
 
-use super::lock_figures::LockFigure;
-use super::machine_figures::MachineFigure;
+use crate::figures::{Asking, Figure};
 
 /// Where figures come from. An error is why a figure was not measured; what asked for it is then not judged.
 pub trait Figures {
@@ -45,103 +44,16 @@ pub enum Part {
 }
 
 /// A figure of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric {
-    /// Requests per second.
+    /// Requests per second; of all requests of an analytical workload at an equal mix of queries.
     Throughput,
-    /// Arithmetic mean of latency, microseconds.
+    /// Arithmetic mean of latency, microseconds; of all requests of an analytical workload at an equal mix of queries.
     MeanLatency,
-    /// A percentile of latency, microseconds.
-    Latency(Percentile),
-    /// A part of response time, 0 to 1. Only of [`Part::All`].
-    TimeShare(TimePart),
     /// Throughput over that of the workload alone at the same setting; for analytical workloads at an equal mix of queries.
     ThroughputRelativeToAlone,
-    /// A figure of the machine. Only of [`Part::All`].
-    Machine(MachineFigure),
-    /// A figure of lock waiting. Of [`Part::All`] and of classes.
-    Lock(LockFigure),
-}
-
-/// A percentile of latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Percentile {
-    /// The median.
-    P50,
-    /// 90 %.
-    P90,
-    /// 95 %.
-    P95,
-    /// 99 %.
-    P99,
-    /// 99.9 %.
-    P999,
-}
-
-impl Percentile {
-    /// Every percentile, smallest first.
-    pub const ALL: [Percentile; 5] =
-        [Percentile::P50, Percentile::P90, Percentile::P95, Percentile::P99, Percentile::P999];
-
-    /// The word for it in claims, also its key in `results.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Percentile::P50 => "p50",
-            Percentile::P90 => "p90",
-            Percentile::P95 => "p95",
-            Percentile::P99 => "p99",
-            Percentile::P999 => "p999",
-        }
-    }
-}
-
-/// A part of response time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TimePart {
-    /// On a core.
-    CpuRun,
-    /// Runnable, waiting for a core.
-    CpuWait,
-    /// Waiting for a device.
-    Io,
-    /// Waiting behind another process that waits for a device.
-    IoLatch,
-    /// Waiting for a database lock.
-    Lock,
-    /// The server waits for the client.
-    Client,
-    /// Everything else.
-    Other,
-    /// Of `client`, or where that is not known of everything else, round trips between a client's statements.
-    RoundTrip,
-}
-
-impl TimePart {
-    /// Every part, in the order of [`TimeShare`](crate::results::TimeShare).
-    pub const ALL: [TimePart; 8] = [
-        TimePart::CpuRun,
-        TimePart::CpuWait,
-        TimePart::Io,
-        TimePart::IoLatch,
-        TimePart::Lock,
-        TimePart::Client,
-        TimePart::Other,
-        TimePart::RoundTrip,
-    ];
-
-    /// The word for it in claims.
-    pub fn name(self) -> &'static str {
-        match self {
-            TimePart::CpuRun => "cpu_run",
-            TimePart::CpuWait => "cpu_wait",
-            TimePart::Io => "io",
-            TimePart::IoLatch => "io_latch",
-            TimePart::Lock => "lock",
-            TimePart::Client => "client",
-            TimePart::Other => "other",
-            TimePart::RoundTrip => "round_trip",
-        }
-    }
+    /// A row of the list of figures, with what it is asked for.
+    Listed(&'static Figure, Asking),
 }
 
 impl fmt::Display for Part {

@@ -13,7 +13,7 @@
 
 use super::ClaimError;
 use super::syntax::{
-    AVERAGE, CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, Operator, Over, Selector, Span, Word,
+    AVERAGE, CALCULATIONS, Call, Expression, Form, Function, Operator, Over, Selector, Span, Word, functions,
 };
 use crate::wording::{choices, did_you_mean};
 
@@ -348,17 +348,15 @@ impl<'a> Parser<'a> {
         if name.text == AVERAGE {
             return Ok(Form::Average(Box::new(self.over("average(x in dop: …)")?)));
         }
-        let Some(entry) = FUNCTIONS.iter().find(|entry| entry.name == name.text) else {
-            return Err(unknown_function(name));
-        };
-        self.call(entry.function, entry.usage).map(Form::Figure)
+        let function = functions().into_iter().find(|function| function.name() == name.text);
+        self.call(function.ok_or_else(|| unknown_function(name))?).map(Form::Figure)
     }
 
-    fn call(&mut self, function: Function, usage: &str) -> Parsed<Call> {
+    fn call(&mut self, function: Function) -> Parsed<Call> {
         let mut call = Call { function, subject: None, level: None, selectors: Vec::new() };
         let mut is_first = true;
         if function.takes_subject() {
-            call.subject = Some(self.word(&format!("what {usage} needs first"), is_wide)?);
+            call.subject = Some(self.word(&format!("what {} needs first", function.usage()), is_wide)?);
             is_first = false;
         }
         if function == Function::Knee {
@@ -407,7 +405,7 @@ fn binary(operator: Operator, left: Expression, right: Expression) -> Expression
 
 fn unknown_function(name: &Word) -> ClaimError {
     let of_numbers = || CALCULATIONS.iter().map(|(name, _)| *name).chain([AVERAGE]);
-    let known = || FUNCTIONS.iter().map(|entry| entry.name).chain(of_numbers());
+    let known = || functions().into_iter().map(Function::name).chain(of_numbers());
     let (meant, list) = (did_you_mean(&name.text, known()), choices(known()));
     ClaimError {
         span: name.span.clone(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::figures::Percentile;
+use crate::figures::{self, Read};
 
 /// Bytes of the expression.
 pub type Span = Range<usize>;
@@ -119,14 +119,8 @@ pub enum Calculation {
 /// A function of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
-    /// Requests per second.
-    Throughput,
-    /// Mean latency, microseconds.
-    Mean,
-    /// Percentile of latency, microseconds.
-    Percentile(Percentile),
-    /// A part of response time, 0 to 1.
-    Share,
+    /// Gives figures of the [list](crate::figures), by its name in [`Figure::claim`](crate::figures::Figure::claim).
+    Figure(&'static str),
     /// Throughput over that alone.
     Ratio,
     /// Mean latency at the first value of an axis over that at another (MW tab. 3.3).
@@ -135,85 +129,20 @@ pub enum Function {
     Penalty,
     /// The smallest sufficient value of an axis.
     Knee,
-    /// Hardware events per completed request.
-    PerRequest,
-    /// A share of the top-down breakdown, 0 to 1.
-    TopDown,
-    /// A share of the breakdown by cache misses.
-    CacheMisses,
-    /// What devices did.
-    Device,
-    /// What was reached of a limit of the machine.
-    Achieved,
-    /// Mean QueueTime of a lock wait, microseconds (MW 3.7, as all that follows).
-    QueueTime,
-    /// Mean WaitExcess of a lock wait, microseconds.
-    WaitExcess,
-    /// Mean WaitRemainder of a lock wait, microseconds.
-    WaitRemainder,
-    /// Lock waits per request.
-    Waits,
-    /// Share of response time in lock queues, 0 to 1.
-    QueueShare,
-    /// Share of requests that waited so many times, 0 to 1.
-    Waited,
-    /// Mean latency of requests that waited so many times, microseconds.
-    MeanWaited,
-    /// Attempts rolled back for another transaction, per request.
-    Preemptions,
-    /// Share of requests that were preempted so many times, 0 to 1.
-    Preempted,
-    /// Attempts rolled back for another transaction or as a deadlock's victim, per request.
-    Rollbacks,
-    /// Mean time that such a rollback took, microseconds.
-    RollbackTime,
-    /// Mean age of an attempt when it was preempted, over the mean length of attempts that got through.
-    WorkLost,
 }
 
-/// A function as people write it.
-#[derive(Debug)]
-pub struct FunctionEntry {
-    /// The function.
-    pub function: Function,
-    /// Its name.
-    pub name: &'static str,
-    /// What it takes.
-    pub usage: &'static str,
+/// Every function of measurements: those of figures in the order of their list, then those that compare cells.
+pub fn functions() -> Vec<Function> {
+    let mut all: Vec<Function> = Vec::new();
+    for asked in figures::figures().filter_map(|figure| figure.claim) {
+        let function = Function::Figure(asked.function);
+        if !all.contains(&function) {
+            all.push(function);
+        }
+    }
+    all.extend([Function::Ratio, Function::Gain, Function::Penalty, Function::Knee]);
+    all
 }
-
-/// Every function of measurements.
-pub static FUNCTIONS: [FunctionEntry; 29] = [
-    FunctionEntry { function: Function::Throughput, name: "throughput", usage: "throughput(SELECTOR, …)" },
-    FunctionEntry { function: Function::Mean, name: "mean", usage: "mean(SELECTOR, …)" },
-    FunctionEntry { function: Function::Percentile(Percentile::P50), name: "p50", usage: "p50(SELECTOR, …)" },
-    FunctionEntry { function: Function::Percentile(Percentile::P90), name: "p90", usage: "p90(SELECTOR, …)" },
-    FunctionEntry { function: Function::Percentile(Percentile::P95), name: "p95", usage: "p95(SELECTOR, …)" },
-    FunctionEntry { function: Function::Percentile(Percentile::P99), name: "p99", usage: "p99(SELECTOR, …)" },
-    FunctionEntry { function: Function::Percentile(Percentile::P999), name: "p999", usage: "p999(SELECTOR, …)" },
-    FunctionEntry { function: Function::Share, name: "share", usage: "share(PART, SELECTOR, …)" },
-    FunctionEntry { function: Function::Ratio, name: "ratio", usage: "ratio(SELECTOR, …)" },
-    FunctionEntry { function: Function::Gain, name: "gain", usage: "gain(SWEPT VALUE, SELECTOR, …)" },
-    FunctionEntry { function: Function::Penalty, name: "penalty", usage: "penalty(SWEPT VALUE, SELECTOR, …)" },
-    FunctionEntry { function: Function::Knee, name: "knee", usage: "knee(SWEEP KEY, SHARE, SELECTOR, …)" },
-    FunctionEntry { function: Function::PerRequest, name: "per_request", usage: "per_request(EVENT, SELECTOR, …)" },
-    FunctionEntry { function: Function::TopDown, name: "top_down", usage: "top_down(PART, SELECTOR, …)" },
-    FunctionEntry { function: Function::CacheMisses, name: "cache_misses", usage: "cache_misses(PART, SELECTOR, …)" },
-    FunctionEntry { function: Function::Device, name: "device", usage: "device(FIGURE, SELECTOR, …)" },
-    FunctionEntry { function: Function::Achieved, name: "achieved", usage: "achieved(LIMIT, SELECTOR, …)" },
-    FunctionEntry { function: Function::QueueTime, name: "queue_time", usage: "queue_time(SELECTOR, …)" },
-    FunctionEntry { function: Function::WaitExcess, name: "wait_excess", usage: "wait_excess(SELECTOR, …)" },
-    FunctionEntry { function: Function::WaitRemainder, name: "wait_remainder", usage: "wait_remainder(SELECTOR, …)" },
-    FunctionEntry { function: Function::Waits, name: "waits", usage: "waits(SELECTOR, …)" },
-    FunctionEntry { function: Function::QueueShare, name: "queue_share", usage: "queue_share(SELECTOR, …)" },
-    FunctionEntry { function: Function::Waited, name: "waited", usage: "waited(TIMES, SELECTOR, …)" },
-    FunctionEntry { function: Function::MeanWaited, name: "mean_waited", usage: "mean_waited(TIMES, SELECTOR, …)" },
-    FunctionEntry { function: Function::Preemptions, name: "preemptions", usage: "preemptions(SELECTOR, …)" },
-    FunctionEntry { function: Function::Preempted, name: "preempted", usage: "preempted(TIMES, SELECTOR, …)" },
-    FunctionEntry { function: Function::Rollbacks, name: "rollbacks", usage: "rollbacks(SELECTOR, …)" },
-    FunctionEntry { function: Function::RollbackTime, name: "rollback_time", usage: "rollback_time(SELECTOR, …)" },
-    FunctionEntry { function: Function::WorkLost, name: "work_lost", usage: "work_lost(SELECTOR, …)" },
-];
 
 /// The name of the function of a number for each value of a sweep key.
 pub const AVERAGE: &str = "average";
@@ -223,26 +152,44 @@ pub static CALCULATIONS: [(&str, Calculation); 3] =
     [("min", Calculation::Minimum), ("max", Calculation::Maximum), ("abs", Calculation::Absolute)];
 
 impl Function {
-    /// Whether it is told first what it is to give.
-    pub fn takes_subject(self) -> bool {
-        matches!(
-            self,
-            Function::Share
-                | Function::Knee
-                | Function::PerRequest
-                | Function::TopDown
-                | Function::CacheMisses
-                | Function::Device
-                | Function::Achieved
-                | Function::Waited
-                | Function::MeanWaited
-                | Function::Preempted
-        )
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Figure(name) => name,
+            Function::Ratio => "ratio",
+            Function::Gain => "gain",
+            Function::Penalty => "penalty",
+            Function::Knee => "knee",
+        }
     }
 
-    /// How it is written.
-    pub fn entry(self) -> &'static FunctionEntry {
-        FUNCTIONS.iter().find(|entry| entry.function == self).expect("the list has every function")
+    /// What it is told first, in words; `None` of a function that takes selectors only.
+    fn subject(self) -> Option<&'static str> {
+        let Function::Figure(name) = self else { return (self == Function::Knee).then_some("SWEEP KEY, SHARE") };
+        let first = figures::given_by(name).next()?;
+        match first.read {
+            Read::OfTimes(_) => Some("TIMES"),
+            Read::OfLimit(_) => Some("LIMIT"),
+            Read::Plain(_) => first.claim?.subject.map(|_| match name {
+                "per_request" => "EVENT",
+                "device" => "FIGURE",
+                _ => "PART",
+            }),
+        }
+    }
+
+    /// Whether it is told first what it is to give.
+    pub fn takes_subject(self) -> bool {
+        self.subject().is_some()
+    }
+
+    /// What it takes: `share(FIGURE, SELECTOR, …)`.
+    pub fn usage(self) -> String {
+        match (self, self.subject()) {
+            (Function::Gain | Function::Penalty, _) => format!("{}(SWEPT VALUE, SELECTOR, …)", self.name()),
+            (_, Some(subject)) => format!("{}({subject}, SELECTOR, …)", self.name()),
+            (_, None) => format!("{}(SELECTOR, …)", self.name()),
+        }
     }
 }
 
@@ -358,7 +305,7 @@ impl fmt::Display for Call {
         let level = self.level.iter().map(f64::to_string);
         let selectors = self.selectors.iter().map(Selector::to_string);
         let arguments: Vec<_> = subject.chain(level).chain(selectors).collect();
-        write!(f, "{}({})", self.function.entry().name, arguments.join(", "))
+        write!(f, "{}({})", self.function.name(), arguments.join(", "))
     }
 }
 

@@ -7,8 +7,9 @@ use plimsoll_workload::driver::ClientOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::syntax::{CALCULATIONS, Call, Expression, FUNCTIONS, Form, Function, Operator, Over, Selector, Word};
+use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Operator, Over, Selector, Word, functions};
 use super::*;
+use crate::figures::{Asking, Times};
 use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
 use plimsoll_workload::driver::WarmUp;
 
@@ -86,17 +87,21 @@ impl Figures for MadeUp {
                     BTreeMap::from([("standard", 1000.0), ("pabort", 250.0), ("pow", 200.0), ("cr(300ms)", 500.0)]);
                 Ok(if is_high { high[policy] } else { 1000.0 } * if busy { 2.0 } else { 1.0 })
             }
-            Metric::Latency(percentile) => Ok([1e3, 2e3, 3e3, 4e3, 5e3][percentile as usize]),
-            Metric::TimeShare(TimePart::Lock) => Ok(0.25),
-            Metric::TimeShare(part) => Err(format!("{} was not measured", part.name())),
-            Metric::Lock(LockFigure::QueueTime) => Ok(10.0),
-            Metric::Lock(LockFigure::WaitExcess) => Ok(8.0),
-            Metric::Lock(LockFigure::Waited(Times { from, to })) => {
-                Ok(if to.is_some() { 0.1 } else { 0.2 } * from as f64)
-            }
-            Metric::Lock(LockFigure::Preemptions) => Ok(if policy == "pow" { 0.0 } else { 0.2 }),
-            Metric::Lock(figure) => Err(format!("{figure:?} was not measured")),
-            Metric::Machine(figure) => Err(format!("{} was not measured", figure.key())),
+            Metric::Listed(figure, asking) => match (figure.key, asking) {
+                ("latency_us.p50", _) => Ok(1e3),
+                ("latency_us.p90", _) => Ok(2e3),
+                ("latency_us.p95", _) => Ok(3e3),
+                ("latency_us.p99", _) => Ok(4e3),
+                ("latency_us.p999", _) => Ok(5e3),
+                ("time_share.lock", _) => Ok(0.25),
+                ("locks.queue_time_us.mean", _) => Ok(10.0),
+                ("locks.wait_excess_us.mean", _) => Ok(8.0),
+                ("locks.requests_by_waits", Asking::Times(Times { from, to })) => {
+                    Ok(if to.is_some() { 0.1 } else { 0.2 } * from as f64)
+                }
+                ("locks.preemptions_per_request", _) => Ok(if policy == "pow" { 0.0 } else { 0.2 }),
+                (key, _) => Err(format!("{key} was not measured")),
+            },
             // 0.25 and 1 by think time: their geometric mean is 0.5.
             Metric::ThroughputRelativeToAlone => Ok(if busy { 0.25 } else { 1.0 }),
         }
@@ -221,7 +226,10 @@ fn what_was_not_measured_decides_nothing() {
     let found = judge("for all p in lock_policy: throughput(alone:olap, p) > 1");
     assert_eq!((found.holds, found.why_not.as_deref()), (None, Some(why)));
     let found = judge("share(io, alone:oltp) > 0").why_not.expect("a reason");
-    assert!(found.ends_with("at lock_policy=standard, dop=1, oltp.think=exp 20ms: io was not measured"), "{found}");
+    assert!(
+        found.ends_with("at lock_policy=standard, dop=1, oltp.think=exp 20ms: time_share.io was not measured"),
+        "{found}"
+    );
     assert!(judge("knee(dop, 0.9, alone:olap) < 4").why_not.expect("a reason").ends_with("the curve is flat"));
 }
 
@@ -237,9 +245,9 @@ fn name() -> impl Strategy<Value = String> {
 
 fn call() -> impl Strategy<Value = Form> {
     let selector = (proptest::option::of(word()), word()).prop_map(|(key, value)| Selector { key, value });
-    let parts = (0..FUNCTIONS.len(), word(), 0.0..1.0_f64, proptest::collection::vec(selector, 0..3));
+    let parts = (0..functions().len(), word(), 0.0..1.0_f64, proptest::collection::vec(selector, 0..3));
     parts.prop_map(|(function, subject, level, selectors)| {
-        let function = FUNCTIONS[function].function;
+        let function = functions()[function];
         let has_subject = function.takes_subject();
         let level = (function == Function::Knee).then_some(level);
         Form::Figure(Call { function, subject: has_subject.then_some(subject), level, selectors })

@@ -364,7 +364,7 @@ fn the_guide_has_every_key_and_function() {
     let tables = schema["$defs"].as_object().expect("tables").values().chain([&schema]);
     let keys =
         tables.flat_map(|table| table["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()));
-    let functions = crate::claim::syntax::FUNCTIONS.iter().map(|entry| entry.usage.to_owned());
+    let functions = crate::claim::syntax::functions().into_iter().map(crate::claim::syntax::Function::usage);
     for word in keys.map(|key| format!("`{key}`")).chain(functions) {
         assert!(guide.contains(&word), "docs/experiments.md does not explain {word}");
     }

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::facts::{Cache, Capability, CgroupController, HugePages, NumaNode};
 use plimsoll_machine::top_down::{Family, TopDown, Unit};
+use plimsoll_workload::driver::Histogram;
 use serde_json::json;
 
+use crate::histograms::{Latencies, WorkloadHistograms};
+use crate::latency::completed_min;
 use crate::results::*;
 use crate::summary::Summary;
 
@@ -387,7 +390,7 @@ fn at(q: f64, p50: u64, tail: f64) -> u64 {
 }
 
 fn latency(completed: u64, p50: u64, tail: f64) -> Option<Latency> {
-    let percentile = |q: f64| (completed as f64 >= 1.0 / (1.0 - q) - 1e-6).then(|| at(q, p50, tail));
+    let percentile = |q: f64| (completed >= completed_min(q)).then(|| at(q, p50, tail));
     (completed > 0).then(|| Latency {
         mean: p50 as f64 * (1.0 + tail / 12.0),
         p50: percentile(0.5),
@@ -397,6 +400,27 @@ fn latency(completed: u64, p50: u64, tail: f64) -> Option<Latency> {
         p999: percentile(0.999),
         max: at(1.0 - 1.0 / (completed as f64 + 1.0), p50, tail),
     })
+}
+
+/// Histograms from which a run's percentiles could come, of every workload of a point.
+pub(crate) fn histograms(point: &Point) -> Vec<WorkloadHistograms> {
+    let packed = |(name, part): (&String, &Part)| {
+        let latency = part.latency_us?;
+        let p50 = latency.p50.unwrap_or(latency.mean as u64);
+        let tail = latency.p99.map_or(4.0, |p99| p99 as f64 / p50 as f64);
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
+        for number in 0..part.completed {
+            histogram.saturating_record(at((number as f64 + 0.5) / part.completed as f64, p50, tail));
+        }
+        Some((name.clone(), Latencies::of(&histogram)))
+    };
+    let of = |result: &WorkloadResult| WorkloadHistograms {
+        workload: result.name.clone(),
+        transactions: result.transactions.iter().filter_map(packed).collect(),
+        classes: result.classes.iter().filter_map(packed).collect(),
+        ..WorkloadHistograms::default()
+    };
+    point.workloads.iter().map(of).collect()
 }
 
 fn distribution(completed: u64, p50: u64, tail: f64) -> Vec<(f64, u64)> {

@@ -108,8 +108,7 @@ impl<'a> Page<'a> {
 
     /// The estimate of one setting, arm and workload.
     pub(super) fn estimate(&self, setting: &Setting, arm: &str, workload: &str) -> Option<&'a Estimate> {
-        let mut estimates = self.results.estimates.iter();
-        estimates.find(|e| e.arm == arm && e.workload == workload && e.setting == *setting)
+        self.results.cell(setting, arm, workload)
     }
 
     /// Every estimate of a workload: by setting, then by arm.

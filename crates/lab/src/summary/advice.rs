@@ -101,7 +101,7 @@ fn within(workload: &Workload) -> String {
 fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     let name = workload.name;
     let beside = if others.is_empty() { String::new() } else { format!("Beside {others}, ") };
-    let throughput = |arm: &super::Arm| arm.throughput().map_or_else(String::new, |spread| rate(spread.mean));
+    let throughput = |arm: &super::Arm| arm.throughput().map_or_else(String::new, |mean| rate(mean.value));
     let (alone, together) = (throughput(&workload.alone), throughput(&workload.together));
     let ratio = workload.interference.map_or(1.0, |i| i.value);
     match verdict {
@@ -119,7 +119,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
         Verdict::Slower => {
             let worse = Tail::of(workload).filter(|tail| tail.together.value > tail.alone.value);
             let tail = worse.map_or_else(String::new, |tail| {
-                let (alone, together) = (duration_us(tail.alone.value as f64), duration_us(tail.together.value as f64));
+                let (alone, together) = (duration_us(tail.alone.value), duration_us(tail.together.value));
                 format!(", {} latency {together} instead of {alone}", tail.name)
             });
             let spread = spread(workload);
@@ -140,8 +140,8 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
                 "{beside}{name} keeps its throughput ({ratio:.2} of alone), but its {} latency grows {:.1} times, from {} to {}.",
                 tail.name,
                 tail.growth(),
-                duration_us(tail.alone.value as f64),
-                duration_us(tail.together.value as f64)
+                duration_us(tail.alone.value),
+                duration_us(tail.together.value)
             ),
             None => format!("{name}: no difference seen, {ratio:.2} of its speed alone{}.", within(workload)),
         },

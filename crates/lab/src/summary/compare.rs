@@ -2,7 +2,7 @@
 
 use super::{Percentile, Workload};
 use crate::analysis::cells::is_one_request;
-use crate::results::{Finding, Latency};
+use crate::results::Finding;
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
 /// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
@@ -86,9 +86,6 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     }
 }
 
-/// A percentile by its name.
-type Named = (&'static str, fn(&Latency) -> Option<u64>);
-
 /// The highest percentile that both arms can tell.
 #[derive(Debug, Clone, Copy)]
 pub struct Tail {
@@ -103,17 +100,16 @@ pub struct Tail {
 impl Tail {
     /// `None` where nothing can be compared. The 99.9th is left out: it moves too much between repeats.
     pub fn of(workload: &Workload) -> Option<Self> {
-        let named: [Named; 3] = [("p99", |l| l.p99), ("p95", |l| l.p95), ("p50", |l| l.p50)];
-        named.into_iter().find_map(|(name, which)| {
-            let alone = workload.alone.percentile(|result| result.all.latency_us, which)?;
-            let together = workload.together.percentile(|result| result.all.latency_us, which)?;
+        ["p99", "p95", "p50"].into_iter().find_map(|name| {
+            let key = format!("latency_us.{name}");
+            let (alone, together) = (workload.alone.percentile(&key)?, workload.together.percentile(&key)?);
             Some(Self { name, alone, together })
         })
     }
 
     /// Together over alone.
     pub fn growth(&self) -> f64 {
-        self.together.value as f64 / self.alone.value.max(1) as f64
+        self.together.value / self.alone.value.max(1.0)
     }
 
     /// Whether every repeat together is worse than every repeat alone, and by enough to matter.

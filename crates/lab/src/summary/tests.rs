@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::analysis;
-use crate::report::fixture::results;
 use crate::report::fixture::{Did, WINDOW_S, faster, point, poor_study, study, workload};
+use crate::report::fixture::{histograms, results};
 use crate::results::{Results, TimeShare};
 
 const BASE: Did = Did {
@@ -20,7 +20,9 @@ const BASE: Did = Did {
 /// The document of these points, with all that follows from them.
 fn analysed(points: Vec<Point>) -> Results {
     let mut results = results(points, Vec::new());
-    analysis::complete(&mut results, &[]);
+    let histograms: Vec<_> = results.points.iter().map(histograms).collect();
+    let histograms: Vec<_> = histograms.iter().map(Vec::as_slice).collect();
+    analysis::complete(&mut results, &histograms);
     results
 }
 
@@ -72,27 +74,19 @@ fn other_settings_are_not_averaged_in() {
 }
 
 #[test]
-fn percentiles_are_of_the_median_repeat_with_the_range_beside() {
-    let slow = [(900.0, 20_000), (1000.0, 10_000), (1100.0, 15_000)];
-    let points = slow.map(|(throughput_per_s, p50)| {
-        point("together", 1, vec![workload("a", "tpcc", 1, Did { throughput_per_s, p50, ..BASE })])
+fn percentiles_are_over_all_repeats_with_their_range_beside() {
+    let slow = [(1, 900.0, 20_000), (2, 1000.0, 10_000), (3, 1100.0, 15_000)];
+    let points = slow.map(|(repeat, throughput_per_s, p50)| {
+        point("together", repeat, vec![workload("a", "tpcc", 1, Did { throughput_per_s, p50, ..BASE })])
     });
     let results = analysed(points.into());
     let summary = Summary::of(&results);
     let together = &summary.workloads[0].together;
-    let p50 = together.percentile(|r| r.all.latency_us, |l| l.p50).expect("measured");
-    assert_eq!((p50.value, p50.low, p50.high), (10_000, 10_000, 20_000));
-    let high = together.percentile(|r| r.classes.get("high")?.latency_us, |l| l.p99).expect("measured");
-    assert_eq!((high.value, high.low, high.high), (38_000, 38_000, 76_000));
-    assert!(together.percentile(|r| r.classes.get("none")?.latency_us, |l| l.p50).is_none());
-}
-
-#[test]
-fn the_lower_of_two_middle_repeats_stands_for_an_even_number() {
-    let points = points((&[4.0, 1.0, 3.0, 2.0], &[]), (&[], &[]), |did| did);
-    let results = analysed(points);
-    let representative = Summary::of(&results).workloads[0].alone.representative().expect("four runs");
-    assert_eq!(representative.all.throughput_per_s, 2.0);
+    let p50 = together.percentile("latency_us.p50").expect("measured");
+    assert_eq!((p50.low, p50.high), (10_000.0, 20_000.0));
+    assert!((12_000.0..17_000.0).contains(&p50.value), "{p50:?}");
+    assert!(together.percentile("latency_us.p999").is_some(), "60,000 requests");
+    assert!(together.reading().expect("it ran").class("none").is_none());
 }
 
 #[test]
@@ -100,7 +94,14 @@ fn time_shares_add_up_to_one_where_a_part_is_missing() {
     let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
     points[1].workloads[0].all.time_share =
         Some(TimeShare { cpu_run: Some(0.4), io: Some(0.1), lock: Some(0.1), other: 0.4, ..TimeShare::default() });
-    let share = Summary::of(&analysed(points)).workloads[0].alone.time_share().expect("measured");
+    let share = Summary::of(&analysed(points)).workloads[0]
+        .alone
+        .cell
+        .expect("it ran")
+        .measured
+        .all
+        .time_share
+        .expect("measured");
     assert_eq!(share.cpu_wait, None);
     let sum = [share.cpu_run, share.io, share.lock].iter().flatten().sum::<f64>() + share.other;
     assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
@@ -110,16 +111,14 @@ fn time_shares_add_up_to_one_where_a_part_is_missing() {
 #[test]
 fn rates_need_every_repeat_to_have_counted() {
     let mut points = points((&[100.0, 100.0], &[]), (&[], &[]), |did| did);
-    let alone = |points: &[Point]| Summary::of(&analysed(points.to_vec())).workloads[0].alone.rates();
-    let rates = alone(&points).expect("counted");
-    assert!((rates.ipc.expect("counted") - 1.2).abs() < 1e-6);
-    assert!((rates.llc_misses.expect("counted") - 2.0).abs() < 1e-3);
+    let alone = |points: &[Point], key: &str| Summary::of(&analysed(points.to_vec())).workloads[0].alone.figure(key);
+    assert!((alone(&points, "counters.ipc").expect("counted") - 1.2).abs() < 1e-6);
+    assert!((alone(&points, "counters.llc_mpki").expect("counted") - 2.0).abs() < 1e-3);
     points[0].workloads[0].counters.as_mut().expect("counted").llc_misses = None;
-    points[0].workloads[0].counters.as_mut().expect("counted").coverage = 0.5;
-    let rates = alone(&points).expect("counted");
-    assert_eq!((rates.llc_misses, rates.coverage), (None, 0.5));
+    assert_eq!(alone(&points, "counters.llc_mpki"), None);
+    assert!(alone(&points, "counters.ipc").is_some());
     points.iter_mut().for_each(|point| point.workloads[0].counters = None);
-    assert_eq!(alone(&points), None);
+    assert_eq!(alone(&points, "counters.ipc"), None);
 }
 
 /// The first sentences of what is said of `a` must begin or hold these words.

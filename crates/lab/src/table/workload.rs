@@ -1,17 +1,18 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
-use super::{Style, time_share};
-use crate::results::{Latency, MeanLength, WorkloadResult, most_urgent_first};
-use crate::summary::{Rates, Workload};
+use super::{Style, time_share, wrap};
+use crate::figures::{Reading, figure};
+use crate::results::{Results, most_urgent_first};
+use crate::summary::{Arm, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
 
-/// Adds the lines of `workload`.
-pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) {
+/// Adds the lines of `workload`. What has nothing to show has no line, but for counters, where a reader asks why.
+pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload, style: Style) {
     out.push(style.bold(workload.name));
     throughput(out, workload);
     latency(out, workload);
     time_share::lines(out, workload);
-    counters(out, workload);
+    counters(out, results, workload);
 }
 
 fn throughput(out: &mut Vec<String>, workload: &Workload) {
@@ -19,12 +20,13 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
         let label = if index == 0 { "throughput" } else { "" };
         let mut line = format!("  {label:<12}{arm:<10}");
         match runs.throughput() {
-            Some(spread) => {
-                line += &format!("{:>10}", rate(spread.mean));
-                if runs.runs.len() > 1 && spread.mean > 0.0 {
-                    line += &format!("  ± {}", fine_percent((spread.high - spread.low) / 2.0 / spread.mean));
+            Some(mean) => {
+                line += &format!("{:>10}", rate(mean.value));
+                if let Some((low, high)) = mean.low.zip(mean.high).filter(|_| mean.value > 0.0) {
+                    line += &format!("  ± {}", fine_percent((high - low) / 2.0 / mean.value));
                 }
-                line += &format!("  ({} completed)", count(runs.runs.iter().map(|run| run.result.all.completed).sum()));
+                let completed = runs.cell.map_or(0, |cell| cell.measured.all.completed);
+                line += &format!("  ({} completed)", count(completed));
             }
             None => line += &format!("{MISSING:>10}  no valid run"),
         }
@@ -36,10 +38,7 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
     if workload.arms_run().len() < 2 {
         return;
     }
-    let Some(interference) = workload.interference else {
-        out.push(format!("  {:<22}{MISSING:>10}", "together / alone"));
-        return;
-    };
+    let Some(interference) = workload.interference else { return };
     let spread = match (interference.low, interference.high, workload.noise_floor) {
         (Some(low), Some(high), Some(floor)) => {
             format!("  ({low:.2} to {high:.2}, noise floor {})", fine_percent(floor))
@@ -49,68 +48,84 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
     out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.value));
 }
 
+/// What is told of latency: a heading and the name of the figure.
+const LATENCY: [(&str, &str); 4] =
+    [("mean", "latency_us.mean"), ("p50", "latency_us.p50"), ("p95", "latency_us.p95"), ("p99", "latency_us.p99")];
+
 fn latency(out: &mut Vec<String>, workload: &Workload) {
-    let classes = workload.alone.runs.iter().chain(&workload.together.runs).flat_map(|run| run.result.classes.keys());
-    let classes = most_urgent_first(classes);
-    out.push(format!("  {:<22}{:>10}{:>10}{:>10}{:>10}", "latency", "mean", "p50", "p95", "p99"));
-    latency_rows(out, workload, "all", |result| Some((result.all.completed, result.all.latency_us?)));
+    let cells = workload.arms().into_iter().filter_map(|(_, arm)| arm.cell);
+    let classes = most_urgent_first(cells.flat_map(|cell| cell.measured.classes.keys()));
+    let mut rows = Vec::new();
+    latency_rows(&mut rows, workload, "all", Some);
     // A single class is the workload itself.
     for class in classes.iter().filter(|_| classes.len() > 1) {
-        latency_rows(out, workload, class, |result| {
-            let part = result.classes.get(*class)?;
-            Some((part.completed, part.latency_us?))
-        });
+        latency_rows(&mut rows, workload, class, |reading| reading.class(class));
+    }
+    if !rows.is_empty() {
+        let heads: String = LATENCY.iter().map(|(name, _)| format!("{name:>10}")).collect();
+        out.push(format!("  {:<22}{heads}", "latency"));
+        out.extend(rows);
     }
 }
 
-/// `part` picks a latency and how many requests it is of. The mean is over all repeats, percentiles are of one.
-fn latency_rows(
+/// Over the requests of all repeats; a dash is a percentile beyond which fewer than ten requests lie.
+fn latency_rows<'a>(
     out: &mut Vec<String>,
-    workload: &Workload,
+    workload: &Workload<'a>,
     label: &str,
-    part: impl Fn(&WorkloadResult) -> Option<(u64, Latency)>,
+    part: impl Fn(Reading<'a>) -> Option<Reading<'a>>,
 ) {
-    for (index, (arm, runs)) in workload.arms_run().into_iter().enumerate() {
-        let told = |figure: Option<f64>| figure.map_or_else(|| MISSING.to_string(), duration_us);
-        let cell = |which: fn(&Latency) -> Option<u64>| {
-            let percentile = runs.percentile(|result| part(result).map(|(_, latency)| latency), which);
-            told(percentile.map(|percentile| percentile.value as f64))
-        };
-        let means = runs.runs.iter().filter_map(|run| part(run.result));
-        let mean = MeanLength::merged(means.map(|(count, latency)| MeanLength { count, mean_us: Some(latency.mean) }));
-        let label = if index == 0 { label } else { "" };
-        out.push(format!(
-            "    {label:<10}{arm:<8}{:>10}{:>10}{:>10}{:>10}",
-            told(mean.mean_us),
-            cell(|l| l.p50),
-            cell(|l| l.p95),
-            cell(|l| l.p99)
-        ));
+    let mut label = label;
+    for (arm, runs) in workload.arms_run() {
+        let reading = runs.reading().and_then(&part);
+        let told = LATENCY.map(|(_, key)| reading.and_then(|reading| figure(key).value(&reading)));
+        if told.iter().all(Option::is_none) {
+            continue;
+        }
+        let cells = told.map(|figure| figure.map_or_else(|| MISSING.to_owned(), duration_us));
+        let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
+        out.push(format!("    {label:<10}{arm:<8}{cells}"));
+        label = "";
     }
 }
 
-fn counters(out: &mut Vec<String>, workload: &Workload) {
-    if workload.arms_run().iter().all(|(_, arm)| arm.rates().is_none()) {
-        out.push(format!("  {:<22}{MISSING:>10}", "counters"));
+/// The name of the sensor.
+const HARDWARE_COUNTERS: &str = "hardware counters";
+
+/// What is told of hardware counters: a heading, the column's width and the name of the figure.
+const COUNTERS: [(&str, usize, &str); 4] = [
+    ("IPC", 7, "counters.ipc"),
+    ("L1D/1k", 9, "counters.l1d_mpki"),
+    ("LLC/1k", 9, "counters.llc_mpki"),
+    ("branch/1k", 10, "counters.branch_mpki"),
+];
+
+fn counters(out: &mut Vec<String>, results: &Results, workload: &Workload) {
+    let counted = |arm: &Arm<'_>| arm.cell.and_then(|cell| cell.measured.counters);
+    if workload.arms_run().iter().all(|(_, arm)| counted(arm).is_none()) {
+        let why = why_no_counters(results).map_or_else(String::new, |why| format!(": {why}"));
+        out.extend(wrap(&format!("none{why}"), &format!("  {:<12}", "counters"), &" ".repeat(14)));
         return;
     }
-    out.push(format!(
-        "  {:<20}{:>7}{:>9}{:>9}{:>10}{:>9}",
-        "counters", "IPC", "L1D/1k", "LLC/1k", "branch/1k", "counted"
-    ));
+    let heads: String = COUNTERS.iter().map(|(name, width, _)| format!("{name:>width$}")).collect();
+    out.push(format!("  {:<20}{heads}{:>9}", "counters", "counted"));
     for (arm, runs) in workload.arms_run() {
-        let rates = runs.rates();
-        let cell = |rate: fn(&Rates) -> Option<f64>| {
-            rates.as_ref().and_then(rate).map_or_else(|| MISSING.to_string(), significant)
+        let cell = |key: &str| match runs.figure(key) {
+            Some(ipc) if key == "counters.ipc" => format!("{ipc:.2}"),
+            Some(rate) => significant(rate),
+            None => MISSING.to_owned(),
         };
-        out.push(format!(
-            "  {:<12}{arm:<8}{:>7}{:>9}{:>9}{:>10}{:>9}",
-            "",
-            rates.and_then(|r| r.ipc).map_or_else(|| MISSING.to_string(), |ipc| format!("{ipc:.2}")),
-            cell(|r| r.l1d_misses),
-            cell(|r| r.llc_misses),
-            cell(|r| r.branch_misses),
-            rates.map_or_else(|| MISSING.to_string(), |rates| percent(rates.coverage))
-        ));
+        let cells: String = COUNTERS.iter().map(|(_, width, key)| format!("{:>width$}", cell(key))).collect();
+        let coverage = counted(runs).map_or_else(|| MISSING.to_owned(), |counters| percent(counters.coverage));
+        out.push(format!("  {:<12}{arm:<8}{cells}{coverage:>9}", ""));
     }
+}
+
+/// Why there are no hardware counters: what the host cannot do, or else what a run met.
+fn why_no_counters(results: &Results) -> Option<&str> {
+    let mut capabilities = results.machine.capabilities.iter();
+    let lacking = capabilities.find(|one| one.name == HARDWARE_COUNTERS && !one.available);
+    // A warning says what it is about and then, after a colon, why.
+    let met = || results.warnings.iter().find(|warning| warning.contains(HARDWARE_COUNTERS))?.split_once(": ");
+    lacking.map(|one| one.reason.as_str()).or_else(|| met().map(|(_, why)| why))
 }

@@ -51,5 +51,5 @@ fn lock_waiting_is_told_of_workloads_and_classes() {
     );
     check("preemptions(pow, alone:oltp) <= preemptions(pabort, alone:oltp) / 5", true, "0 <= 0.04");
     let found = judge("work_lost(pow, high, together) > 0.7").why_not.expect("a reason");
-    assert!(found.ends_with("WorkLost was not measured"), "{found}");
+    assert!(found.ends_with("locks.work_lost_share was not measured"), "{found}");
 }

@@ -106,7 +106,8 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
     check_refused("p95(together, alone:oltp) > 1", "alone:oltp", "two arms are selected");
     check_refused("p95(dop=1, dop=2) > 1", "2", "two values of one sweep key");
     check_refused("p95(together, high, new_order) > 1", "new_order", "by class or by transaction");
-    check_refused("share(lock, together, high) > 1", "share(lock, together, high)", "of workloads, not of parts");
+    let figure = "share(round_trip, together, high)";
+    check_refused(&format!("{figure} > 1"), figure, "of workloads, not of parts");
     check_refused(
         "waits(together, new_order) > 1",
         "waits(together, new_order)",

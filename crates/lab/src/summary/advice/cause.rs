@@ -4,7 +4,7 @@
 //! grows. Without mean response times the shares are compared.
 
 use crate::results::TimeShare;
-use crate::summary::{Rates, Workload};
+use crate::summary::{Arm, Workload};
 use crate::units::{duration_us, list, percent, significant};
 
 /// A part that grew by less than this much of the response time together is not a cause.
@@ -99,14 +99,13 @@ impl Cause {
     }
 
     fn of_counters(workload: &Workload) -> Option<Self> {
-        let (alone, together) = (workload.alone.rates()?, workload.together.rates()?);
-        let pair = |rate: fn(&Rates) -> Option<f64>| Some((rate(&alone)?, rate(&together)?));
-        let ipc = pair(|rates| rates.ipc).filter(|(alone, together)| *together < IPC_FALL * alone);
-        let misses = pair(|rates| rates.llc_misses).filter(|(alone, together)| *together > MISSES_GROWTH * alone);
+        let pair = |key: &str| Some((workload.alone.figure(key)?, workload.together.figure(key)?));
+        let ipc = pair("counters.ipc").filter(|(alone, together)| *together < IPC_FALL * alone);
+        let misses = pair("counters.llc_mpki").filter(|(alone, together)| *together > MISSES_GROWTH * alone);
         match (ipc, misses) {
             (Some(ipc), Some(misses)) => Some(Self::Cache { ipc, misses }),
             (Some(ipc), None) => Some(Self::CorePressure { ipc }),
-            (None, _) => pair(|rates| rates.instructions_per_request)
+            (None, _) => pair("counters.instructions")
                 .map(|(alone, together)| together / alone)
                 .filter(|times| *times > MISSES_GROWTH)
                 .map(|times| Self::MoreWork { times }),
@@ -172,7 +171,7 @@ fn unmeasured(workload: &Workload) -> Vec<&'static str> {
         ("waiting for a device", |s| s.io),
         ("waiting for locks", |s| s.lock),
     ];
-    let shares = workload.arms().into_iter().filter_map(|(_, arm)| arm.time_share()).collect::<Vec<_>>();
+    let shares = workload.arms().into_iter().filter_map(|(_, arm)| share(arm)).collect::<Vec<_>>();
     parts
         .into_iter()
         .filter(|(_, part)| shares.iter().any(|share| part(share).is_none()))
@@ -180,11 +179,16 @@ fn unmeasured(workload: &Workload) -> Vec<&'static str> {
         .collect()
 }
 
+/// Where the time of an arm's requests went.
+fn share(arm: &Arm<'_>) -> Option<TimeShare> {
+    arm.cell?.measured.all.time_share
+}
+
 impl Growth {
     /// How much `part` grew, and that as a part of response time together. `None` unless measured in both arms.
     fn of(workload: &Workload, part: Part) -> Option<(Self, f64)> {
-        let (alone, together) = (part(&workload.alone.time_share()?)?, part(&workload.together.time_share()?)?);
-        let means = workload.alone.mean_latency_us().zip(workload.together.mean_latency_us());
+        let (alone, together) = (part(&share(&workload.alone)?)?, part(&share(&workload.together)?)?);
+        let means = workload.alone.figure("latency_us.mean").zip(workload.together.figure("latency_us.mean"));
         Some(match means {
             Some((mean_alone, mean_together)) if mean_together > mean_alone => {
                 let us = together * mean_together - alone * mean_alone;

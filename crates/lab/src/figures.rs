@@ -1,0 +1,307 @@
+//! Every figure that runs leave: its name, its unit, what it means, how repeats merge, and where it is read.
+//!
+//! One row is one figure. Claims take their names from here ([`Figure::claim`]) and their values from [`Figure::read`], the
+//! columns of `samples.parquet` and the table in `docs/data.md` follow from the rows, and a test holds each row against what it
+//! says of merging. To add a figure is to measure it into [`results`](crate::results) and to write its row.
+//!
+//! A [`Reading`] is of one run, or of all runs of a cell ([`Estimate`]): both have the same types, so that there is one way to
+//! read them. What is computed from several cells (interference, knees, gains) is no figure of a run and not here.
+
+mod counters;
+mod locks;
+mod machine;
+mod requests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::results::{Device, Estimate, Part, Point, WorkloadResult};
+
+/// A row of the list.
+pub struct Figure {
+    /// Its name: where `results.json` has the figure as it is, its path within what it is [of](Of).
+    pub key: &'static str,
+    /// What it is measured in.
+    pub unit: Unit,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How the runs of a cell merge.
+    pub merge: Merge,
+    /// Of what it is known.
+    pub of: Of,
+    /// How claims ask for it; `None` if they cannot.
+    pub claim: Option<Asked>,
+    /// Where it is read.
+    pub read: Read,
+}
+
+/// A function of the language of claims, `share`, and what it is asked for first, `lock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The function.
+    pub function: &'static str,
+    /// What it is asked for; `None` of a function that takes selectors only, and of one that takes any limit or number.
+    pub subject: Option<&'static str>,
+}
+
+/// What a figure is known of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// A run, whatever ran: the machine's.
+    Run,
+    /// A workload as a whole.
+    Workload,
+    /// A workload and each of its classes.
+    Class,
+    /// A workload, each of its classes, and each kind of transaction or query.
+    Transaction,
+}
+
+/// How the runs of a cell merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge {
+    /// The mean over runs.
+    Runs,
+    /// Added up.
+    Sum,
+    /// The largest.
+    Largest,
+    /// Of the requests, lock waits or events of all runs together: parts and wholes are added up before they are divided.
+    Together,
+    /// The percentile of the requests of all runs: their histograms are joined.
+    Joined,
+}
+
+/// What a figure is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Of something, per second.
+    PerSecond,
+    /// Microseconds.
+    Microseconds,
+    /// A number of things.
+    Count,
+    /// So many for each request.
+    PerRequest,
+    /// So many for 1000 instructions.
+    PerThousandInstructions,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// One number over another, which may be above 1.
+    Ratio,
+    /// Processor cores.
+    Cores,
+    /// 10^6 bytes per second.
+    MegabytesPerSecond,
+    /// 10^9 bytes per second.
+    GigabytesPerSecond,
+    /// That of the limit.
+    AsLimit,
+}
+
+/// What a figure is of a reading; an error is why it is not known.
+pub type Found = Result<f64, String>;
+
+/// Where a figure is read.
+#[derive(Clone, Copy)]
+pub enum Read {
+    /// From what it is [of](Of).
+    Plain(fn(&Reading<'_>) -> Found),
+    /// The same for so many times.
+    OfTimes(fn(&Reading<'_>, Times) -> Found),
+    /// The same for a limit by its name.
+    OfLimit(fn(&Reading<'_>, &str) -> Found),
+}
+
+/// What figures are read from: one run of a workload, or all runs of a cell.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading<'a> {
+    /// What the devices did.
+    pub device: &'a Device,
+    /// What was seen of each limit.
+    pub achieved: &'a BTreeMap<String, Value>,
+    /// What the workload did.
+    pub workload: &'a WorkloadResult,
+    /// The requests that are asked about: all of the workload's, or some.
+    pub part: &'a Part,
+}
+
+/// How many times something happened to a request: so many, `2`, or at least so many, `3+`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Times {
+    /// The least number.
+    pub from: usize,
+    /// The largest number; `None` if there is none.
+    pub to: Option<usize>,
+}
+
+/// What a figure is asked for beside its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Nothing.
+    Nothing,
+    /// How many times.
+    Times(Times),
+    /// Which limit.
+    Limit(&'static str),
+}
+
+/// Every figure, in the order of the documentation.
+pub fn figures() -> impl Iterator<Item = &'static Figure> {
+    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES].into_iter().flatten()
+}
+
+/// The figure of that name; a name that is not in the list is a mistake of ours.
+pub fn figure(key: &str) -> &'static Figure {
+    figures().find(|figure| figure.key == key).unwrap_or_else(|| panic!("no figure is called {key}"))
+}
+
+/// The figures that a function of claims gives.
+pub fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> {
+    figures().filter(move |figure| figure.claim.is_some_and(|asked| asked.function == function))
+}
+
+impl Figure {
+    /// Its value in a reading; an error is why it is not known.
+    pub fn read(&self, reading: &Reading<'_>, asking: Asking) -> Found {
+        let found = match (self.read, asking) {
+            (Read::Plain(read), _) => read(reading),
+            (Read::OfTimes(read), Asking::Times(times)) => read(reading, times),
+            (Read::OfLimit(read), Asking::Limit(name)) => read(reading, name),
+            _ => panic!("{} is asked for without what it is of", self.key),
+        };
+        found.map_err(|why| format!("no {}: {why}", self.key))
+    }
+
+    /// Its value in a reading that asks for nothing more; `None` where it is not known.
+    pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
+        self.read(reading, Asking::Nothing).ok()
+    }
+}
+
+/// Rows are the same if they have the same name.
+impl PartialEq for Figure {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl fmt::Debug for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Of one workload in a run.
+    pub fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
+        Reading { device: &point.device, achieved: &point.achieved, workload, part: &workload.all }
+    }
+
+    /// Of a cell.
+    pub fn of_cell(cell: &'a Estimate) -> Self {
+        Reading { device: &cell.device, achieved: &cell.achieved, workload: &cell.measured, part: &cell.measured.all }
+    }
+
+    /// The same of a class; `None` if no request was of it.
+    pub fn class(self, class: &str) -> Option<Self> {
+        Some(Reading { part: self.workload.classes.get(class)?, ..self })
+    }
+
+    /// The same of a kind of transaction or query; `None` if no request was of it.
+    pub fn transaction(self, kind: &str) -> Option<Self> {
+        Some(Reading { part: self.workload.transactions.get(kind)?, ..self })
+    }
+}
+
+impl Of {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Of::Run => "run",
+            Of::Workload => "workload",
+            Of::Class => "workload, class",
+            Of::Transaction => "workload, class, transaction",
+        }
+    }
+}
+
+impl Merge {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Merge::Runs => "mean over runs",
+            Merge::Sum => "added up",
+            Merge::Largest => "the largest",
+            Merge::Together => "over all runs together",
+            Merge::Joined => "from joined histograms",
+        }
+    }
+}
+
+impl Unit {
+    /// As it is written; empty of what is a bare number.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::PerSecond => "1/s",
+            Unit::Microseconds => "µs",
+            Unit::Count => "",
+            Unit::PerRequest => "per request",
+            Unit::PerThousandInstructions => "per 1000 instructions",
+            Unit::Share => "0 to 1",
+            Unit::Ratio => "ratio",
+            Unit::Cores => "cores",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::GigabytesPerSecond => "GB/s",
+            Unit::AsLimit => "that of the limit",
+        }
+    }
+}
+
+impl Times {
+    /// Requests to which something happened this often, and more often, are counted as one.
+    pub const MAX: usize = 100;
+
+    /// Reads one; `None` if the text is no number of times that is counted apart.
+    pub fn of(text: &str) -> Option<Times> {
+        let digits = text.strip_suffix('+').unwrap_or(text);
+        let is_number = !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let from: usize = digits.parse().ok().filter(|from| is_number && *from <= Times::MAX)?;
+        match (from, digits.len() < text.len()) {
+            (_, true) => Some(Times { from, to: None }),
+            (Times::MAX, false) => None,
+            (_, false) => Some(Times { from, to: Some(from) }),
+        }
+    }
+
+    /// Whether the latency of requests that waited so often is kept: it is of 0, 1 and 2, and of 3 and more as one.
+    pub fn has_latency(self) -> bool {
+        matches!(self, Times { from: 0..=2, .. } | Times { from: 3, to: None })
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.from, if self.to.is_none() { "+" } else { "" })
+    }
+}
+
+/// A row that claims ask for by a function alone.
+const fn by(function: &'static str) -> Option<Asked> {
+    Some(Asked { function, subject: None })
+}
+
+/// A row that claims ask for by a function and a word.
+const fn by_word(function: &'static str, subject: &'static str) -> Option<Asked> {
+    Some(Asked { function, subject: Some(subject) })
+}
+
+/// What is known, or why not.
+fn known(value: Option<f64>, why: &str) -> Found {
+    value.ok_or_else(|| why.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What hardware counters showed of a workload's threads: events, and where the processor's slots went.
+
+use plimsoll_machine::cache_miss::CacheMissBreakdown;
+use plimsoll_machine::top_down::TopDown;
+
+use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, by_word, known};
+use crate::results::Counters;
+
+pub(super) const FIGURES: &[Figure] = &[
+    event("counters.cycles", "cycles", "core cycles, user mode", |of| per_request(of, |one| one.cycles)),
+    event("counters.instructions", "instructions", "instructions retired, user mode", |of| {
+        per_request(of, |one| one.instructions)
+    }),
+    event("counters.l1d_misses", "l1d_misses", "first-level data cache load misses", |of| {
+        per_request(of, |one| one.l1d_misses)
+    }),
+    event("counters.l2_misses", "l2_misses", "second-level cache misses", |of| per_request(of, |one| one.l2_misses)),
+    event("counters.llc_misses", "llc_misses", "last-level cache misses", |of| per_request(of, |one| one.llc_misses)),
+    event("counters.branches", "branches", "branches", |of| per_request(of, |one| one.branches)),
+    event("counters.branch_misses", "branch_misses", "mispredicted branches", |of| {
+        per_request(of, |one| one.branch_misses)
+    }),
+    event("counters.dtlb_misses", "dtlb_misses", "loads whose page had to be looked up in the page table", |of| {
+        per_request(of, |one| one.dtlb_misses)
+    }),
+    event("counters.dram_read_bytes", "dram_read_bytes", "bytes read from memory", |of| {
+        per_request(of, |one| one.dram_read_bytes)
+    }),
+    rate("counters.ipc", Unit::Ratio, "instructions per core cycle", |of| {
+        over(of, |one| one.instructions, |one| one.cycles)
+    }),
+    rate("counters.l1d_mpki", Unit::PerThousandInstructions, "first-level data cache load misses", |of| {
+        over(of, |one| one.l1d_misses, |one| one.instructions).map(|ratio| ratio * 1000.0)
+    }),
+    rate("counters.llc_mpki", Unit::PerThousandInstructions, "last-level cache misses", |of| {
+        over(of, |one| one.llc_misses, |one| one.instructions).map(|ratio| ratio * 1000.0)
+    }),
+    rate("counters.branch_mpki", Unit::PerThousandInstructions, "mispredicted branches", |of| {
+        over(of, |one| one.branch_misses, |one| one.instructions).map(|ratio| ratio * 1000.0)
+    }),
+    slots("top_down.retiring", "retiring", "slots whose work was kept", |of| top_down(of, |one| one.retiring)),
+    slots("top_down.bad_speculation", "bad_speculation", "slots whose work was thrown away", |of| {
+        top_down(of, |one| one.bad_speculation)
+    }),
+    slots("top_down.frontend", "frontend", "slots lost because no instructions were at hand", |of| {
+        top_down(of, |one| one.frontend)
+    }),
+    slots("top_down.backend", "backend", "slots lost because what was at hand could not be taken on", |of| {
+        top_down(of, |one| one.backend)
+    }),
+    slots("top_down.memory", "memory", "the part of backend that waited for memory", |of| {
+        top_down(of, |one| one.memory)
+    }),
+    slots("top_down.core", "core", "the rest of backend", |of| top_down(of, |one| one.core)),
+    misses("cache_misses.l2", "l2", "time that misses served by the second level would cost one after another", |of| {
+        cache_misses(of, |one| Some(one.l2))
+    }),
+    misses("cache_misses.llc", "llc", "the same of misses served by the last level", |of| {
+        cache_misses(of, |one| Some(one.llc))
+    }),
+    misses("cache_misses.dram", "dram", "the same of misses served by memory", |of| {
+        cache_misses(of, |one| Some(one.dram))
+    }),
+    misses("cache_misses.memory", "memory", "the three together", |of| cache_misses(of, |one| Some(one.memory))),
+    misses("cache_misses.disagreement", "disagreement", "memory less what top-down says was lost to memory", |of| {
+        cache_misses(of, |one| one.disagreement)
+    }),
+];
+
+const NOT_COUNTED: &str = "it was not counted";
+
+const fn event(
+    key: &'static str,
+    subject: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    counted(key, Unit::PerRequest, by_word("per_request", subject), meaning, read)
+}
+
+const fn rate(key: &'static str, unit: Unit, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
+    counted(key, unit, None, meaning, read)
+}
+
+const fn counted(
+    key: &'static str,
+    unit: Unit,
+    claim: Option<Asked>,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    Figure { key, unit, meaning, merge: Merge::Together, of: Of::Workload, claim, read: Read::Plain(read) }
+}
+
+const fn slots(
+    key: &'static str,
+    part: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    let (unit, merge, of) = (Unit::Share, Merge::Runs, Of::Workload);
+    Figure { key, unit, meaning, merge, of, claim: by_word("top_down", part), read: Read::Plain(read) }
+}
+
+const fn misses(
+    key: &'static str,
+    part: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    let (unit, merge, of) = (Unit::Ratio, Merge::Runs, Of::Workload);
+    Figure { key, unit, meaning, merge, of, claim: by_word("cache_misses", part), read: Read::Plain(read) }
+}
+
+fn per_request(of: &Reading<'_>, event: fn(&Counters) -> Option<u64>) -> Found {
+    let count = of.workload.counters.as_ref().and_then(event).ok_or(NOT_COUNTED)? as f64;
+    if of.part.completed == 0 { Err("no request completed".to_owned()) } else { Ok(count / of.part.completed as f64) }
+}
+
+fn over(of: &Reading<'_>, part: fn(&Counters) -> Option<u64>, whole: fn(&Counters) -> Option<u64>) -> Found {
+    let ratio = of.workload.counters.as_ref().and_then(|one| {
+        let whole = whole(one).filter(|whole| *whole > 0)?;
+        Some(part(one)? as f64 / whole as f64)
+    });
+    ratio.ok_or_else(|| NOT_COUNTED.to_owned())
+}
+
+fn top_down(of: &Reading<'_>, part: fn(&TopDown) -> Option<f64>) -> Found {
+    known(of.workload.top_down.as_ref().and_then(part), NOT_COUNTED)
+}
+
+fn cache_misses(of: &Reading<'_>, part: fn(&CacheMissBreakdown) -> Option<f64>) -> Found {
+    known(of.workload.cache_misses.as_ref().and_then(part), NOT_COUNTED)
+}

@@ -1,0 +1,130 @@
+//! Requests: how many, how fast, how long, what came to nothing, and where their time went.
+
+use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, by_word, known};
+use crate::results::{Latency, TimeShare};
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        key: "completed",
+        unit: Unit::Count,
+        meaning: "requests that ended within the window, those that rolled themselves back as prescribed included",
+        merge: Merge::Sum,
+        of: Of::Transaction,
+        claim: None,
+        read: Read::Plain(|of| Ok(of.part.completed as f64)),
+    },
+    Figure {
+        key: "throughput_per_s",
+        unit: Unit::PerSecond,
+        meaning: "completed requests per second; of queries, each credited with the share of its time within the window",
+        merge: Merge::Runs,
+        of: Of::Transaction,
+        claim: by("throughput"),
+        read: Read::Plain(|of| Ok(of.part.throughput_per_s)),
+    },
+    Figure {
+        key: "latency_us.mean",
+        unit: Unit::Microseconds,
+        meaning: "mean latency of completed requests, from their intended start",
+        merge: Merge::Together,
+        of: Of::Transaction,
+        claim: by("mean"),
+        read: Read::Plain(|of| known(of.part.latency_us.map(|latency| latency.mean), NOTHING_COMPLETED)),
+    },
+    percentile("latency_us.p50", "p50", "median latency", |of| of_percentile(of, 0.5, |latency| latency.p50)),
+    percentile("latency_us.p90", "p90", "90th percentile of latency", |of| of_percentile(of, 0.9, |one| one.p90)),
+    percentile("latency_us.p95", "p95", "95th percentile of latency", |of| of_percentile(of, 0.95, |one| one.p95)),
+    percentile("latency_us.p99", "p99", "99th percentile of latency", |of| of_percentile(of, 0.99, |one| one.p99)),
+    percentile("latency_us.p999", "p999", "99.9th percentile of latency", |of| {
+        of_percentile(of, 0.999, |one| one.p999)
+    }),
+    Figure {
+        key: "latency_us.max",
+        unit: Unit::Microseconds,
+        meaning: "largest latency",
+        merge: Merge::Largest,
+        of: Of::Transaction,
+        claim: None,
+        read: Read::Plain(|of| known(of.part.latency_us.map(|latency| latency.max as f64), NOTHING_COMPLETED)),
+    },
+    aborted("aborted.deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
+        Ok(of.workload.aborted.deadlock as f64)
+    }),
+    aborted("aborted.preempted", "attempts rolled back for a more important transaction, and run again", |of| {
+        Ok(of.workload.aborted.preempted as f64)
+    }),
+    aborted(
+        "aborted.conflict",
+        "attempts rolled back because another transaction had changed what they had read, and run again",
+        |of| Ok(of.workload.aborted.conflict as f64),
+    ),
+    aborted("aborted.user", "requests rolled back as the benchmark prescribes; counted as completed too", |of| {
+        Ok(of.workload.aborted.user as f64)
+    }),
+    aborted("aborted.error", "requests given up", |of| Ok(of.workload.aborted.error as f64)),
+    time("time_share.cpu_run", "cpu_run", "part of response time on a core", |of| share(of, |one| one.cpu_run)),
+    time("time_share.cpu_wait", "cpu_wait", "part that requests could run in, but every core was taken", |of| {
+        share(of, |one| one.cpu_wait)
+    }),
+    time("time_share.io", "io", "part spent waiting for a device", |of| share(of, |one| one.io)),
+    time(
+        "time_share.io_latch",
+        "io_latch",
+        "part spent waiting for another process that reads or writes the same page, or the log",
+        |of| share(of, |one| one.io_latch),
+    ),
+    time("time_share.lock", "lock", "part spent waiting for a database lock", |of| share(of, |one| one.lock)),
+    time("time_share.client", "client", "part in which the server waited for its client", |of| {
+        share(of, |one| one.client)
+    }),
+    time("time_share.other", "other", "everything else, and every part that is not known", |of| {
+        share(of, |one| Some(one.other))
+    }),
+    Figure {
+        key: "round_trip_share",
+        unit: Unit::Share,
+        meaning: "part of response time that clients spent on round trips between their statements; within client or other",
+        merge: Merge::Runs,
+        of: Of::Workload,
+        claim: by_word("share", "round_trip"),
+        read: Read::Plain(|of| known(of.workload.round_trip_share, NOT_MEASURED)),
+    },
+];
+
+const NOTHING_COMPLETED: &str = "no request completed";
+
+const NOT_MEASURED: &str = "it was not measured";
+
+const fn percentile(
+    key: &'static str,
+    claim: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    let (unit, merge, of) = (Unit::Microseconds, Merge::Joined, Of::Transaction);
+    Figure { key, unit, meaning, merge, of, claim: by(claim), read: Read::Plain(read) }
+}
+
+fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<u64>) -> Found {
+    let latency = of.part.latency_us.as_ref().ok_or_else(|| NOTHING_COMPLETED.to_owned())?;
+    let (completed, needed) = (of.part.completed, crate::latency::completed_min(quantile));
+    which(latency).map(|us| us as f64).ok_or_else(|| match completed {
+        enough if enough >= needed => "the histograms of all its runs are needed, and some are missing".to_owned(),
+        few => format!("it needs {needed} completed requests, so that ten lie beyond it, and there are {few}"),
+    })
+}
+
+/// The causes are counted for whole workloads.
+const fn aborted(key: &'static str, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
+    let (unit, merge, of) = (Unit::Count, Merge::Sum, Of::Workload);
+    Figure { key, unit, meaning, merge, of, claim: None, read: Read::Plain(read) }
+}
+
+const fn time(key: &'static str, part: &'static str, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
+    let (unit, merge, of) = (Unit::Share, Merge::Runs, Of::Transaction);
+    Figure { key, unit, meaning, merge, of, claim: by_word("share", part), read: Read::Plain(read) }
+}
+
+fn share(of: &Reading<'_>, which: fn(&TimeShare) -> Option<f64>) -> Found {
+    known(of.part.time_share.as_ref().and_then(which), NOT_MEASURED)
+}

@@ -1,0 +1,280 @@
+//! The list held against itself, against the language of claims and against the document.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
+use crate::report::fixture;
+use crate::results::{
+    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits, TimeShare,
+};
+
+/// A run in which everything was measured, `times` as much of it as in another.
+fn run(times: u64) -> (Point, WorkloadHistograms) {
+    let share = times as f64 / 10.0;
+    let completed = 20_000 * times;
+    let mut histogram = plimsoll_workload::driver::Histogram::new(3).expect("three digits");
+    (0..completed).for_each(|number| histogram.record(100 * times + number % 100).expect("it grows"));
+    let latency_us: Option<Latency> = crate::latency::figures(&histogram);
+    let time_share = TimeShare::with_rest([Some(share), Some(share), Some(0.05), Some(0.05), Some(share), Some(0.05)]);
+    let part = Part {
+        completed,
+        throughput_per_s: 100.0 * times as f64,
+        latency_us,
+        locks: Some(locks(times)),
+        time_share: Some(time_share),
+        samples: Some(100),
+    };
+    let count = |number: u64| Some(number * times);
+    let top_down = fixture::slots(share);
+    let cache_misses = json!({
+        "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "coverage": 1.0, "notes": [],
+    });
+    let workload = WorkloadResult {
+        name: "shop".to_owned(),
+        kind: "tpcc".to_owned(),
+        clients: 4,
+        all: part.clone(),
+        aborted: Aborted { deadlock: times, preempted: 2 * times, conflict: 3, user: 4 * times, error: 5 },
+        classes: [("high".to_owned(), part.clone())].into(),
+        transactions: [("payment".to_owned(), Part { locks: None, ..part })].into(),
+        round_trip_share: Some(share),
+        lock_wait: Some(LockWait { waits: times, wait_s: share }),
+        counters: Some(Counters {
+            cycles: count(4_000),
+            instructions: count(2_000 + times),
+            l1d_misses: count(50 + times),
+            llc_misses: count(10 + times),
+            branch_misses: count(9),
+            branches: count(300),
+            l2_misses: count(20),
+            dtlb_misses: count(7),
+            dram_read_bytes: count(64_000),
+            coverage: 0.9,
+        }),
+        top_down: Some(top_down),
+        cache_misses: Some(serde_json::from_value(cache_misses).expect("all of its fields")),
+        ..WorkloadResult::default()
+    };
+    let packed = |name: &str| [(name.to_owned(), Latencies::of(&histogram))].into();
+    let histograms = WorkloadHistograms {
+        workload: "shop".to_owned(),
+        transactions: packed("payment"),
+        classes: packed("high"),
+        locks: LockHistograms::default(),
+    };
+    let mut point = fixture::point("alone:shop", 1, vec![workload]);
+    point.achieved = [("cores".to_owned(), json!(times))].into();
+    point.device = Device {
+        cpu_busy: Some(share),
+        cpu_busy_clients: Some(share),
+        cpu_busy_proxy: Some(share),
+        busy_cores_others: Some(share),
+        io_busy: Some(share),
+        read_mb_s: Some(share),
+        write_mb_s: Some(share),
+        dram_read_gb_s: Some(share),
+    };
+    (point, histograms)
+}
+
+/// Ten requests for each time, half of which waited, once or twice; one of them was preempted twice.
+fn locks(times: u64) -> LockStatistics {
+    let lengths = |count: u64, mean: f64| Lengths {
+        count: count * times,
+        mean: (count > 0).then_some(mean * times as f64),
+        ..Lengths::default()
+    };
+    let means = |count: u64, total: f64| MeanLength::of(count * times, total * times as f64);
+    LockStatistics {
+        requests: 10 * times,
+        requests_by_waits: vec![5 * times, 3 * times, 2 * times],
+        requests_by_preemptions: vec![9 * times, 0, times],
+        response_by_waits: ResponseByWaits {
+            none: means(5, 500.0),
+            one: means(3, 1_800.0),
+            two: means(2, 3_400.0),
+            more: MeanLength::default(),
+        },
+        response_s: 0.0057 * times as f64,
+        queue_time_us: lengths(7, 400.0),
+        wait_excess_us: lengths(7, 300.0),
+        wait_remainder_us: lengths(7, 100.0),
+        rollbacks: 3 * times,
+        rollback_s: Some(0.0006 * times as f64),
+        work_lost_us: lengths(2, 270.0),
+        successful_attempts: means(10, 3_000.0),
+        ..LockStatistics::default()
+    }
+    .with_shares()
+}
+
+/// What a figure can be asked for.
+fn asking(figure: &Figure) -> Asking {
+    match figure.read {
+        Read::Plain(_) => Asking::Nothing,
+        Read::OfTimes(_) => Asking::Times(Times { from: 1, to: Some(1) }),
+        Read::OfLimit(_) => Asking::Limit("cores"),
+    }
+}
+
+#[test]
+fn names_are_of_one_figure_each() {
+    let keys: Vec<&str> = figures().map(|figure| figure.key).collect();
+    assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "{keys:?}");
+    let mut asked: Vec<_> =
+        figures().filter_map(|figure| figure.claim).map(|one| (one.function, one.subject)).collect();
+    let count = asked.len();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), count, "two figures for one function");
+}
+
+#[test]
+fn every_figure_is_read_and_merges_as_its_row_says() {
+    let [(one, one_histograms), (two, two_histograms)] = [run(1), run(2)];
+    let merged = crate::analysis::cells::Measured::of(&[&one, &two], "shop", &[&one_histograms, &two_histograms]);
+    let merged = merged.expect("there are two");
+    for figure in figures() {
+        let read = |reading: Reading<'_>| figure.read(&reading, asking(figure)).unwrap_or_else(|why| panic!("{why}"));
+        let values = [&one, &two].map(|point| read(Reading::of_run(point, &point.workloads[0])));
+        let (sum, together) = (values[0] + values[1], read(merged.reading()));
+        let expect = match figure.merge {
+            Merge::Runs => sum / 2.0,
+            Merge::Sum => sum,
+            Merge::Largest => values[0].max(values[1]),
+            // What it is divided by differs, so all there is to say is where it lies.
+            Merge::Together | Merge::Joined => together,
+        };
+        assert!((together - expect).abs() <= 1e-9 * expect.abs(), "{figure:?}: {values:?} merge to {together}");
+        let (low, high) = (values[0].min(values[1]), values[0].max(values[1]));
+        assert!(figure.merge == Merge::Sum || (low - 1e-9..=high + 1e-9).contains(&together), "{figure:?}");
+        for (of, part) in
+            [(Of::Class, merged.reading().class("high")), (Of::Transaction, merged.reading().transaction("payment"))]
+        {
+            let is_known = figure.of == of || figure.of == Of::Transaction;
+            let part = part.expect("there is one");
+            assert!(!is_known || figure.read(&part, asking(figure)).is_ok(), "{figure:?} of {of:?}");
+        }
+    }
+    let percentile = figure("latency_us.p95").value(&merged.reading()).expect("enough");
+    assert!((290.0..300.0).contains(&percentile), "of 20,000 fast and 40,000 slow requests: {percentile}");
+}
+
+/// Where `results.json` has a figure as it is, it has this value.
+#[test]
+fn the_document_has_the_figures_under_their_names() {
+    let (point, _) = run(1);
+    let reading = Reading::of_run(&point, &point.workloads[0]);
+    let (of_run, of_workload) = (json!(point), json!(point.workloads[0]));
+    let mut found = 0;
+    for figure in figures().filter(|figure| matches!(figure.read, Read::Plain(_))) {
+        let document = if figure.of == Of::Run { &of_run } else { &of_workload };
+        let told = document.pointer(&format!("/{}", figure.key.replace('.', "/"))).and_then(Value::as_f64);
+        // Events are counts there and per request here.
+        let Some(told) = told.filter(|_| figure.unit != Unit::PerRequest) else { continue };
+        assert_eq!(Some(told), figure.value(&reading), "{figure:?}");
+        found += 1;
+    }
+    assert!(found > 35, "{found} figures were found");
+}
+
+#[test]
+fn what_did_not_happen_has_no_length() {
+    let check = |locks: &LockStatistics, key: &str, asking: Asking, expect: Result<f64, &str>| {
+        let (mut point, _) = run(1);
+        point.workloads[0].all.locks = Some(locks.clone());
+        let found = figure(key).read(&Reading::of_run(&point, &point.workloads[0]), asking);
+        assert_eq!(found, expect.map_err(|why| format!("no {key}: {why}")), "{key}");
+    };
+    let calm = LockStatistics { requests: 4, requests_by_waits: vec![4], ..LockStatistics::default() };
+    check(&calm, "locks.waits_per_request", Asking::Nothing, Ok(0.0));
+    check(&calm, "locks.preemptions_per_request", Asking::Nothing, Ok(0.0));
+    check(&calm, "locks.queue_time_us.mean", Asking::Nothing, Err("no lock request had to wait"));
+    check(&calm, "locks.work_lost_share", Asking::Nothing, Err("no attempt was preempted"));
+    let once = Asking::Times(Times { from: 1, to: Some(1) });
+    check(&calm, "locks.response_by_waits", once, Err("no request completed that waited 1 times"));
+    let none = "no attempt was rolled back for another or as a deadlock's victim";
+    check(&calm, "locks.rollback_us.mean", Asking::Nothing, Err(none));
+    let mute = LockStatistics { rollback_s: None, ..locks(1) };
+    check(&mute, "locks.rollback_us.mean", Asking::Nothing, Err("this target cannot tell how long rollbacks take"));
+    check(&LockStatistics::default(), "locks.queue_time_share", Asking::Nothing, Err("no request ended"));
+}
+
+#[test]
+fn figures_of_locks_are_of_all_requests() {
+    let (point, _) = run(1);
+    let reading = Reading::of_run(&point, &point.workloads[0]);
+    let check = |key: &str, asking: Asking, expect: f64| {
+        let found = figure(key).read(&reading, asking).unwrap_or_else(|why| panic!("{why}"));
+        assert!((found - expect).abs() < 1e-9, "{key} {asking:?}: {found}");
+    };
+    let times = |from, to| Asking::Times(Times { from, to });
+    check("locks.waits_per_request", Asking::Nothing, 0.7);
+    check("locks.queue_time_share", Asking::Nothing, 2_800.0 / 5_700.0);
+    check("locks.requests_by_waits", times(1, Some(1)), 0.3);
+    check("locks.requests_by_waits", times(1, None), 0.5);
+    check("locks.requests_by_waits", times(9, Some(9)), 0.0);
+    check("locks.response_by_waits", times(0, Some(0)), 100.0);
+    check("locks.response_by_waits", times(1, None), 1_040.0);
+    check("locks.response_by_waits", times(2, None), 1_700.0);
+    check("locks.requests_by_preemptions", times(1, None), 0.1);
+    check("locks.rollbacks_per_request", Asking::Nothing, 0.3);
+    check("locks.rollback_us.mean", Asking::Nothing, 200.0);
+    check("locks.work_lost_share", Asking::Nothing, 0.9);
+}
+
+#[test]
+fn too_few_requests_are_told_with_what_is_needed() {
+    let (mut point, _) = run(1);
+    let latency = Latency { p99: None, ..point.workloads[0].all.latency_us.expect("measured") };
+    (point.workloads[0].all.completed, point.workloads[0].all.latency_us) = (400, Some(latency));
+    let why = figure("latency_us.p99").read(&Reading::of_run(&point, &point.workloads[0]), Asking::Nothing);
+    let expect = "no latency_us.p99: it needs 1000 completed requests, so that ten lie beyond it, and there are 400";
+    assert_eq!(why, Err(expect.to_owned()));
+}
+
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
+
+/// The text between two marks replaced.
+fn with_block(text: &str, name: &str, block: &str) -> String {
+    let mark = format!("<!-- {name} -->\n");
+    let start = text.find(&mark).unwrap_or_else(|| panic!("no mark {name}")) + mark.len();
+    let end = start + text[start..].find("<!-- end -->").unwrap_or_else(|| panic!("{name} has no end"));
+    format!("{}{block}{}", &text[..start], &text[end..])
+}
+
+fn row(figure: &Figure) -> String {
+    let claim = match figure.claim {
+        None => String::new(),
+        Some(Asked { function, subject: Some(subject) }) => format!("`{function}({subject}, …)`"),
+        Some(Asked { function, subject: None }) => match figure.read {
+            Read::Plain(_) => format!("`{function}(…)`"),
+            Read::OfTimes(_) => format!("`{function}(TIMES, …)`"),
+            Read::OfLimit(_) => format!("`{function}(LIMIT, …)`"),
+        },
+    };
+    let Figure { key, meaning, .. } = figure;
+    let (unit, of, merge) = (figure.unit.name(), figure.of.name(), figure.merge.name());
+    format!("| `{key}` | {unit} | {of} | {merge} | {claim} | {meaning} |\n")
+}
+
+#[test]
+fn the_tables_of_the_guide_are_those_of_the_lists() {
+    let text = fs::read_to_string(GUIDE).expect("the guide");
+    let heads = "| figure | unit | of | several runs | in claims | what |\n|---|---|---|---|---|---|\n";
+    let figures: String = figures().map(row).collect();
+    let right = with_block(&text, "figures", &format!("{heads}{figures}"));
+    let right = with_block(&right, "columns", &crate::samples::columns_table());
+    if env::var_os("PLIMSOLL_BLESS").is_some() {
+        fs::write(GUIDE, &right).expect("it can be written");
+    }
+    assert!(
+        fs::read_to_string(GUIDE).expect("the guide") == right,
+        "tables in docs/data.md are out of date; write them anew with\n  PLIMSOLL_BLESS=1 cargo test -p plimsoll-lab tables_of_the_guide"
+    );
+}
