@@ -12,6 +12,7 @@ mod locks;
 mod machine;
 mod requests;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -138,7 +139,7 @@ pub struct Times {
 }
 
 /// What a figure is asked for beside its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asking {
     /// Nothing.
     Nothing,
@@ -185,6 +186,20 @@ impl Figure {
 impl PartialEq for Figure {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
+    }
+}
+
+impl Eq for Figure {}
+
+impl PartialOrd for Figure {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Figure {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(other.key)
     }
 }
 

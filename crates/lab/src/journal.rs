@@ -35,6 +35,9 @@ pub struct JournalHeader {
     /// The number of cores it was sized for, if that was asked for.
     #[serde(default)]
     pub cores: Option<usize>,
+    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as its file says.
+    #[serde(default)]
+    pub blocks_max: Option<u32>,
 }
 
 /// A journal that can be added to.
@@ -68,9 +71,9 @@ pub enum JournalError {
         /// What the parser says.
         error: String,
     },
-    /// A later version wrote it.
-    #[error("{}: written by plimsoll {version} in format {format}, and this program knows format {FORMAT}; use that version or a later one", place.display())]
-    Newer {
+    /// Another version wrote it.
+    #[error("{}: written by plimsoll {version} in format {format}, and this program knows format {FORMAT}; use that version, or begin the experiment anew", place.display())]
+    OtherFormat {
         /// The journal.
         place: PathBuf,
         /// Its format.
@@ -162,9 +165,9 @@ fn parse(place: &Path, text: &[u8]) -> Result<(JournalHeader, Vec<RunRecord>), J
     // Looked at before the rest, which a later format may have changed.
     let anything: serde_json::Value = serde_json::from_slice(first).map_err(|error| bad(1, error.to_string()))?;
     let format = anything["format"].as_u64().ok_or_else(|| bad(1, "it names no format".to_owned()))?;
-    if format > u64::from(FORMAT) {
-        let version = anything["plimsoll"].as_str().unwrap_or("of a later version").to_owned();
-        return Err(JournalError::Newer { place: place.to_owned(), format: format as u32, version });
+    if format != u64::from(FORMAT) {
+        let version = anything["plimsoll"].as_str().unwrap_or("of another version").to_owned();
+        return Err(JournalError::OtherFormat { place: place.to_owned(), format: format as u32, version });
     }
     let header = serde_json::from_value(anything).map_err(|error| bad(1, error.to_string()))?;
     let record = |(number, line): (usize, &[u8])| {
@@ -192,6 +195,7 @@ mod tests {
             quick: true,
             only: None,
             cores: None,
+            blocks_max: None,
         }
     }
 

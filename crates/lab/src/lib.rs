@@ -38,4 +38,5 @@ pub mod table;
 pub mod targets;
 pub mod time_share;
 mod units;
+pub mod until_decided;
 mod wording;

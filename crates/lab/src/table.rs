@@ -6,7 +6,7 @@ use crate::results::{Point, Results};
 use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
 
-mod claims;
+pub(crate) mod claims;
 pub mod comparison;
 mod levers;
 mod lock_waiting;

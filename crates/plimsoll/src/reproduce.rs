@@ -13,7 +13,7 @@ use crate::exhibits::{EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
 use crate::output::{print, print_json};
-use crate::run::{core_count, say_how_long, terms};
+use crate::run::{blocks_max, core_count, longest, say_how_long, terms};
 use crate::study::default_place;
 
 /// Runs the exhibits that were asked for, one after the other.
@@ -24,8 +24,13 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let mut exhibits = Vec::new();
     let mut stopped = false;
     for (source, plan) in &wanted {
-        say_how_long(plan, plan.run_count(), true)?;
-        let experiment = Experiment { plan, text: source.text, files: &[], quick: options.quick, only: None, cores };
+        // An experiment that claims nothing, or searches for a knee, runs as its file says.
+        let blocks_max = blocks_max(&options.until_decided, plan).filter(|most| longest(plan, *most).is_ok());
+        let longest = blocks_max.and_then(|most| longest(plan, most).ok());
+        let count = longest.as_ref().unwrap_or(plan).run_count();
+        say_how_long(plan, count, true)?;
+        let (text, quick) = (source.text, options.quick);
+        let experiment = Experiment { plan, text, files: &[], quick, only: None, cores, blocks_max };
         match experiment.begin(&place.join(&plan.name)) {
             Ok(ended) => {
                 stopped = ended.stopped;

@@ -36,8 +36,9 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     plan.base.url.clone_from(&options.target.target);
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
-    let ended =
-        Experiment { plan: &plan, text: &text, files: &[], quick: false, only: None, cores: None }.begin(&place)?;
+    let experiment =
+        Experiment { plan: &plan, text: &text, files: &[], quick: false, only: None, cores: None, blocks_max: None };
+    let ended = experiment.begin(&place)?;
     show(&ended, options.json)
 }
 

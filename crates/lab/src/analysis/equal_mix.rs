@@ -45,8 +45,8 @@ impl Costs {
     ///
     /// The cell in which most kinds completed says what they cost. A kind that it lacks is taken from another cell, as much
     /// cheaper as that cell is slower over the kinds that both have.
-    pub(crate) fn common(cells: &[Vec<&WorkloadResult>]) -> Result<Option<Self>, String> {
-        let all = || cells.iter().flatten();
+    pub(crate) fn common(cells: &[&[&WorkloadResult]]) -> Result<Option<Self>, String> {
+        let all = || cells.iter().copied().flatten();
         if !all().any(|run| run.analytical) {
             return Ok(None);
         }
@@ -163,6 +163,38 @@ mod tests {
         check(&[&alone], &[&together], [&[1.0], &[0.5]]);
         check(&[&alone], &[&only_cheap], [&[1.0], &[0.5]]);
         check(&[&alone, &alone], &[&together, &only_cheap], [&[1.0, 1.0], &[0.5, 0.5]]);
+    }
+
+    fn is_near(found: f64, expect: f64) -> bool {
+        (found / expect - 1.0).abs() < 1e-9
+    }
+
+    #[test]
+    fn any_cells_of_an_experiment_can_be_compared() {
+        // Twice as slow and, later, four times; the windows hold different kinds, and no cell has all of them.
+        let fast = result(&[("cheap", 8, 25_000.0), ("dear", 2, 400_000.0)]);
+        let slow = result(&[("cheap", 20, 50_000.0)]);
+        let slower = result(&[("dear", 1, 1_600_000.0), ("rare", 1, 800_000.0)]);
+        let cells = [&[&fast][..], &[&slow], &[&slower]];
+        let costs = Costs::common(&cells).expect("all kinds completed").expect("they differ in cost");
+        // `rare` ran four times slower than it would have beside the fast ones.
+        assert!(is_near(costs.mean(), (25_000.0 + 400_000.0 + 200_000.0) / 3.0), "{costs:?}");
+        let latency = [&fast, &slow, &slower].map(|run| costs.mean_latency(run).expect("some completed"));
+        assert!(is_near(latency[1] / latency[0], 2.0) && is_near(latency[2] / latency[0], 4.0), "{latency:?}");
+        assert!(is_near(costs.throughput(&fast) / costs.throughput(&slow), 2.0));
+        assert!(is_near(costs.throughput(&fast), 1e6 / costs.mean()), "one client that never pauses");
+        let raw = |run: &WorkloadResult| run.all.throughput_per_s;
+        assert!(raw(&slow) > raw(&fast), "which is why throughput as it is says nothing");
+    }
+
+    #[test]
+    fn what_no_run_completed_has_no_cost() {
+        let begun = result(&[("cheap", 8, 25_000.0), ("dear", 0, 0.0)]);
+        let why = Costs::common(&[&[&begun][..]]).expect_err("dear was only begun");
+        assert!(why.contains("no request of dear completed"), "{why}");
+        let transactional = WorkloadResult { analytical: false, ..begun };
+        assert_eq!(Costs::common(&[&[&transactional][..]]), Ok(None));
+        assert_eq!(Costs::common(&[]), Ok(None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_model::statistics::{self, Noise, Samples};
+use plimsoll_model::statistics::{self, Samples};
 
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
@@ -13,7 +13,6 @@ use crate::results::Estimate;
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[WorkloadHistograms]]) -> Vec<Estimate> {
     let own: Vec<&Cell<'_>> = cells.of_workload(noise.workload()).collect();
     let latencies = latency_samples(cells, &own, noise.throughput.blocks());
-    let latency_noise = Noise::of(&latencies);
     let outliers: BTreeSet<(usize, usize)> = statistics::outliers(&noise.speed).into_iter().collect();
     let estimates = own.iter().enumerate().filter_map(|(row, cell)| {
         let is_outlier = |run: &&usize| outliers.contains(&(row, cells.block(**run)));
@@ -25,8 +24,8 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
             runs: cell.runs.clone(),
             left_out: cell.left_out.clone(),
             outliers: cell.runs.iter().filter(is_outlier).copied().collect(),
-            throughput_per_s: statistics::estimate(&noise.throughput, row, noise.throughput_noise.as_ref())?.into(),
-            mean_latency_us: statistics::estimate(&latencies, row, latency_noise.as_ref()).map(Into::into),
+            throughput_per_s: statistics::estimate(&noise.throughput, row)?.into(),
+            mean_latency_us: statistics::estimate(&latencies, row).map(Into::into),
             measured: measured.workload,
             device: measured.device,
             achieved: measured.achieved,

@@ -1,10 +1,9 @@
-//! The figures that claims are about: of all runs, or of those of one block, by the same code.
+//! The figures that claims are about: of all runs, of those of one block, or of the second runs of one block (A/A), by the
+//! same code.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-
-use rand::RngExt;
-use rand_pcg::Pcg64;
+use std::rc::Rc;
 
 use super::cells::{Measured, key};
 use super::equal_mix::{Costs, speed};
@@ -13,81 +12,57 @@ use crate::figures::{Asking, Found, Reading, figure};
 use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{Point, Results, WorkloadResult};
+use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 
 /// Figures of some of an experiment's runs.
 #[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
-    /// Every run of the experiment, from which follows what a request of each kind costs: all blocks share one unit.
-    all: &'a [RunRecord],
-    /// Valid runs by setting and arm, with what their workloads measured together, once somebody asks.
+    experiment: Rc<WholeExperiment<'a>>,
+    /// Valid runs by setting and arm.
     cells: BTreeMap<(usize, usize), CellRuns<'a>>,
-    is_resampled: bool,
+}
+
+/// What the figures of all blocks share.
+#[derive(Debug)]
+struct WholeExperiment<'a> {
+    /// What a workload did in each valid run, by setting, arm and the workload's position in the plan.
+    runs: BTreeMap<(usize, usize, usize), Vec<&'a WorkloadResult>>,
+    /// By the workload's position in the plan: what requests of each kind cost; `None` where they do not differ in cost.
+    costs: Vec<Result<Option<Costs>, String>>,
 }
 
 /// The runs of an arm at a setting.
 #[derive(Debug, Default)]
 struct CellRuns<'a> {
     runs: Vec<&'a RunRecord>,
-    /// By position of the workload in the plan.
+    /// What they measured together, by position of the workload in the plan, once somebody has asked.
     measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
 }
 
 impl<'a> RunFigures<'a> {
-    /// Those of every valid run.
+    /// Those of every valid run. What the runs of a cell measured together is read from the document.
     pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
-        let first = records.iter().filter(|record| !record.id.is_again);
-        let found = Self::of_those(plan, results, records, first);
-        // What all runs of a cell measured together is in the document.
-        for cells in found.cells.values() {
-            let point = &cells.runs[0].point;
-            for (workload, measured) in &cells.measured {
+        let first = || records.iter().filter(|record| !record.id.is_again && record.point.valid);
+        let experiment = Rc::new(WholeExperiment::of(plan, first()));
+        let cells = cells_of(plan, first());
+        for cell in cells.values() {
+            let point = &cell.runs[0].point;
+            for (workload, measured) in &cell.measured {
                 let name = &plan.base.workloads[*workload].name;
-                let cell = results.cell(&point.setting, &point.arm, name).map(Measured::from);
-                measured.set(cell).unwrap_or_else(|_| unreachable!("nobody has asked yet"));
+                let known = results.cell(&point.setting, &point.arm, name).map(Measured::from);
+                measured.get_or_init(|| known);
             }
         }
-        found
+        RunFigures { plan, results, experiment, cells }
     }
 
-    fn of_those(
-        plan: &'a Plan,
-        results: &'a Results,
-        all: &'a [RunRecord],
-        wanted: impl Iterator<Item = &'a RunRecord>,
-    ) -> Self {
-        let mut cells: BTreeMap<(usize, usize), CellRuns<'a>> = BTreeMap::new();
-        for record in wanted.filter(|record| record.point.valid) {
-            let cell = cells.entry((record.id.setting, record.id.arm)).or_insert_with(|| {
-                let members = plan.arms[record.id.arm].members.iter();
-                CellRuns { runs: Vec::new(), measured: members.map(|member| (*member, OnceCell::new())).collect() }
-            });
-            cell.runs.push(record);
-        }
-        RunFigures { plan, results, all, cells, is_resampled: false }
-    }
-
-    /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
-    /// what a block's runs share stays together.
-    pub(super) fn resampled(&self, seed: u64) -> Self {
-        let mut random = Pcg64::new(u128::from(seed), 0);
-        let runs = || self.cells.values().flat_map(|cell| &cell.runs);
-        let repeats = runs().map(|record| record.id.repeat).max().unwrap_or(1);
-        let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
-        let mut drawn: Vec<&RunRecord> = Vec::new();
-        for cell in self.cells.values() {
-            let of_blocks = blocks.iter().flat_map(|block| cell.runs.iter().filter(move |one| one.id.repeat == *block));
-            let before = drawn.len();
-            drawn.extend(of_blocks);
-            if drawn.len() == before {
-                // A cell whose drawn blocks are all invalid still has its runs.
-                drawn.extend(&cell.runs);
-            }
-        }
-        let found = Self::of_those(self.plan, self.results, self.all, drawn.into_iter());
-        RunFigures { is_resampled: true, ..found }
+    /// Those of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
+    pub(super) fn of_block(&self, records: &'a [RunRecord], block: u32, is_again: bool) -> Self {
+        let wanted = records.iter().filter(|record| record.id.repeat == block && record.id.is_again == is_again);
+        let cells = cells_of(self.plan, wanted.filter(|record| record.point.valid));
+        RunFigures { plan: self.plan, results: self.results, experiment: Rc::clone(&self.experiment), cells }
     }
 
     /// What a workload's requests in an arm at a setting measured, or some of them.
@@ -99,8 +74,8 @@ impl<'a> RunFigures<'a> {
             let at = if swept.is_empty() { String::new() } else { format!(" at {swept}") };
             format!("there is no valid run of {arm}{at}")
         })?;
-        let measured =
-            runs.measured.get(&cell.workload).and_then(|measured| measured.get_or_init(|| runs.measure(name)).as_ref());
+        let measured = runs.measured.get(&cell.workload);
+        let measured = measured.and_then(|measured| measured.get_or_init(|| runs.measure(name)).as_ref());
         let whole = measured.ok_or_else(|| format!("{name} has no figures in {arm}"))?.reading();
         let part = match &cell.part {
             Part::All => Some(whole),
@@ -114,24 +89,16 @@ impl<'a> RunFigures<'a> {
         &self.plan.base.workloads[workload].name
     }
 
-    /// Valid runs of a workload in the whole experiment, those of one arm at one setting together.
-    fn all_runs(&self, workload: usize) -> BTreeMap<(usize, usize), Vec<&'a WorkloadResult>> {
-        let name = self.workload(workload);
-        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for record in self.all.iter().filter(|record| record.point.valid && !record.id.is_again) {
-            let results = record.point.workloads.iter().filter(|result| result.name == name);
-            found.entry((record.id.setting, record.id.arm)).or_default().extend(results);
+    /// What requests cost, where all requests of a workload are meant and they differ in cost.
+    fn costs(&self, cell: &Cell) -> Result<Option<&Costs>, String> {
+        match &self.experiment.costs[cell.workload] {
+            _ if cell.part != Part::All => Ok(None),
+            Ok(costs) => Ok(costs.as_ref()),
+            Err(why) => Err(why.clone()),
         }
-        found
     }
 
-    /// What requests of each kind cost, of a workload whose requests differ in cost; `None` of others.
-    fn costs(&self, workload: usize) -> Result<Option<Costs>, String> {
-        let cells: Vec<Vec<&WorkloadResult>> = self.all_runs(workload).into_values().collect();
-        Costs::common(&cells)
-    }
-
-    /// Requests per second; of requests that differ in cost at an equal mix, so that it can be compared between cells.
+    /// Requests per second; of requests that differ in cost at an equal mix, so that cells can be compared.
     fn throughput(&self, cell: &Cell) -> Found {
         let reading = match self.reading(cell) {
             Ok(reading) => reading,
@@ -141,7 +108,7 @@ impl<'a> RunFigures<'a> {
             }
             Err(why) => return Err(why),
         };
-        match self.costs(cell.workload)?.filter(|_| cell.part == Part::All) {
+        match self.costs(cell)? {
             Some(costs) => Ok(costs.throughput(reading.workload)),
             None => figure("throughput_per_s").read(&reading, Asking::Nothing),
         }
@@ -150,22 +117,24 @@ impl<'a> RunFigures<'a> {
     /// The mean latency; of requests that differ in cost at an equal mix.
     fn mean_latency(&self, cell: &Cell) -> Found {
         let reading = self.reading(cell)?;
-        match self.costs(cell.workload)?.filter(|_| cell.part == Part::All) {
+        match self.costs(cell)? {
             Some(costs) => costs.mean_latency(reading.workload).ok_or_else(|| self.nothing_completed(cell)),
             None => figure("latency_us.mean").read(&reading, Asking::Nothing),
         }
     }
 
+    /// As [`interference`](super::interference) has it: requests cost what they cost alone at the same setting.
     fn relative_to_alone(&self, cell: &Cell) -> Found {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);
         let alone =
             Cell { arm: alone.ok_or_else(|| format!("there is no arm {name} to compare with"))?, ..cell.clone() };
         let ratio = if cell.part == Part::All {
-            let all = self.all_runs(cell.workload);
-            let runs_of = |arm: usize| all.get(&(cell.setting, arm)).cloned().unwrap_or_default();
-            let both: Vec<&WorkloadResult> = [runs_of(cell.arm), runs_of(alone.arm)].concat();
-            let costs = Costs::of(&runs_of(alone.arm), &both);
+            let runs_of = |cell: &Cell| {
+                let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
+                runs.map_or(&[][..], Vec::as_slice)
+            };
+            let costs = Costs::of(runs_of(&alone), &[runs_of(cell), runs_of(&alone)].concat());
             let [shared, alone] = [self.reading(cell)?, self.reading(&alone)?];
             speed(shared.workload, costs.as_ref()) / speed(alone.workload, costs.as_ref())
         } else {
@@ -177,6 +146,51 @@ impl<'a> RunFigures<'a> {
     fn nothing_completed(&self, cell: &Cell) -> String {
         let (workload, arm) = (self.workload(cell.workload), &self.plan.arms[cell.arm].name);
         format!("no request of {workload} completed in {arm} ({})", cell.part)
+    }
+
+    fn knee_level(&self, axis: usize, share: f64, cell: &Cell) -> Result<&KneeLevel, String> {
+        let axis = &self.plan.axes[axis];
+        let mut setting = self.plan.setting(cell.setting).swept;
+        setting.remove(&axis.key);
+        let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
+        let found = self.results.knees.iter().find(|knee| {
+            knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
+        });
+        let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
+        level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))
+    }
+}
+
+/// Runs by setting and arm.
+fn cells_of<'a>(plan: &Plan, records: impl Iterator<Item = &'a RunRecord>) -> BTreeMap<(usize, usize), CellRuns<'a>> {
+    let mut cells: BTreeMap<(usize, usize), CellRuns<'a>> = BTreeMap::new();
+    for record in records {
+        let members = plan.arms[record.id.arm].members.iter();
+        let cell = cells.entry((record.id.setting, record.id.arm)).or_insert_with(|| CellRuns {
+            runs: Vec::new(),
+            measured: members.map(|member| (*member, OnceCell::new())).collect(),
+        });
+        cell.runs.push(record);
+    }
+    cells
+}
+
+impl<'a> WholeExperiment<'a> {
+    fn of(plan: &Plan, records: impl Iterator<Item = &'a RunRecord>) -> Self {
+        let position = |name: &str| plan.base.workloads.iter().position(|workload| workload.name == name);
+        let mut runs: BTreeMap<_, Vec<&WorkloadResult>> = BTreeMap::new();
+        for record in records {
+            for result in &record.point.workloads {
+                let Some(workload) = position(&result.name) else { continue };
+                runs.entry((record.id.setting, record.id.arm, workload)).or_default().push(result);
+            }
+        }
+        let costs = (0..plan.base.workloads.len()).map(|workload| {
+            let cells = runs.iter().filter(|((.., of), _)| *of == workload);
+            Costs::common(&cells.map(|(_, runs)| runs.as_slice()).collect::<Vec<_>>())
+        });
+        let costs = costs.collect();
+        WholeExperiment { runs, costs }
     }
 }
 
@@ -201,36 +215,20 @@ impl Figures for RunFigures<'_> {
     }
 
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
-        let axis = &self.plan.axes[axis];
-        let allocations = axis.numbers().ok_or_else(|| format!("the values of {} are no numbers", axis.key))?;
-        let stride = self.stride(&axis.key);
-        let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
-        if self.is_resampled {
-            // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
-            let throughput = (0..allocations.len())
-                .filter_map(|position| Some((allocations[position], self.throughput(&along(position)).ok()?)));
-            let throughput: Vec<(f64, f64)> = throughput.collect();
-            let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
-            let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
-            return enough.min_by(f64::total_cmp).ok_or_else(|| "nothing was measured".to_owned());
-        }
-        let mut setting = self.plan.setting(cell.setting).swept;
-        setting.remove(&axis.key);
-        let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
-        let found = self.results.knees.iter().find(|knee| {
-            knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
-        });
-        let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
-        let level = level
-            .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
+        let level = self.knee_level(axis, share, cell)?;
         level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
     }
-}
 
-impl RunFigures<'_> {
-    /// How far apart in the numbers of settings two neighbours along an axis are.
-    fn stride(&self, key: &str) -> usize {
-        let position = self.plan.axes.iter().position(|axis| axis.key == key).expect("it is an axis of the plan");
-        self.plan.axes[position + 1..].iter().map(|axis| axis.values.len()).product()
+    fn knee_bounds(&self, axis: usize, share: f64, cell: &Cell) -> Result<[f64; 2], String> {
+        let level = self.knee_level(axis, share, cell)?;
+        let bounds = level.low.zip(level.high).map(|(low, high)| [low, high]);
+        bounds.ok_or_else(|| "the knee has no interval".to_owned())
+    }
+
+    fn resolution(&self, cell: &Cell, metric: Metric) -> f64 {
+        if !matches!(metric, Metric::Throughput | Metric::ThroughputRelativeToAlone) {
+            return 0.0;
+        }
+        1.0 / self.reading(cell).map_or(0, |reading| reading.part.completed).max(1) as f64
     }
 }

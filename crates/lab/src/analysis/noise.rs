@@ -15,7 +15,6 @@ pub(super) struct WorkloadNoise<'a> {
     /// Requests per second.
     pub throughput: Samples,
     /// The noise of `throughput`.
-    pub throughput_noise: Option<Noise>,
     /// The same in a unit in which arms can be compared: for analytical workloads at an equal mix of queries.
     pub speed: Samples,
     /// The noise of `speed`.
@@ -47,8 +46,8 @@ impl<'a> WorkloadNoise<'a> {
         let throughput = rows(&|_, result| result.all.throughput_per_s);
         let speed = rows(&|position, result| speed(result, costs[position].as_ref()));
         let pairs = repeated.iter().enumerate().map(|(number, first)| (*first, own.len() + number)).collect();
-        let (throughput_noise, speed_noise) = (Noise::of(&throughput), Noise::of(&speed));
-        WorkloadNoise { workload, throughput, throughput_noise, speed, speed_noise, pairs }
+        let speed_noise = Noise::of(&speed);
+        WorkloadNoise { workload, throughput, speed, speed_noise, pairs }
     }
 
     pub(super) fn workload(&self) -> &'a str {

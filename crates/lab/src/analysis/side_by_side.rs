@@ -1,6 +1,6 @@
 //! What workloads do together, beside what they would do if they took turns.
 
-use plimsoll_model::statistics::{Noise, Samples, estimate};
+use plimsoll_model::statistics::{Samples, estimate};
 
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
@@ -52,5 +52,5 @@ fn of_arm(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>], place: &Cell<'_>) -> 
 /// The mean of one figure of each block, with Student's 95 % interval by its own spread; `None` if no block has one.
 pub(crate) fn over_blocks(blocks: Vec<Option<f64>>) -> Option<Interval> {
     let samples = Samples::new(vec![blocks]);
-    estimate(&samples, 0, Noise::of(&samples).as_ref()).map(Into::into)
+    estimate(&samples, 0).map(Into::into)
 }

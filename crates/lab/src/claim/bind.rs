@@ -117,9 +117,9 @@ impl Binder<'_> {
                 }
             }
             Form::Figure(call) => Ok(Formula::Measured(Box::new(self.measured(call, &expression.span)?))),
-            Form::Average(over) => {
+            Form::Average(mean, over) => {
                 let (axis, condition, body) = self.over(over, Self::number)?;
-                Ok(Formula::Average { axis, condition, body: Box::new(body) })
+                Ok(Formula::Average { mean: *mean, axis, condition, body: Box::new(body) })
             }
             Form::Not(_) | Form::Binary(..) | Form::ForAll(_) => {
                 error(&expression.span, format!("`{expression}` is true or false, where a number is needed"))

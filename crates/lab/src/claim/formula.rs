@@ -1,7 +1,7 @@
 //! A claim with every name bound: what remains is arithmetic on figures of cells.
 
 use super::figures::{Metric, Part};
-use super::syntax::Operator;
+use super::syntax::{Mean, Operator};
 
 /// Something that is true or false.
 #[derive(Debug, Clone)]
@@ -42,8 +42,10 @@ pub(super) enum Formula {
     Maximum(Vec<Formula>),
     /// Without sign.
     Absolute(Box<Formula>),
-    /// The arithmetic mean over every value of an axis that meets a condition.
+    /// The mean over every value of an axis that meets a condition.
     Average {
+        /// Which mean.
+        mean: Mean,
         /// Position of the axis in the plan.
         axis: usize,
         /// Which values count.
@@ -53,6 +55,20 @@ pub(super) enum Formula {
     },
     /// Measured.
     Measured(Box<Measured>),
+}
+
+impl Formula {
+    /// Adds all that is measured in it.
+    pub(super) fn figures<'a>(&'a self, found: &mut Vec<&'a Measured>) {
+        match self {
+            Formula::Number(_) | Formula::Variable(_) => {}
+            Formula::Negative(inner) | Formula::Absolute(inner) => inner.figures(found),
+            Formula::Average { body, .. } => body.figures(found),
+            Formula::Arithmetic(_, left, right) => [left, right].into_iter().for_each(|side| side.figures(found)),
+            Formula::Minimum(parts) | Formula::Maximum(parts) => parts.iter().for_each(|part| part.figures(found)),
+            Formula::Measured(measured) => found.push(measured),
+        }
+    }
 }
 
 /// Measurements and what is made of them.

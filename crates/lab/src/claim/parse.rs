@@ -5,7 +5,7 @@
 //! or         = and { "or" and }                and        = not { "and" not }
 //! not        = "not" not | comparison          comparison = sum { ("<" | "<=" | ">" | ">=" | "==" | "!=") sum }
 //! sum        = product { ("+" | "-") product } product    = sign { ("*" | "/") sign }
-//! sign       = "-" sign | NUMBER [UNIT] | NAME | FUNCTION "(" … ")" | "average" "(" over ")" | "(" claim ")"
+//! sign       = "-" sign | NUMBER [UNIT] | NAME | FUNCTION "(" … ")" | ("average" | "geomean") "(" over ")" | "(" claim ")"
 //! selector   = [WORD "="] WORD
 //! ```
 //! A NAME is made of letters, digits and `_`; a WORD also of `.`, `:`, `+` and `-`, so that sweep keys, arms and most values
@@ -13,7 +13,7 @@
 
 use super::ClaimError;
 use super::syntax::{
-    AVERAGE, CALCULATIONS, Call, Expression, Form, Function, Operator, Over, Selector, Span, Word, functions,
+    CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Span, Word, functions,
 };
 use crate::wording::{choices, did_you_mean};
 
@@ -345,8 +345,9 @@ impl<'a> Parser<'a> {
             }
             return Ok(Form::Calculation(*calculation, arguments));
         }
-        if name.text == AVERAGE {
-            return Ok(Form::Average(Box::new(self.over("average(x in dop: …)")?)));
+        if let Some(mean) = Mean::ALL.into_iter().find(|mean| mean.name() == name.text) {
+            let over = self.over(&format!("{}(x in dop: …)", mean.name()))?;
+            return Ok(Form::Average(mean, Box::new(over)));
         }
         let function = functions().into_iter().find(|function| function.name() == name.text);
         self.call(function.ok_or_else(|| unknown_function(name))?).map(Form::Figure)
@@ -404,7 +405,7 @@ fn binary(operator: Operator, left: Expression, right: Expression) -> Expression
 }
 
 fn unknown_function(name: &Word) -> ClaimError {
-    let of_numbers = || CALCULATIONS.iter().map(|(name, _)| *name).chain([AVERAGE]);
+    let of_numbers = || CALCULATIONS.iter().map(|(name, _)| *name).chain(Mean::ALL.map(Mean::name));
     let known = || functions().into_iter().map(Function::name).chain(of_numbers());
     let (meant, list) = (did_you_mean(&name.text, known()), choices(known()));
     ClaimError {

@@ -36,8 +36,8 @@ pub enum Form {
     Figure(Call),
     /// `for all x in dop where x > 1: …`
     ForAll(Box<Over>),
-    /// `average(x in dop where x > 1: …)`
-    Average(Box<Over>),
+    /// `average(x in dop where x > 1: …)`, `geomean(x in dop: …)`
+    Average(Mean, Box<Over>),
 }
 
 /// `x in dop where x > 1: …`
@@ -144,8 +144,27 @@ pub fn functions() -> Vec<Function> {
     all
 }
 
-/// The name of the function of a number for each value of a sweep key.
-pub const AVERAGE: &str = "average";
+/// A mean of a number over the values of a sweep key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mean {
+    /// The sum over the count.
+    Arithmetic,
+    /// Of numbers above 0: what all of them multiplied together would be made of by equal factors.
+    Geometric,
+}
+
+impl Mean {
+    /// Both.
+    pub const ALL: [Mean; 2] = [Mean::Arithmetic, Mean::Geometric];
+
+    /// The name of its function.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mean::Arithmetic => "average",
+            Mean::Geometric => "geomean",
+        }
+    }
+}
 
 /// Every function of numbers, by name.
 pub static CALCULATIONS: [(&str, Calculation); 3] =
@@ -283,7 +302,7 @@ impl fmt::Display for Expression {
             }
             Form::Figure(call) => call.fmt(f),
             Form::ForAll(over) => write!(f, "for all {over}"),
-            Form::Average(over) => write!(f, "{AVERAGE}({over})"),
+            Form::Average(mean, over) => write!(f, "{}({over})", mean.name()),
         }
     }
 }

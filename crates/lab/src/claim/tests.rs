@@ -7,7 +7,7 @@ use plimsoll_workload::driver::ClientOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Operator, Over, Selector, Word, functions};
+use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Word, functions};
 use super::*;
 use crate::figures::{Asking, Times};
 use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
@@ -60,6 +60,7 @@ fn plan() -> Plan {
             seed: 7,
             reload: Reload::Never,
             search: Search::Grid,
+            looks: 1,
             server_lost: ServerLost::GoOn,
         },
         claims: Vec::new(),
@@ -287,7 +288,10 @@ fn expression() -> impl Strategy<Value = Expression> {
             }),
             average.prop_map(|(text, axis, condition, body)| {
                 let variable = Word { span: 0..0, text, is_quoted: false };
-                Form::Average(Box::new(Over { variable, axis, condition, body }))
+                Form::Average(
+                    Mean::ALL[usize::from(condition.is_none())],
+                    Box::new(Over { variable, axis, condition, body }),
+                )
             }),
         ]
         .prop_map(at)

@@ -7,8 +7,10 @@ use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::registry::make;
 
 use super::order::{Selection, in_groups, order};
+use crate::analysis::equal_mix::{Costs, speed};
 use crate::plan::{Plan, Search, Setting};
 use crate::record::{RunId, RunRecord};
+use crate::results::WorkloadResult;
 
 /// The rounds of a plan, one after the other.
 #[derive(Debug, Default)]
@@ -67,11 +69,13 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
                         && record.point.valid
                         && along(record.id.setting, start, stride, allocations.len())
                 });
+                let done = of_curve.filter_map(|record| {
+                    let result = record.point.workloads.iter().find(|result| result.name == *workload)?;
+                    Some(((record.id.setting - start) / stride, result))
+                });
                 let mut search = search(plan, &allocations);
-                for record in of_curve {
-                    let result = record.point.workloads.iter().find(|result| result.name == *workload);
-                    let throughput = result.map(|result| result.all.throughput_per_s);
-                    search.record((record.id.setting - start) / stride, &throughput.into_iter().collect::<Vec<_>>());
+                for (index, speed) in speeds(&done.collect::<Vec<_>>(), &allocations) {
+                    search.record(index, &[speed]);
                 }
                 let mut count: BTreeMap<usize, usize> = BTreeMap::new();
                 search.next().into_iter().flatten().for_each(|index| *count.entry(index).or_default() += 1);
@@ -93,6 +97,16 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
     let most = 3 * plan.run.repeats.max(2);
     runs.retain(|run| run.repeat <= most && selection.wants(plan, run.setting, run.arm));
     runs
+}
+
+/// How fast the runs of a curve were, each with the position of its allocation: of requests that differ in cost at an equal
+/// mix, as the knee that is told in the end ([`knees`](crate::analysis)).
+fn speeds(runs: &[(usize, &WorkloadResult)], allocations: &[f64]) -> Vec<(usize, f64)> {
+    let largest = |index: &usize| allocations.iter().all(|other| *other <= allocations[*index]);
+    let full: Vec<&WorkloadResult> = runs.iter().filter(|(index, _)| largest(index)).map(|(_, run)| *run).collect();
+    let all: Vec<&WorkloadResult> = runs.iter().map(|(_, run)| *run).collect();
+    let costs = Costs::of(&full, &all);
+    runs.iter().map(|(index, run)| (*index, speed(run, costs.as_ref()))).collect()
 }
 
 fn search(plan: &Plan, allocations: &[f64]) -> KneeSearch {

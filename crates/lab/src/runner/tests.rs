@@ -6,6 +6,7 @@ mod lost;
 mod pilot;
 mod selection;
 mod server;
+mod until_decided;
 mod watched;
 
 use std::cell::Cell;

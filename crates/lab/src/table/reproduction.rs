@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{claims, wrap};
-use crate::results::ClaimResult;
+use crate::results::{ClaimResult, ClaimVerdict};
 
 /// One published exhibit and what came of reproducing it.
 #[derive(Debug, Clone, Serialize)]
@@ -23,9 +23,9 @@ pub struct Exhibit {
 }
 
 impl Exhibit {
-    /// Whether a claim does not hold, or it could not be run at all.
+    /// Whether a claim fails, or it could not be run at all.
     pub fn has_failed(&self) -> bool {
-        self.why_not_run.is_some() || self.claims.iter().any(|claim| claim.holds == Some(false))
+        self.why_not_run.is_some() || self.claims.iter().any(|claim| claim.verdict == ClaimVerdict::Fails)
     }
 }
 
@@ -41,15 +41,11 @@ pub fn render(exhibits: &[Exhibit]) -> String {
         }
         out.push(String::new());
     }
-    let all = || exhibits.iter().flat_map(|exhibit| &exhibit.claims);
-    let count = |holds| all().filter(|claim| claim.holds == holds).count();
-    out.push(format!(
-        "{} claims: {} hold, {} fail, {} not judged",
-        all().count(),
-        count(Some(true)),
-        count(Some(false)),
-        count(None)
-    ));
+    let all: Vec<&ClaimResult> = exhibits.iter().flat_map(|exhibit| &exhibit.claims).collect();
+    let [hold, fail, undecided, not_judged] =
+        ClaimVerdict::ALL.map(|verdict| all.iter().filter(|claim| claim.verdict == verdict).count());
+    let count = all.len();
+    out.push(format!("{count} claims: {hold} hold, {fail} fail, {undecided} undecided, {not_judged} not judged"));
     out.push(String::new());
     out.join("\n")
 }

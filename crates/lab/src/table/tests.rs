@@ -1,6 +1,7 @@
 //! What a terminal shows.
 
 use super::*;
+use crate::report::fixture::derive;
 use crate::report::fixture::policies::policies;
 use crate::report::fixture::server::on_server;
 use crate::report::fixture::{poor_study, study};
@@ -137,7 +138,7 @@ fn the_parts_of_a_server_read_like_this() {
     results.points.truncate(3);
     results.points.iter_mut().for_each(|point| point.setting.clear());
     results.experiment.sweep.clear();
-    results.estimates = crate::report::fixture::derive::estimates(&results.points);
+    results.estimates = derive::estimates(&results.points);
     let text = render(&results, &Options::default());
     let from = text.find("  time share").expect("it is told");
     let to = text.find("  counters").expect("they are told");

@@ -27,6 +27,9 @@ fn averages_are_arithmetic_means_over_values() {
     // The mean of ratios, not the ratio of means nor the geometric mean that `gain` makes of what it is left.
     check("average(t in think: mean(high, together, standard, t) / 1ms) == 1.5", true, "1.5 == 1.5");
     check("average(p in lock_policy: gain(p, high, together)) == (1 + 4 + 5) / 3", true, "3.33 == 3.33");
+    check("geomean(x in dop: x) == 2", true, "2 == 2");
+    check("geomean(p in lock_policy: gain(p, high, together)) < 2.72", true, "2.71 < 2.72");
+    check_undecided("geomean(x in dop: x - 1) > 0", "0 has no geometric mean with others");
     check(
         "average(t in oltp.think: gain(pow, high, together, t)) >= 0.95 * average(t in think: gain(pabort, high, together, t))",
         true,
