@@ -112,6 +112,20 @@ impl RunDirectoryError {
 }
 
 impl RunDirectory {
+    /// Whether a folder for results can be had at `place`, for those who have long work to do before they know what goes
+    /// into it. Leaves at most the folders above it.
+    pub fn check_place(place: &Path) -> Result<(), RunDirectoryError> {
+        let io_error = |error| RunDirectoryError::Io { place: place.to_owned(), error };
+        match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(RunDirectoryError::Exists(place.to_owned())),
+            Ok(false) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(place).and_then(|()| fs::remove_dir(place)).map_err(io_error)
+            }
+            Err(error) => Err(io_error(error)),
+        }
+    }
+
     /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
     pub fn create(
         place: &Path,

@@ -11,7 +11,7 @@ use plimsoll_lab::plan::Plan;
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::results::{FORMAT, Results};
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
-use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
+use plimsoll_lab::runner::{Opened, Outcome, RunError, Runner, Selection, Watch};
 use plimsoll_lab::sensors::{Instruments, level_latencies};
 use plimsoll_lab::until_decided;
 use plimsoll_machine::MachineFacts;
@@ -45,6 +45,17 @@ pub struct Experiment<'a> {
     pub blocks_max: Option<u32>,
 }
 
+/// What was there before an experiment began, or went on.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// Runs that are done.
+    pub records: Vec<RunRecord>,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+    /// A database that is open.
+    pub opened: Opened,
+}
+
 /// An experiment that has ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -59,6 +70,11 @@ pub struct Ended {
 impl Experiment<'_> {
     /// Runs it from the beginning into an empty or new folder.
     pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
+        self.begin_after(place, Before::default())
+    }
+
+    /// The same after something has gone before it.
+    pub fn begin_after(&self, place: &Path, before: Before) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
         // Before a folder is made.
@@ -67,7 +83,7 @@ impl Experiment<'_> {
         let header = self.header(&looks[0], &beginning.provenance(), &machine);
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
-        self.run(&looks, selection, directory, beginning, machine, Vec::new(), Vec::new())
+        self.run(&looks, selection, directory, beginning, machine, before)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
@@ -99,7 +115,8 @@ impl Experiment<'_> {
                 told(&header)
             ));
         }
-        self.run(&looks, self.selection()?, found.directory, beginning, machine, found.records, warnings)
+        let before = Before { records: found.records, warnings, ..Before::default() };
+        self.run(&looks, self.selection()?, found.directory, beginning, machine, before)
     }
 
     /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
@@ -138,9 +155,9 @@ impl Experiment<'_> {
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
-        done: Vec<RunRecord>,
-        warnings: Vec<String>,
+        before: Before,
     ) -> Result<Ended, Failure> {
+        let Before { records: done, mut warnings, opened } = before;
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
@@ -152,7 +169,7 @@ impl Experiment<'_> {
             let mut limits = HostLimits::new(hog::command());
             let latencies = memory_speed.as_ref().and_then(|kept| level_latencies(&kept.speed));
             let runner = Runner::new(&looks[0], &TARGETS, &mut limits);
-            let mut runner = runner.with_instruments(Instruments::here(latencies));
+            let mut runner = runner.with_instruments(Instruments::here(latencies)).with_opened(opened);
             let claims = |plan: &Plan, records: &[RunRecord]| {
                 let settings = settings(plan, &TARGETS);
                 document(plan, settings, beginning.provenance(), machine.clone(), records, Vec::new()).claims
@@ -173,7 +190,6 @@ impl Experiment<'_> {
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
-        let mut warnings = warnings;
         warnings.extend(unreadable.into_iter().chain(still_limited));
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
@@ -205,7 +221,7 @@ pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
 }
 
 /// A folder that cannot be had is the wrong one; a full disk is not the caller's fault.
-fn begin_failure(error: RunDirectoryError) -> Failure {
+pub fn begin_failure(error: RunDirectoryError) -> Failure {
     match error {
         lack if lack.is_lack_of_room() => Failure::world(lack),
         exists @ RunDirectoryError::Exists(_) => Failure::input(exists),

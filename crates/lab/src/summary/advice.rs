@@ -74,27 +74,22 @@ fn no_difference(workloads: &[Workload]) -> String {
     format!("No difference seen: {}.", workloads.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
-/// How large a loss of throughput is excluded by the 95 % interval, 0 to 1; `None` without one.
+/// How large a loss of throughput is excluded by the 95 % interval, 0 to 1; `None` without one. Where repeats agree by counting
+/// the same few requests, one request is what they cannot tell.
 fn loss_excluded(workload: &Workload) -> Option<f64> {
-    workload.interference?.low.map(|low| (1.0 - low).clamp(0.0, 1.0))
+    let completed = [&workload.alone, &workload.together].into_iter().filter_map(|arm| arm.completed_min()).min()?;
+    let low = workload.interference?.low?;
+    Some((1.0 - low).clamp(1.0 / completed.max(1) as f64, 1.0))
 }
 
-/// How large a loss is excluded, or why that is not known, and what else to mind.
+/// How large a loss is excluded, or why that is not known.
 fn within(workload: &Workload) -> String {
-    let excluded = loss_excluded(workload).map_or_else(String::new, |loss| {
-        let floor =
-            workload.noise_floor.map_or_else(String::new, |floor| format!(", noise floor {}", fine_percent(floor)));
-        format!(", and a loss above {} is excluded (95 % interval{floor})", fine_percent(loss))
-    });
-    match verdict(workload) {
-        Verdict::NoDifference(Blur::FewRequests(completed)) => {
-            format!("{excluded}, from as few as {completed} requests in a window: measure longer")
-        }
-        Verdict::NoDifference(Blur::OneRepeat) => {
-            format!(" (1 repeat, which cannot tell less than {})", percent(UNREPEATED_NOISE))
-        }
-        _ => excluded,
+    if verdict(workload) == Verdict::NoDifference(Blur::OneRepeat) {
+        return format!(" (1 repeat, which cannot tell less than {})", percent(UNREPEATED_NOISE));
     }
+    let Some(loss) = loss_excluded(workload) else { return String::new() };
+    let floor = workload.noise_floor.map_or_else(String::new, |floor| format!(", noise floor {}", fine_percent(floor)));
+    format!(", and a loss above {} is excluded (95 % interval{floor})", fine_percent(loss))
 }
 
 /// What happened to one workload.

@@ -1,7 +1,6 @@
 //! One workload alone against together: whether a difference is to be believed.
 
 use super::{Percentile, Workload};
-use crate::analysis::cells::is_one_request;
 use crate::results::Finding;
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
@@ -43,8 +42,6 @@ pub(super) enum Verdict {
 pub(super) enum Blur {
     /// It is within the noise floor, or its 95 % interval contains no difference.
     Noise,
-    /// One request more or less in the window makes that much; so few completed.
-    FewRequests(u64),
     /// There was one repeat, and the difference is less than [`UNREPEATED_NOISE`].
     OneRepeat,
 }
@@ -71,16 +68,13 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     let difference = 1.0 - interference.value.min(1.0 / interference.value);
     let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
-    let few = is_one_request(difference, completed_min);
     match (workload.shown, workload.noise_floor) {
         (Some(Finding::Slower), _) => Verdict::Slower,
         (Some(Finding::Faster), _) => Verdict::Faster,
-        (Some(Finding::NoDifference), _) if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
         (Some(Finding::NoDifference), Some(floor)) if difference <= floor => may_be_noise(Blur::Noise),
         (Some(Finding::NoDifference), _) => may_be_noise(if contains_one { Blur::Noise } else { Blur::OneRepeat }),
         // One repeat knows no noise; what is far beyond what runs commonly differ by is told all the same.
         _ if difference <= UNREPEATED_NOISE => Verdict::NoDifference(Blur::OneRepeat),
-        _ if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
         _ if interference.value < 1.0 => Verdict::Slower,
         _ => Verdict::Faster,
     }

@@ -1,5 +1,7 @@
 //! What a terminal shows.
 
+mod readme;
+
 use super::*;
 use crate::report::fixture::derive;
 use crate::report::fixture::policies::policies;
