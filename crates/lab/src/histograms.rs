@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use plimsoll_workload::driver::{LockStatistics, WorkloadMeasurement};
+use plimsoll_workload::driver::{WaitHistograms, WorkloadMeasurement};
 use serde::{Deserialize, Serialize};
 
 /// Latency, in microseconds, of one workload in one run.
@@ -68,9 +68,9 @@ impl WorkloadHistograms {
         let kept = |name: &str, histogram: &Histogram<u64>| {
             (!histogram.is_empty()).then(|| (name.to_owned(), Latencies::of(histogram)))
         };
-        let at_locks = |of: fn(&LockStatistics) -> &Histogram<u64>| {
+        let at_locks = |of: fn(&WaitHistograms) -> &Histogram<u64>| {
             let classes = measured.classes.iter();
-            classes.filter_map(|(class, part)| kept(&class.name(), of(part.locks.as_ref()?))).collect()
+            classes.filter_map(|(class, part)| kept(&class.name(), of(&part.locks.as_ref()?.histograms))).collect()
         };
         WorkloadHistograms {
             workload: measured.name.clone(),

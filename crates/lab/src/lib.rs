@@ -21,7 +21,6 @@ pub mod fingerprint;
 pub mod histograms;
 pub mod host_limits;
 pub mod journal;
-mod latency;
 pub mod limits;
 pub mod plan;
 pub mod record;

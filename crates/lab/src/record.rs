@@ -1,9 +1,10 @@
 //! What one finished run leaves: its point, its histograms, its samples. The unit of the journal.
 
+use plimsoll_workload::driver::WorkloadMeasurement;
 use serde::{Deserialize, Serialize};
 
 use crate::histograms::WorkloadHistograms;
-use crate::results::{Aborted, Device, Point};
+use crate::results::{Aborted, Device, Mark, Point};
 
 /// Which run of an experiment it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -59,4 +60,31 @@ pub struct SampleRow {
     /// What a server did in the background that began or ended in this second.
     #[serde(default)]
     pub marks: Vec<String>,
+}
+
+impl SampleRow {
+    /// The seconds of a workload, with what the devices did in each; a second that the observer missed has no device figures.
+    pub(crate) fn of<'a>(
+        measured: &'a WorkloadMeasurement,
+        devices: &'a [Device],
+        marks: &'a [Mark],
+    ) -> impl Iterator<Item = SampleRow> + 'a {
+        measured.samples.iter().enumerate().map(|(number, sample)| {
+            let span = sample.at_s..sample.at_s + sample.seconds;
+            let within = marks.iter().filter(|mark| span.contains(&mark.at_s));
+            SampleRow {
+                workload: measured.name.clone(),
+                second: sample.at_s,
+                seconds: sample.seconds,
+                completed: sample.completed,
+                throughput_per_s: sample.throughput_per_s,
+                latency_mean_us: sample.latency_mean_us,
+                latency_max_us: sample.latency_max_us,
+                aborted: sample.aborted,
+                lock_wait_s: sample.lock_wait_s,
+                device: devices.get(number).copied().unwrap_or_default(),
+                marks: within.map(|mark| mark.what.clone()).collect(),
+            }
+        })
+    }
 }

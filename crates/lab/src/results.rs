@@ -3,7 +3,7 @@
 //! Every figure that could not be measured is `null`, never 0, and [`Results::warnings`] says why.
 
 mod curves;
-mod locks;
+mod measured;
 mod merge;
 mod near;
 mod point;
@@ -20,16 +20,17 @@ use serde::{Deserialize, Serialize};
 use crate::claim::grade::Grade;
 
 pub use curves::{Knee, KneeLevel, Scalability};
-pub use locks::{Lengths, LockStatistics, MeanLength, ResponseByWaits};
-pub(crate) use locks::{most_urgent_first, share_of};
 pub(crate) use merge::mean;
 pub(crate) use near::CHANGED;
 pub use near::NearResult;
+pub use plimsoll_workload::driver::{
+    AbortCounts as Aborted, Latency, Lengths, LockStatistics, MeanLength, ResponseByWaits, share_of,
+};
 pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
 
-/// The version of this document. A program refuses documents of another one.
+/// The version of this document. A program refuses documents with another one.
 pub const FORMAT: u32 = 3;
 
 /// The whole document.

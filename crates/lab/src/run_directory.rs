@@ -80,9 +80,19 @@ pub enum RunDirectoryError {
         /// What the parser says.
         error: String,
     },
-    /// Another version wrote the results.
-    #[error("{}: written in format {format}, and this program knows format {FORMAT}; use plimsoll {version}", place.display())]
-    OtherFormat {
+    /// A later version wrote the results.
+    #[error("{}: written in format {format}, and this program knows format {FORMAT}; use plimsoll {version} or later", place.display())]
+    Newer {
+        /// The file.
+        place: PathBuf,
+        /// Its format.
+        format: u64,
+        /// Who wrote it.
+        version: String,
+    },
+    /// An earlier version wrote the results.
+    #[error("{}: written in format {format}, and this program reads format {FORMAT}; use plimsoll {version}, or run the experiment again", place.display())]
+    Older {
         /// The file.
         place: PathBuf,
         /// Its format.
@@ -181,7 +191,7 @@ impl RunDirectory {
         let text = fs::read_to_string(&experiment);
         let text = text.map_err(|error| RunDirectoryError::Io { place: experiment, error })?;
         // What a later version has made of it must not be written over.
-        if let Err(error @ RunDirectoryError::OtherFormat { .. }) = read_results(place) {
+        if let Err(error @ RunDirectoryError::Newer { .. }) = read_results(place) {
             return Err(error);
         }
         let Found { journal, header, records, torn } = Journal::open(&place.join(JOURNAL))?;
@@ -289,10 +299,15 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     };
     let bad = |error: serde_json::Error| RunDirectoryError::Results { place: file.clone(), error: error.to_string() };
     let anything: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
-    let Some(format) = anything["format"].as_u64() else { return serde_json::from_value(anything).map_err(bad) };
-    if format != u64::from(FORMAT) {
-        let version = anything["plimsoll"].as_str().unwrap_or("of another version").to_owned();
-        return Err(RunDirectoryError::OtherFormat { place: file, format, version });
+    // What names no format is not ours, and is refused for what it lacks.
+    let format = anything["format"].as_u64().unwrap_or(u64::from(FORMAT));
+    if format > u64::from(FORMAT) {
+        let version = anything["plimsoll"].as_str().unwrap_or("of a later version").to_owned();
+        return Err(RunDirectoryError::Newer { place: file, format, version });
+    }
+    if format < u64::from(FORMAT) {
+        let version = anything["plimsoll"].as_str().unwrap_or("of an earlier version").to_owned();
+        return Err(RunDirectoryError::Older { place: file, format, version });
     }
     serde_json::from_value(anything).map_err(bad)
 }

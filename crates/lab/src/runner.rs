@@ -12,7 +12,6 @@
 //! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
 //! in [`Runner::run`]'s `done` to go on where a killed experiment was.
 
-mod convert;
 mod observer;
 mod opened;
 mod order;

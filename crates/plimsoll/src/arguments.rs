@@ -35,8 +35,8 @@ pub enum Command {
     Bench(BenchOptions),
     /// Run an experiment file: sweeps, arms, claims
     ///
-    /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails. Ctrl-C finishes the run at hand; what was measured is kept, and --resume
-    /// goes on with it.
+    /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails.
+    /// Ctrl-C finishes the run at hand; what was measured is kept, and --resume goes on with it.
     Run(RunOptions),
     /// Run the experiments of the published studies: published, ours, holds
     Reproduce(ReproduceOptions),

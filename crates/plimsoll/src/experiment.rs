@@ -67,6 +67,13 @@ pub struct Ended {
     pub stopped: bool,
 }
 
+/// The runs of an experiment.
+struct Schedule {
+    selection: Selection,
+    /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
+    looks: Vec<Plan>,
+}
+
 impl Experiment<'_> {
     /// Runs it from the beginning into an empty or new folder.
     pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
@@ -78,20 +85,19 @@ impl Experiment<'_> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
         // Before a folder is made.
-        let looks = self.looks()?;
-        let selection = self.selection()?;
-        let header = self.header(&looks[0], &beginning.provenance(), &machine);
+        let schedule = self.schedule()?;
+        let header = self.header(&schedule.looks[0], &beginning.provenance(), &machine);
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
-        self.run(&looks, selection, directory, beginning, machine, before)
+        self.run(schedule, directory, beginning, machine, before)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
     pub fn resume(&self, found: Found) -> Result<Ended, Failure> {
         let machine = MachineFacts::read();
         let beginning = Beginning::earlier(&found.header.started);
-        let looks = self.looks()?;
-        let header = self.header(&looks[0], &beginning.provenance(), &machine);
+        let schedule = self.schedule()?;
+        let header = self.header(&schedule.looks[0], &beginning.provenance(), &machine);
         if header.settings_hash != found.header.settings_hash {
             return Err(Failure::Input(anyhow::anyhow!(
                 "{}: its experiment.toml was changed since it was begun; begin it anew",
@@ -116,14 +122,7 @@ impl Experiment<'_> {
             ));
         }
         let before = Before { records: found.records, warnings, ..Before::default() };
-        self.run(&looks, self.selection()?, found.directory, beginning, machine, before)
-    }
-
-    /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
-    fn looks(&self) -> Result<Vec<Plan>, Failure> {
-        let Some(blocks_max) = self.blocks_max else { return Ok(vec![self.plan.clone()]) };
-        until_decided::plans(self.plan, blocks_max)
-            .map_err(|why| Failure::Input(anyhow::anyhow!("--until-decided: {why}")))
+        self.run(schedule, found.directory, beginning, machine, before)
     }
 
     fn header(&self, first: &Plan, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
@@ -141,23 +140,26 @@ impl Experiment<'_> {
         }
     }
 
-    /// The runs that are wanted, if their data fits into memory.
-    fn selection(&self) -> Result<Selection, Failure> {
+    /// What is run, if its data fits into memory.
+    fn schedule(&self) -> Result<Schedule, Failure> {
         let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
         capacity::check_plan_fits(self.plan, &TARGETS).map_err(Failure::input)?;
-        Ok(selection.unwrap_or_default())
+        let looks = match self.blocks_max {
+            Some(blocks_max) => until_decided::plans(self.plan, blocks_max)
+                .map_err(|why| Failure::Input(anyhow::anyhow!("--until-decided: {why}")))?,
+            None => vec![self.plan.clone()],
+        };
+        Ok(Schedule { selection: selection.unwrap_or_default(), looks })
     }
 
     fn run(
         &self,
-        looks: &[Plan],
-        selection: Selection,
+        Schedule { selection, looks }: Schedule,
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
-        before: Before,
+        Before { records: done, mut warnings, opened }: Before,
     ) -> Result<Ended, Failure> {
-        let Before { records: done, mut warnings, opened } = before;
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
@@ -174,7 +176,7 @@ impl Experiment<'_> {
                 let settings = settings(plan, &TARGETS);
                 document(plan, settings, beginning.provenance(), machine.clone(), records, Vec::new()).claims
             };
-            let outcome = until_decided::run(&mut runner, looks, &selection, done, &mut watch, &claims);
+            let outcome = until_decided::run(&mut runner, &looks, &selection, done, &mut watch, &claims);
             drop(runner);
             (outcome, limits.lift())
         };

@@ -69,7 +69,8 @@ fn an_experiment_goes_from_its_file_to_its_results() {
         assert!(entry["ratio"]["value"].as_f64().unwrap() > 0.0, "{entry}");
         assert!(["faster", "slower", "no_difference"].contains(&entry["finding"].as_str().unwrap()), "{entry}");
     }
-    assert_eq!((&results["claims"][0]["holds"], &results["claims"][0]["published"]), (&true.into(), &"never".into()));
+    let claim = &results["claims"][0];
+    assert_eq!((&claim["verdict"], &claim["published"]), (&"holds".into(), &"never".into()));
     assert_eq!(unexplained(&results), [""; 0], "nulls without a reason: {}", results["warnings"]);
 
     let told = said(&output);
@@ -89,7 +90,7 @@ fn an_experiment_goes_from_its_file_to_its_results() {
 }
 
 #[test]
-fn a_claim_that_does_not_hold_ends_with_1() {
+fn a_claim_that_fails_ends_with_1() {
     let claims = r#"
 [[claim]]
 text = "Something is served"
@@ -111,6 +112,29 @@ published = "0 (SI 1.1)"
     assert!(places.len() == 1 && places[0].starts_with("small-2"), "a folder by name and time: {places:?}");
 }
 
+/// A claim that is clear is decided at the first look; one at the very mean of the run before goes on, up to the limit, and
+/// is told, but is no failure, if it is undecided then.
+#[test]
+fn it_runs_on_until_its_claims_are_decided_or_a_limit_is_reached() {
+    let with = |holds: &str| folder(&format!("{SMALL}[[claim]]\ntext = \"t\"\nholds = \"{holds}\"\n"));
+    let until = ["run", "experiment.toml", "--out", "out", "--json", "--until-decided", "--blocks-max", "4"];
+    let clear = json(&run(&until, with("throughput(rows) > 1").path()));
+    assert_eq!((items(&clear["points"]).len(), &clear["claims"][0]["verdict"]), (2, &"holds".into()));
+
+    let mean = clear["estimates"][0]["throughput_per_s"]["value"].as_f64().unwrap();
+    let close = with(&format!("throughput(rows) > {mean}"));
+    let output = run(&until, close.path());
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!((2..=4).contains(&items(&results["points"]).len()), "{}", results["points"]);
+    let verdict = results["claims"][0]["verdict"].as_str().unwrap();
+    assert_ended(&output, i32::from(verdict == "fails"));
+    assert_eq!(said(&output).contains("1 claim is undecided"), verdict == "undecided", "{}", said(&output));
+
+    let refused = run(&["run", "experiment.toml", "--until-decided", "--blocks-max", "1"], close.path());
+    assert_ended(&refused, 2);
+    assert!(said(&refused).contains("--until-decided: 1 blocks are fewer than the 2"), "{}", said(&refused));
+}
+
 #[test]
 fn a_part_of_it_can_be_run() {
     let folder = folder(MIXED);
@@ -118,7 +142,7 @@ fn a_part_of_it_can_be_run() {
     let results = json(&run(&["run", "experiment.toml", "--out", "out", "--only", only, "--json"], folder.path()));
     let expect = [("2 \"together\" 1 false".to_owned(), 1), ("2 \"together\" 2 false".to_owned(), 1)];
     assert_eq!(runs(&results), expect.into());
-    assert_eq!(results["claims"][0]["holds"], Value::Null, "what was not run decides nothing");
+    assert_eq!(results["claims"][0]["verdict"], "not_judged", "what was not run decides nothing");
     let resumed = json(&run(&["run", "--resume", "out", "--json"], folder.path()));
     assert_eq!(runs(&resumed), runs(&results), "still the same part");
 }

@@ -31,7 +31,7 @@ fn a_killed_experiment_goes_on_where_it_was() {
     fs::write(&journal, &text).unwrap();
     let resumed = json(&run(&["run", "--resume", "out", "--json"], folder.path()));
     assert_eq!(runs(&resumed), all_runs());
-    assert_eq!(resumed["claims"][0]["holds"], true);
+    assert_eq!(resumed["claims"][0]["verdict"], "holds");
     let warnings = resumed["warnings"].to_string();
     assert!(warnings.contains("was torn (22 bytes)") && warnings.contains("resumed after"), "{warnings}");
     assert_eq!(names(&folder.path().join("out")), FILES);

@@ -122,7 +122,7 @@ fn a_run_on_one_core_is_valid_and_leaves_nothing() {
         let cores = point["achieved"]["cores"].as_f64().expect("a number of cores was achieved");
         assert!(cores <= 1.0, "{cores}");
     }
-    assert_eq!(results["claims"][0]["holds"], true, "{}", results["claims"]);
+    assert_ne!(results["claims"][0]["verdict"], "fails", "{}", results["claims"]);
     assert_eq!(groups_of(process), Vec::<PathBuf>::new());
     assert!(!trial.has_left_over());
 }

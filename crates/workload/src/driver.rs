@@ -39,6 +39,8 @@ mod coordinator;
 mod delay;
 #[cfg(test)]
 mod fakes;
+mod latency;
+mod lock_recorder;
 mod lock_statistics;
 mod measurement;
 mod options;
@@ -59,7 +61,10 @@ use std::time::Duration;
 pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use hdrhistogram::Histogram;
-pub use lock_statistics::{Lengths, LockStatistics};
+pub use latency::Latency;
+pub use lock_statistics::{
+    Lengths, LockMeasurement, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms, share_of,
+};
 pub use measurement::{AbortCounts, DriveMeasurement, PartMeasurement, WorkloadMeasurement};
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};

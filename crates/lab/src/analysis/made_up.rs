@@ -11,11 +11,10 @@ use serde_json::Value;
 use crate::document::{Provenance, document, settings};
 use crate::experiment::{Terms, parse, resolve};
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
-use crate::latency;
 use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::report::fixture;
-use crate::results::{Device, Part, Point, Results, WorkloadResult};
+use crate::results::{Device, Latency, Part, Point, Results, WorkloadResult};
 use crate::targets::Targets;
 
 /// A target that takes any option and opens nothing.
@@ -116,8 +115,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         histogram.saturating_record(latency as u64);
     }
     let completed = (throughput * WINDOW_S).round() as u64;
-    let part =
-        Part { completed, throughput_per_s: throughput, latency_us: latency::figures(&histogram), ..Part::default() };
+    let part = Part { completed, throughput_per_s: throughput, latency_us: Latency::of(&histogram), ..Part::default() };
     let kind = if workload.kind == "tpch" { "q6" } else { "new_order" };
     let histograms = WorkloadHistograms {
         workload: workload.name.clone(),
@@ -131,7 +129,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         analytical: workload.kind == "tpch",
         clients: workload.clients.clients,
         all: part.clone(),
-        latency_distribution: latency::distribution(&histogram),
+        latency_distribution: Latency::distribution(&histogram),
         classes: [("low".to_owned(), part.clone())].into(),
         transactions: [(kind.to_owned(), part)].into(),
         ..WorkloadResult::default()

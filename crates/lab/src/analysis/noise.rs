@@ -14,7 +14,6 @@ pub(super) struct WorkloadNoise<'a> {
     workload: &'a str,
     /// Requests per second.
     pub throughput: Samples,
-    /// The noise of `throughput`.
     /// The same in a unit in which arms can be compared: for analytical workloads at an equal mix of queries.
     pub speed: Samples,
     /// The noise of `speed`.

@@ -201,9 +201,12 @@ impl<'a> Judge<'a> {
         if pairs.is_empty() {
             return Part::missing(why.unwrap_or_else(|| "no block was measured".to_owned()));
         }
+        if matches!(sides.left, Formula::Measured(_)) && is_right_constant && is_above_a_bound_of_0(&pairs) {
+            return Part::new(Margin::certain(is_true(sides.operator, left, right)), shown);
+        }
         let floor = measured.iter().map(|one| self.floor(one)).fold(0.0, f64::max);
         let scale = Scale::of(&pairs);
-        let least = floor.max(resolution / (pairs.len() as f64).sqrt()) * scale.per_relative;
+        let least = floor.max(resolution) * scale.per_relative;
         let distances: Vec<f64> = pairs.iter().map(|(left, right)| scale.distance(*left, *right)).collect();
         let part = judged_blocks(sides.operator, &distances, levels, least, shown);
         let interval = scale.interval(part.1, is_right_constant.then_some(pairs[0].1));
@@ -268,6 +271,11 @@ impl<'a> Judge<'a> {
             (pairs.iter().sum::<f64>() / pairs.len().max(1) as f64).abs()
         })
     }
+}
+
+/// Whether a figure, none of which can be below 0, was above 0 in every block, and the bound is not. No noise makes that otherwise.
+fn is_above_a_bound_of_0(pairs: &[(f64, f64)]) -> bool {
+    pairs.iter().all(|(figure, bound)| *figure > 0.0 && *bound <= 0.0)
 }
 
 /// How two sides are compared in every block.

@@ -107,7 +107,7 @@ const fn percentile(
 
 fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<u64>) -> Found {
     let latency = of.part.latency_us.as_ref().ok_or_else(|| NOTHING_COMPLETED.to_owned())?;
-    let (completed, needed) = (of.part.completed, crate::latency::completed_min(quantile));
+    let (completed, needed) = (of.part.completed, Latency::completed_min(quantile));
     which(latency).map(|us| us as f64).ok_or_else(|| match completed {
         enough if enough >= needed => "the histograms of all its runs are needed, and some are missing".to_owned(),
         few => format!("it needs {needed} completed requests, so that ten lie beyond it, and there are {few}"),

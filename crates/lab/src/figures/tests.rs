@@ -19,7 +19,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
     let completed = 20_000 * times;
     let mut histogram = plimsoll_workload::driver::Histogram::new(3).expect("three digits");
     (0..completed).for_each(|number| histogram.record(100 * times + number % 100).expect("it grows"));
-    let latency_us: Option<Latency> = crate::latency::figures(&histogram);
+    let latency_us: Option<Latency> = Latency::of(&histogram);
     let time_share = TimeShare::with_rest([Some(share), Some(share), Some(0.05), Some(0.05), Some(share), Some(0.05)]);
     let part = Part {
         completed,

@@ -13,7 +13,6 @@ use plimsoll_workload::driver::Histogram;
 use serde_json::json;
 
 use crate::histograms::{Latencies, WorkloadHistograms};
-use crate::latency::completed_min;
 use crate::results::*;
 use crate::summary::Summary;
 
@@ -390,7 +389,7 @@ fn at(q: f64, p50: u64, tail: f64) -> u64 {
 }
 
 fn latency(completed: u64, p50: u64, tail: f64) -> Option<Latency> {
-    let percentile = |q: f64| (completed >= completed_min(q)).then(|| at(q, p50, tail));
+    let percentile = |q: f64| (completed >= Latency::completed_min(q)).then(|| at(q, p50, tail));
     (completed > 0).then(|| Latency {
         mean: p50 as f64 * (1.0 + tail / 12.0),
         p50: percentile(0.5),

@@ -16,7 +16,6 @@ use super::{
     Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, Part, TimeShare, WorkloadResult,
 };
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
-use crate::latency;
 
 impl WorkloadResult {
     /// The runs as one; `None` of none. `histograms` are those of the same runs; where some are missing, percentiles of
@@ -39,8 +38,8 @@ impl WorkloadResult {
             analytical: first.analytical,
             clients: first.clients,
             all,
-            aborted: runs.iter().fold(Aborted::default(), |sum, run| sum.and(&run.aborted)),
-            latency_distribution: joined.as_ref().map(latency::distribution).unwrap_or_default(),
+            aborted: aborted(runs),
+            latency_distribution: joined.as_ref().map(Latency::distribution).unwrap_or_default(),
             classes: parts(runs, known, |run| &run.classes, |one| &one.classes, true),
             transactions: parts(runs, known, |run| &run.transactions, |one| &one.transactions, false),
             round_trip_share: average(runs.iter().map(|run| run.round_trip_share)),
@@ -100,7 +99,7 @@ impl Part {
         let known = parts.iter().filter(|part| part.latency_us.is_some());
         let mean = MeanLength::merged(known.map(lengths));
         let slowest = parts.iter().filter_map(|part| Some(part.latency_us?.max)).max();
-        let latency_us = mean.mean_us.zip(slowest).map(|(mean, max)| match joined.and_then(latency::figures) {
+        let latency_us = mean.mean_us.zip(slowest).map(|(mean, max)| match joined.and_then(Latency::of) {
             Some(figures) => Latency { mean, ..figures },
             None => Latency { mean, p50: None, p90: None, p95: None, p99: None, p999: None, max },
         });
@@ -110,38 +109,30 @@ impl Part {
             completed: parts.iter().map(|part| part.completed).sum(),
             throughput_per_s: parts.iter().map(|part| part.throughput_per_s).sum::<f64>() / runs.max(1) as f64,
             latency_us,
-            locks: locks.map(|locks| LockStatistics::merged(&locks).with_percentiles(at_locks)),
+            locks: locks.map(|locks| with_percentiles(LockStatistics::merged(&locks), at_locks)),
             time_share,
             samples,
         }
     }
 }
 
-impl LockStatistics {
-    fn with_percentiles(mut self, joined: &LengthsAtLocks) -> Self {
-        let fill_in = |lengths: &mut Lengths, joined: &Option<Histogram<u64>>| {
-            // Histograms of a part of the runs would tell percentiles of that part only.
-            *lengths = lengths.with_percentiles(joined.as_ref().filter(|all| all.len() == lengths.count));
-        };
-        fill_in(&mut self.queue_time_us, &joined.queue_time);
-        fill_in(&mut self.wait_excess_us, &joined.wait_excess);
-        fill_in(&mut self.wait_remainder_us, &joined.wait_remainder);
-        fill_in(&mut self.work_lost_us, &joined.work_lost);
-        self
-    }
+fn with_percentiles(mut locks: LockStatistics, joined: &LengthsAtLocks) -> LockStatistics {
+    let fill_in = |lengths: &mut Lengths, joined: &Option<Histogram<u64>>| {
+        // Histograms of a part of the runs would tell percentiles of that part only.
+        *lengths = lengths.with_percentiles(joined.as_ref().filter(|all| all.len() == lengths.count));
+    };
+    fill_in(&mut locks.queue_time_us, &joined.queue_time);
+    fill_in(&mut locks.wait_excess_us, &joined.wait_excess);
+    fill_in(&mut locks.wait_remainder_us, &joined.wait_remainder);
+    fill_in(&mut locks.work_lost_us, &joined.work_lost);
+    locks
 }
 
-impl Aborted {
-    /// Both added up.
-    fn and(&self, other: &Aborted) -> Aborted {
-        Aborted {
-            deadlock: self.deadlock + other.deadlock,
-            preempted: self.preempted + other.preempted,
-            conflict: self.conflict + other.conflict,
-            user: self.user + other.user,
-            error: self.error + other.error,
-        }
-    }
+/// All of them added up.
+fn aborted(runs: &[&WorkloadResult]) -> Aborted {
+    let mut sum = Aborted::default();
+    runs.iter().for_each(|run| sum.add(&run.aborted));
+    sum
 }
 
 impl LockWait {

@@ -1,13 +1,15 @@
 //! What one run left: who ran, what each workload did, what the machine showed of it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
+use plimsoll_policy::Priority;
 use plimsoll_workload::database::QueryPlan;
 use serde::{Deserialize, Serialize};
 
-use super::{LockStatistics, Server, TimeShare, WorkloadOnServer};
+use super::{Aborted, Latency, LockStatistics, Server, TimeShare, WorkloadOnServer};
 
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -169,42 +171,6 @@ impl Part {
     }
 }
 
-/// Attempts that came to nothing within the window. Counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Aborted {
-    /// Attempts rolled back as victim of a deadlock, and run again.
-    pub deadlock: u64,
-    /// Attempts rolled back for a more important transaction, and run again.
-    pub preempted: u64,
-    /// Attempts rolled back because another transaction had changed what they had read, and run again.
-    #[serde(default)]
-    pub conflict: u64,
-    /// Requests that rolled themselves back as the benchmark prescribes; these count as completed too.
-    pub user: u64,
-    /// Requests given up: an error, or more retries than the bound.
-    pub error: u64,
-}
-
-/// Latency in microseconds. A percentile is `None` where fewer than ten requests lie beyond it, and where runs were put
-/// together without their histograms.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: Option<u64>,
-    /// 90th percentile.
-    pub p90: Option<u64>,
-    /// 95th percentile.
-    pub p95: Option<u64>,
-    /// 99th percentile.
-    pub p99: Option<u64>,
-    /// 99.9th percentile.
-    pub p999: Option<u64>,
-    /// Largest.
-    pub max: u64,
-}
-
 /// How often and how long requests waited for locks within the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockWait {
@@ -269,4 +235,23 @@ pub struct Counters {
     pub dram_read_bytes: Option<u64>,
     /// Share of the threads' time on cores in which the first five were really counted, 0 to 1.
     pub coverage: f64,
+}
+
+/// The names of classes by priority; names that are none come last.
+pub(crate) fn most_urgent_first<'a>(classes: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut classes: Vec<&str> = classes.into_iter().map(String::as_str).collect();
+    classes.sort_unstable_by_key(|class| (Reverse(class.parse::<Priority>().ok()), *class));
+    classes.dedup();
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_go_by_priority() {
+        let classes = ["low", "level3", "else", "high", "low"].map(str::to_owned);
+        assert_eq!(most_urgent_first(&classes), ["level3", "high", "low", "else"]);
+    }
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
 
-use super::convert;
 use super::observer::{SensorReading, ServerReading};
 use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
-use crate::record::{RunId, RunRecord};
+use crate::record::{RunId, RunRecord, SampleRow};
 use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
@@ -33,11 +32,11 @@ pub(super) fn record(
                 let window = sensed.serving.window;
                 let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
                 let shares = known.shares(measured, &mut warnings);
-                convert::on_server(convert::workload_result(measured, shares.whole, &sensed.counted), shares)
+                WorkloadResult::of(measured, shares.whole, &sensed.counted).on_server(shares)
             }
             None => {
                 let share = time_share(measured, &sensed.serving, &mut warnings);
-                convert::workload_result(measured, share, &sensed.counted)
+                WorkloadResult::of(measured, share, &sensed.counted)
             }
         }
     });
@@ -58,7 +57,7 @@ pub(super) fn record(
     let blind = blind.map(|why| format!("the server could not be watched to the end of the window: {why}"));
     let why_invalid = idle.or(unlimited).or(blind);
     let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
-    let samples = measured.workloads.iter().flat_map(|workload| convert::samples(workload, &reading.seconds, marks));
+    let samples = measured.workloads.iter().flat_map(|workload| SampleRow::of(workload, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
         setting: setting.swept.clone(),

@@ -1,203 +1,296 @@
-//! What requests of one class met at locks: how often and how long they waited, and what was lost when they were rolled
-//! back (MW 3.7).
-
-use std::iter;
-use std::time::Duration;
+//! What requests met at locks: how often and how long they waited, and what was lost when they were rolled back (MW 3.7).
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::recorder::{Ended, LATENCY_MAX};
-use crate::database::LockWait;
+use super::latency::Latency;
 
-/// Two significant digits, where latencies have three: each client has four of these histograms for each class, of 26 KiB
-/// each instead of 188.
-const DIGITS: u8 = 2;
+/// What the requests of a class met at locks within a window.
+#[derive(Debug, Clone)]
+pub struct LockMeasurement {
+    /// In figures.
+    pub statistics: LockStatistics,
+    /// In full, to be put together with those of other windows.
+    pub histograms: WaitHistograms,
+}
 
-/// Requests that had something happen to them more often than this are counted as if it had been this often.
-const OCCURRENCES_MAX: usize = 100;
+/// Lengths of time at locks, microseconds, with two significant digits.
+#[derive(Debug, Clone)]
+pub struct WaitHistograms {
+    /// QueueTime of each lock request that had to wait.
+    pub queue_time_us: Histogram<u64>,
+    /// WaitExcess of each.
+    pub wait_excess_us: Histogram<u64>,
+    /// WaitRemainder of each.
+    pub wait_remainder_us: Histogram<u64>,
+    /// The age of each attempt that was preempted.
+    pub work_lost_us: Histogram<u64>,
+}
 
 /// The lock statistics of a class, over its requests that ended inside the window, completed or given up, with all of their
 /// attempts.
-///
-/// Histograms are of microseconds, have two significant digits and end at [`LATENCY_MAX`]; totals are exact.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockStatistics {
-    /// QueueTime of each lock request that had to wait, microseconds.
-    pub queue_time_us: Histogram<u64>,
-    /// WaitExcess of each lock request that had to wait, microseconds: the part of its QueueTime that it waited for holders.
-    pub wait_excess_us: Histogram<u64>,
-    /// WaitRemainder of each lock request that had to wait, microseconds: the part of its QueueTime that it waited for other
-    /// waiters.
-    pub wait_remainder_us: Histogram<u64>,
-    /// Sum of all QueueTimes.
-    pub queue_time_total: Duration,
-    /// Sum of all WaitExcesses.
-    pub wait_excess_total: Duration,
-    /// How many requests waited for no lock, for one, for two, … by position; the position 100 has those with more as well.
+    /// How many requests these are.
+    pub requests: u64,
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 has those with more as well.
     pub requests_by_waits: Vec<u64>,
-    /// How many requests were preempted never, once, twice, … by position; the position 100 has those with more as well.
+    /// How many requests were preempted never, once, twice, … by position; position 100 has those with more as well.
     pub requests_by_preemptions: Vec<u64>,
-    /// Response times of the completed requests that waited for no lock, for one, for two, for three or more.
-    pub response_by_waits: [Lengths; 4],
-    /// Sum of the response times of all these requests, those given up included.
-    pub response_total: Duration,
-    /// The last attempts of completed requests, the ones that got through: how long a transaction lives that nobody rolls back.
-    pub successful_attempts: Lengths,
-    /// How old each preempted attempt was when it was told, without the taking back where that is known, microseconds.
-    pub work_lost_us: Histogram<u64>,
-    /// The same, summed.
-    pub work_lost: Lengths,
-    /// Attempts rolled back as a deadlock's victim or for a more important transaction. A count.
+    /// Response times of the completed requests by the number of locks that they waited for.
+    pub response_by_waits: ResponseByWaits,
+    /// Sum of the response times of all requests, seconds.
+    pub response_s: f64,
+    /// QueueTime as a share of response time, 0 to 1; `None` if no request ended.
+    pub queue_time_share: Option<f64>,
+    /// QueueTime of each lock request that had to wait: from asking until it was granted or refused.
+    pub queue_time_us: Lengths,
+    /// WaitExcess of each: the part of QueueTime spent on those who held the lock.
+    pub wait_excess_us: Lengths,
+    /// WaitRemainder of each: the part of QueueTime spent on others in the queue.
+    pub wait_remainder_us: Lengths,
+    /// Attempts rolled back as a deadlock's victim, for a more important transaction or after a conflict. A count.
     pub rollbacks: u64,
-    /// Time spent on taking back their changes; `None` where the target cannot tell.
-    pub rollback_time: Option<Duration>,
+    /// Time spent on taking back their changes, seconds; `None` where the target cannot tell.
+    pub rollback_s: Option<f64>,
+    /// The age of each attempt that was preempted, when it was told; its count is that of preemptions.
+    pub work_lost_us: Lengths,
+    /// Mean age of a preempted attempt over the mean length of those that got through; `None` if nobody was preempted, or
+    /// nobody got through.
+    pub work_lost_share: Option<f64>,
+    /// The last attempts of completed requests, the ones that got through.
+    pub successful_attempts: MeanLength,
 }
 
-/// A number of lengths of time and their sum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Response times of completed requests by the number of locks that they waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseByWaits {
+    /// Of those that waited for none.
+    #[serde(rename = "0")]
+    pub none: MeanLength,
+    /// Of those that waited for one.
+    #[serde(rename = "1")]
+    pub one: MeanLength,
+    /// Of those that waited for two.
+    #[serde(rename = "2")]
+    pub two: MeanLength,
+    /// Of those that waited for three or more.
+    #[serde(rename = "3+")]
+    pub more: MeanLength,
+}
+
+/// Lengths of time of which only the mean is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeanLength {
+    /// How many.
+    pub count: u64,
+    /// Their mean, microseconds; `None` of none.
+    pub mean_us: Option<f64>,
+}
+
+/// Lengths of time in microseconds. A percentile is `None` where too few lengths can tell, fewer than 1 / (1 - q), and where
+/// runs were put together without their histograms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
     /// How many.
     pub count: u64,
-    /// Their sum.
-    pub total: Duration,
+    /// Arithmetic mean, exact where percentiles are rounded; `None` of none.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 90th percentile.
+    pub p90: Option<u64>,
+    /// 95th percentile.
+    pub p95: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// Largest; `None` of none.
+    pub max: Option<u64>,
+}
+
+impl MeanLength {
+    /// Of so many with that sum.
+    pub fn of(count: u64, total_us: f64) -> Self {
+        MeanLength { count, mean_us: (count > 0).then(|| total_us / count as f64) }
+    }
+
+    /// Their sum, microseconds.
+    fn total_us(&self) -> f64 {
+        self.mean_us.unwrap_or(0.0) * self.count as f64
+    }
+
+    /// All of them as one.
+    pub fn merged(parts: impl IntoIterator<Item = MeanLength>) -> Self {
+        let (count, total) =
+            parts.into_iter().fold((0, 0.0), |(count, total), part| (count + part.count, total + part.total_us()));
+        MeanLength::of(count, total)
+    }
 }
 
 impl Lengths {
-    fn add(&mut self, length: Duration) {
-        self.merge(&Lengths { count: 1, total: length });
+    /// Of a histogram of microseconds and the exact sum of what is in it.
+    pub fn of(histogram: &Histogram<u64>, total_us: f64) -> Self {
+        Lengths { mean: MeanLength::of(histogram.len(), total_us).mean_us, ..Lengths::default() }
+            .with_percentiles(Some(histogram))
     }
 
-    fn merge(&mut self, other: &Lengths) {
-        self.count += other.count;
-        self.total += other.total;
+    /// The same with percentiles and extent of a histogram of all of them.
+    pub fn with_percentiles(self, histogram: Option<&Histogram<u64>>) -> Self {
+        let Some((histogram, figures)) = histogram.and_then(|of| Some((of, Latency::of(of)?))) else {
+            return self;
+        };
+        let Latency { p50, p90, p95, p99, max, .. } = figures;
+        Lengths { count: histogram.len(), mean: self.mean, p50, p90, p95, p99, max: Some(max) }
     }
 
-    /// Their mean, seconds; `None` of none.
-    pub fn mean_s(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.total.as_secs_f64() / self.count as f64)
+    /// All of them as one, without percentiles, which cannot be made of percentiles.
+    fn merged<'a>(parts: impl Iterator<Item = &'a Lengths> + Clone) -> Self {
+        let means = parts.clone().map(|part| MeanLength { count: part.count, mean_us: part.mean });
+        let MeanLength { count, mean_us } = MeanLength::merged(means);
+        Lengths { count, mean: mean_us, max: parts.filter_map(|part| part.max).max(), ..Lengths::default() }
     }
 }
 
 impl LockStatistics {
-    /// Of no requests.
-    pub(super) fn new() -> Self {
-        let empty = Histogram::new_with_bounds(1, LATENCY_MAX.as_micros() as u64, DIGITS)
-            .expect("bounds and digits are within its limits");
+    /// Several runs or classes as one: counts and times added up, means weighed by how many they are of. Percentiles are left
+    /// out; [`Lengths::with_percentiles`] has them where there are histograms.
+    pub fn merged(parts: &[&LockStatistics]) -> LockStatistics {
+        let counts = |of: fn(&LockStatistics) -> &Vec<u64>| {
+            let length = parts.iter().map(|part| of(part).len()).max().unwrap_or(0);
+            let at = |times| parts.iter().filter_map(|part| of(part).get(times)).sum::<u64>();
+            (0..length).map(at).collect::<Vec<u64>>()
+        };
+        let lengths = |of: fn(&LockStatistics) -> &Lengths| Lengths::merged(parts.iter().map(|part| of(part)));
+        let means = |of: fn(&LockStatistics) -> MeanLength| MeanLength::merged(parts.iter().map(|part| of(part)));
         LockStatistics {
-            queue_time_us: empty.clone(),
-            wait_excess_us: empty.clone(),
-            wait_remainder_us: empty.clone(),
-            queue_time_total: Duration::ZERO,
-            wait_excess_total: Duration::ZERO,
-            requests_by_waits: Vec::new(),
-            requests_by_preemptions: Vec::new(),
-            response_by_waits: [Lengths::default(); 4],
-            response_total: Duration::ZERO,
-            successful_attempts: Lengths::default(),
-            work_lost_us: empty,
-            work_lost: Lengths::default(),
-            rollbacks: 0,
-            rollback_time: Some(Duration::ZERO),
+            requests: parts.iter().map(|part| part.requests).sum(),
+            requests_by_waits: counts(|part| &part.requests_by_waits),
+            requests_by_preemptions: counts(|part| &part.requests_by_preemptions),
+            response_by_waits: ResponseByWaits {
+                none: means(|part| part.response_by_waits.none),
+                one: means(|part| part.response_by_waits.one),
+                two: means(|part| part.response_by_waits.two),
+                more: means(|part| part.response_by_waits.more),
+            },
+            response_s: parts.iter().map(|part| part.response_s).sum(),
+            queue_time_us: lengths(|part| &part.queue_time_us),
+            wait_excess_us: lengths(|part| &part.wait_excess_us),
+            wait_remainder_us: lengths(|part| &part.wait_remainder_us),
+            rollbacks: parts.iter().map(|part| part.rollbacks).sum(),
+            rollback_s: parts.iter().map(|part| part.rollback_s).sum(),
+            work_lost_us: lengths(|part| &part.work_lost_us),
+            successful_attempts: means(|part| part.successful_attempts),
+            queue_time_share: None,
+            work_lost_share: None,
         }
+        .with_shares()
     }
 
-    /// Notes down a request that ended inside the window and had these waits.
-    pub(super) fn note(&mut self, request: &Ended<'_>, waits: &[LockWait]) {
-        waits.iter().for_each(|wait| self.note_wait(wait));
-        count_in(&mut self.requests_by_waits, waits.len());
-        count_in(&mut self.requests_by_preemptions, request.work_lost.len());
-        let response = Duration::from_nanos(request.end - request.intended);
-        self.response_total += response;
-        if request.outcome.is_some() {
-            self.response_by_waits[waits.len().min(3)].add(response);
-            self.successful_attempts.add(Duration::from_nanos(request.end - request.last_attempt));
-        }
-        for lost in request.work_lost {
-            record(&mut self.work_lost_us, *lost);
-            self.work_lost.add(*lost);
-        }
-        self.rollbacks += u64::from(request.deadlocks + request.preemptions + request.conflicts);
-        self.rollback_time = self.rollback_time.zip(request.rollback_time).map(|(sum, time)| sum + time);
-    }
-
-    fn note_wait(&mut self, wait: &LockWait) {
-        record(&mut self.queue_time_us, wait.queue_time);
-        record(&mut self.wait_excess_us, wait.excess);
-        record(&mut self.wait_remainder_us, wait.queue_time.saturating_sub(wait.excess));
-        self.queue_time_total += wait.queue_time;
-        self.wait_excess_total += wait.excess;
-    }
-
-    /// Takes in what another client, or another class, has.
-    pub(super) fn merge(&mut self, other: &LockStatistics) {
-        let histograms = [
-            (&mut self.queue_time_us, &other.queue_time_us),
-            (&mut self.wait_excess_us, &other.wait_excess_us),
-            (&mut self.wait_remainder_us, &other.wait_remainder_us),
-            (&mut self.work_lost_us, &other.work_lost_us),
-        ];
-        for (sum, part) in histograms {
-            sum.add(part).expect("all of them have the same bounds");
-        }
-        self.queue_time_total += other.queue_time_total;
-        self.wait_excess_total += other.wait_excess_total;
-        add_up(&mut self.requests_by_waits, &other.requests_by_waits);
-        add_up(&mut self.requests_by_preemptions, &other.requests_by_preemptions);
-        self.response_by_waits.iter_mut().zip(&other.response_by_waits).for_each(|(sum, part)| sum.merge(part));
-        self.response_total += other.response_total;
-        self.successful_attempts.merge(&other.successful_attempts);
-        self.work_lost.merge(&other.work_lost);
-        self.rollbacks += other.rollbacks;
-        self.rollback_time = self.rollback_time.zip(other.rollback_time).map(|(sum, part)| sum + part);
-    }
-
-    /// How many requests these are.
-    pub fn requests(&self) -> u64 {
-        self.requests_by_waits.iter().sum()
+    /// The same with the shares that follow from the rest.
+    pub fn with_shares(mut self) -> Self {
+        let queued = self.queue_time_us.mean.unwrap_or(0.0) * self.queue_time_us.count as f64 / 1e6;
+        self.queue_time_share = (self.response_s > 0.0).then(|| queued / self.response_s);
+        let life = self.successful_attempts.mean_us.filter(|mean| *mean > 0.0);
+        self.work_lost_share = self.work_lost_us.mean.zip(life).map(|(lost, life)| lost / life);
+        self
     }
 
     /// Lock requests that had to wait. A count.
     pub fn waits(&self) -> u64 {
-        self.queue_time_us.len()
+        self.queue_time_us.count
     }
 
-    /// Sum of all WaitRemainders.
-    pub fn wait_remainder_total(&self) -> Duration {
-        self.queue_time_total.saturating_sub(self.wait_excess_total)
+    /// Attempts rolled back for a more important transaction. A count.
+    pub fn preemptions(&self) -> u64 {
+        self.work_lost_us.count
     }
 
-    /// QueueTime as a share of response time, 0 to 1; `None` if no request ended.
-    pub fn queue_time_share(&self) -> Option<f64> {
-        let response = self.response_total.as_secs_f64();
-        (response > 0.0).then(|| self.queue_time_total.as_secs_f64() / response)
+    /// So many per request; `None` if there were no requests.
+    pub fn per_request(&self, count: u64) -> Option<f64> {
+        (self.requests > 0).then(|| count as f64 / self.requests as f64)
     }
 
-    /// Mean age of a preempted attempt as a fraction of the mean length of those that got through; `None` if nobody was
-    /// preempted, or nobody got through.
-    pub fn work_lost_share(&self) -> Option<f64> {
-        Some(self.work_lost.mean_s()? / self.successful_attempts.mean_s().filter(|mean| *mean > 0.0)?)
+    /// Mean time that a rollback took, microseconds; `None` if there was none, or the target cannot tell.
+    pub fn mean_rollback_us(&self) -> Option<f64> {
+        self.rollback_s.filter(|_| self.rollbacks > 0).map(|total| total * 1e6 / self.rollbacks as f64)
     }
 }
 
-/// Records a length in microseconds. What happens within the same microsecond is 0.
-fn record(histogram: &mut Histogram<u64>, length: Duration) {
-    histogram.saturating_record(((length.as_nanos() + 500) / 1_000) as u64);
-}
-
-/// Counts one more request to which something happened so often.
-fn count_in(requests: &mut Vec<u64>, times: usize) {
-    let times = times.min(OCCURRENCES_MAX);
-    if times >= requests.len() {
-        requests.resize(times + 1, 0);
-    }
-    requests[times] += 1;
-}
-
-fn add_up(sum: &mut Vec<u64>, part: &[u64]) {
-    let missing = part.len().saturating_sub(sum.len());
-    sum.extend(iter::repeat_n(0, missing));
-    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+/// The share of requests that had something happen to them from so many times on, up to so many if there is a bound.
+pub fn share_of(requests: &[u64], from: usize, to: Option<usize>) -> Option<f64> {
+    let all: u64 = requests.iter().sum();
+    let end = to.map_or(requests.len(), |to| (to + 1).min(requests.len()));
+    let counted: u64 = requests.get(from..end).unwrap_or_default().iter().sum();
+    (all > 0).then(|| counted as f64 / all as f64)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn histogram(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("sound bounds");
+        values.iter().for_each(|value| histogram.record(*value).expect("within bounds"));
+        histogram
+    }
+
+    /// So many requests, each of which waited once, so long for holders and as long again for others.
+    fn run(requests: u64, excess: u64) -> LockStatistics {
+        let of = |us: u64| {
+            let waits = vec![us; requests as usize];
+            Lengths::of(&histogram(&waits), (us * requests) as f64)
+        };
+        LockStatistics {
+            requests,
+            requests_by_waits: vec![0, requests],
+            requests_by_preemptions: vec![requests],
+            response_s: (requests * excess * 4) as f64 / 1e6,
+            queue_time_us: of(2 * excess),
+            wait_excess_us: of(excess),
+            wait_remainder_us: of(excess),
+            rollback_s: Some(0.5),
+            ..LockStatistics::default()
+        }
+        .with_shares()
+    }
+
+    #[test]
+    fn lengths_have_exact_means_and_percentiles_of_enough() {
+        let values: Vec<u64> = (0..40).collect();
+        let lengths = Lengths::of(&histogram(&values), 790.0);
+        assert_eq!((lengths.count, lengths.mean, lengths.p50, lengths.p90), (40, Some(19.75), Some(19), None));
+        assert_eq!(Lengths::of(&histogram(&[]), 0.0), Lengths::default());
+    }
+
+    #[test]
+    fn runs_add_up_and_means_weigh_by_what_they_are_of() {
+        let (few, many) = (run(10, 400), run(30, 80));
+        let all = LockStatistics::merged(&[&few, &many]);
+        assert_eq!((all.requests, all.waits(), &all.requests_by_waits), (40, 40, &vec![0, 40]));
+        assert_eq!((all.wait_excess_us.mean, all.queue_time_us.mean), (Some(160.0), Some(320.0)));
+        assert_eq!(
+            (all.queue_time_us.p50, all.queue_time_us.max),
+            (None, few.queue_time_us.max),
+            "no mean of percentiles"
+        );
+        assert!((all.queue_time_share.expect("requests ended") - 0.5).abs() < 1e-12);
+        assert_eq!(all.rollback_s, Some(1.0));
+        let mute = LockStatistics { rollback_s: None, ..run(1, 1) };
+        assert_eq!(LockStatistics::merged(&[&few, &mute]).rollback_s, None, "of a part it would be too little");
+        let uneven = LockStatistics { requests_by_waits: vec![3, 0, 0, 1], ..LockStatistics::default() };
+        assert_eq!(LockStatistics::merged(&[&uneven, &few]).requests_by_waits, [3, 10, 0, 1]);
+        assert_eq!(LockStatistics::merged(&[]), LockStatistics { rollback_s: Some(0.0), ..LockStatistics::default() });
+    }
+
+    #[test]
+    fn shares_are_of_all_requests() {
+        let check = |from, to, expect| assert_eq!(share_of(&[5, 3, 0, 2], from, to), expect, "{from} to {to:?}");
+        check(0, Some(0), Some(0.5));
+        check(1, None, Some(0.5));
+        check(3, None, Some(0.2));
+        check(2, Some(9), Some(0.2));
+        check(7, None, Some(0.0));
+        check(7, Some(7), Some(0.0));
+        assert_eq!(share_of(&[], 0, None), None);
+    }
+}

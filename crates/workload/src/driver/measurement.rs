@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::lock_statistics::LockStatistics;
+use super::lock_recorder::LockRecorder;
+use super::lock_statistics::LockMeasurement;
 use super::recorder::{Cell, Recorder, empty_histogram};
 use super::samples::Sample;
 use super::warm_up::WarmUpMeasurement;
@@ -85,17 +86,18 @@ pub struct PartMeasurement {
     pub latency_us: Histogram<u64>,
     /// What its requests met at locks: of all of them and of each class. `None` of a kind of transaction, of which it is not
     /// kept, and where the target cannot tell each lock wait, which is then a warning.
-    pub locks: Option<LockStatistics>,
+    pub locks: Option<LockMeasurement>,
 }
 
 /// Attempts that came to nothing, of requests that ended inside the window. Counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbortCounts {
     /// Attempts rolled back as victim of a deadlock.
     pub deadlock: u64,
     /// Attempts rolled back for a more important transaction.
     pub preempted: u64,
     /// Attempts rolled back because another transaction had changed what they had read.
+    #[serde(default)]
     pub conflict: u64,
     /// Requests that rolled themselves back as the benchmark prescribes; these are completed too.
     pub user: u64,
@@ -104,7 +106,8 @@ pub struct AbortCounts {
 }
 
 impl AbortCounts {
-    pub(super) fn add(&mut self, other: &AbortCounts) {
+    /// Takes in what other requests met.
+    pub fn add(&mut self, other: &AbortCounts) {
         self.deadlock += other.deadlock;
         self.preempted += other.preempted;
         self.conflict += other.conflict;
@@ -128,12 +131,13 @@ impl About<'_> {
     /// Puts together what a workload's clients noted down.
     pub(super) fn measurement(&self, recorder: &Recorder) -> WorkloadMeasurement {
         let priorities = recorder.priorities();
+        let locks = |noted: Option<LockRecorder>| noted.as_ref().map(LockRecorder::measured);
         let cells = |transaction| priorities.iter().filter_map(move |priority| recorder.cell(transaction, *priority));
         let kinds = 0..self.transactions.len();
         let transactions = self.transactions.iter().zip(kinds.clone());
         let classes = priorities.iter().rev().map(|&priority| {
             let cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority));
-            (priority, PartMeasurement { locks: recorder.locks(|of| of == priority), ..self.part(cells) })
+            (priority, PartMeasurement { locks: locks(recorder.locks(|of| of == priority)), ..self.part(cells) })
         });
         let all = self.part(kinds.clone().flat_map(cells));
         WorkloadMeasurement {
@@ -142,7 +146,7 @@ impl About<'_> {
             is_analytical: self.is_analytical,
             clients: self.clients,
             window: self.window,
-            all: PartMeasurement { locks: recorder.locks(|_| true), ..all },
+            all: PartMeasurement { locks: locks(recorder.locks(|_| true)), ..all },
             classes: classes.collect(),
             transactions: transactions.map(|(name, kind)| (*name, self.part(cells(kind)))).collect(),
             aborted: recorder.aborted(),

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use plimsoll_policy::Priority;
 
 use super::clock::Nanos;
-use super::lock_statistics::LockStatistics;
+use super::lock_recorder::LockRecorder;
 use super::measurement::AbortCounts;
 use super::samples::{SECOND, Seconds};
 use crate::benchmark::Outcome;
@@ -152,7 +152,7 @@ pub(super) struct Recorder {
     /// Lock requests that had to wait, of the requests that ended inside. A count.
     pub lock_waits: u64,
     /// What requests that ended inside met at locks, by priority.
-    pub locks: BTreeMap<Priority, LockStatistics>,
+    pub locks: BTreeMap<Priority, LockRecorder>,
     /// Whether every session could tell each lock wait of every request that ended inside.
     pub knows_each_lock_wait: bool,
     /// Time that requests which ended inside spent on round trips.
@@ -209,8 +209,8 @@ impl Recorder {
     }
 
     /// What the requests of such priorities met at locks; `None` if a session could not tell.
-    pub(super) fn locks(&self, is_wanted: impl Fn(Priority) -> bool) -> Option<LockStatistics> {
-        let mut sum = LockStatistics::new();
+    pub(super) fn locks(&self, is_wanted: impl Fn(Priority) -> bool) -> Option<LockRecorder> {
+        let mut sum = LockRecorder::new();
         let wanted = self.locks.iter().filter(|(priority, _)| is_wanted(**priority));
         wanted.for_each(|(_, locks)| sum.merge(locks));
         self.knows_each_lock_wait.then_some(sum)
@@ -273,7 +273,7 @@ impl Recorder {
         self.round_trip += request.round_trip;
         match request.each_lock_wait {
             Some(waits) => {
-                self.locks.entry(request.priority).or_insert_with(LockStatistics::new).note(request, waits);
+                self.locks.entry(request.priority).or_insert_with(LockRecorder::new).note(request, waits);
             }
             None => self.knows_each_lock_wait = false,
         }
@@ -290,7 +290,7 @@ impl Recorder {
         self.knows_io_wait &= other.knows_io_wait;
         self.lock_waits += other.lock_waits;
         for (priority, locks) in &other.locks {
-            self.locks.entry(*priority).or_insert_with(LockStatistics::new).merge(locks);
+            self.locks.entry(*priority).or_insert_with(LockRecorder::new).merge(locks);
         }
         self.knows_each_lock_wait &= other.knows_each_lock_wait;
         self.round_trip += other.round_trip;
@@ -425,7 +425,11 @@ mod tests {
         assert_eq!(known.lock_wait(), None);
         assert!(known.io_wait().is_some(), "what is known of devices does not depend on locks");
         assert_eq!(known.cell(1, Priority::HIGH).expect("merged").latency.len(), 2);
-        assert_eq!(known.locks(|_| true).map(|locks| locks.waits()), Some(4), "each of them is known all the same");
+        assert_eq!(
+            known.locks(|_| true).map(|locks| locks.queue_time_us.len()),
+            Some(4),
+            "each of them is known all the same"
+        );
         assert_eq!(known.round_trip, Duration::from_micros(40));
     }
 

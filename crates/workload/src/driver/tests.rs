@@ -166,14 +166,17 @@ fn what_preemptions_cost_is_known_by_attempt() {
     assert_eq!(locks.rollback_time, Some(3 * ROLLBACK));
     // The taking back is no work lost.
     let lost = Duration::from_millis(2 + 3) - 2 * ROLLBACK;
-    assert_eq!(locks.work_lost, Lengths { count: 2, total: lost });
-    assert_eq!(locks.successful_attempts, Lengths { count: 2, total: Duration::from_millis(4 + 5) });
-    assert!((locks.work_lost_share().expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
+    assert_eq!(locks.work_lost, super::lock_recorder::Total { count: 2, total: lost });
+    assert_eq!(
+        locks.successful_attempts,
+        super::lock_recorder::Total { count: 2, total: Duration::from_millis(4 + 5) }
+    );
+    assert!((locks.measured().statistics.work_lost_share.expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
     // The first request waited once in each of four attempts, the second in its only one.
     assert_eq!(locks.requests_by_waits, [0, 1, 0, 0, 1]);
     let [never, once, _, more] = locks.response_by_waits;
     assert_eq!((never.count, once.total, more.total), (0, Duration::from_millis(5), Duration::from_millis(10)));
-    assert_eq!((locks.waits(), locks.wait_remainder_total()), (5, Duration::from_micros(2)));
+    assert_eq!((locks.queue_time_us.len(), locks.wait_remainder_total()), (5, Duration::from_micros(2)));
 }
 
 #[test]
@@ -294,8 +297,8 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
         assert_eq!(workload.lock_waits, all.completed);
         let class_locks =
             workload.classes.iter().map(|(_, part)| part.locks.as_ref().expect("the fake tells each wait"));
-        assert_eq!(class_locks.map(LockStatistics::waits).sum::<u64>(), all.completed);
-        assert_eq!(all.locks.as_ref().map(LockStatistics::requests), Some(all.completed));
+        assert_eq!(class_locks.map(|locks| locks.statistics.waits()).sum::<u64>(), all.completed);
+        assert_eq!(all.locks.as_ref().map(|locks| locks.statistics.requests), Some(all.completed));
         assert!(workload.transactions.iter().all(|(_, part)| part.locks.is_none()));
         assert!(workload.occupied <= workload.window * 2);
         // At each edge each of the two clients has one request at most that is credited in part.

@@ -149,8 +149,9 @@ fn a_missing_run_leaves_its_block_out() {
 
 #[test]
 fn one_repeat_decides_nothing_but_what_is_known_exactly() {
-    let claims = judged(&["throughput(pabort, dop=8) > throughput(standard, dop=8)", "2 > 1"], 1, |_| {});
-    check(&claims, &[Undecided, Holds]);
+    let close = "throughput(pabort, dop=8) > throughput(standard, dop=8)";
+    let claims = judged(&[close, "2 > 1", "throughput(pow, dop=1) > 0", "mean(pow, dop=1) < 0"], 1, |_| {});
+    check(&claims, &[Undecided, Holds, Holds, Fails]);
     assert_eq!(claims[0].blocks_more, Some(1));
     let told = (claims[0].interval.and_then(|interval| interval.low), claims[0].why_not.as_deref());
     assert_eq!(told, (None, Some("one block has no spread; at least two are needed")));

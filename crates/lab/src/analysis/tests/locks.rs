@@ -19,7 +19,7 @@ think = ["exp 20ms", "exp 5ms"]
 repeats = 3
 [[claim]]
 text = "the average of the table"
-holds = 'average(t in think: gain("cr(300ms)", high, t)) > 2 and average(t in think: penalty(nprio, low, t)) < 1.3'
+holds = 'average(t in think: gain("cr(300ms)", high, t)) > 2 and average(t in think: penalty(nprio, low, t)) < 1.4'
 [[claim]]
 text = "waits for holders"
 holds = "wait_excess(nprio, high) == 100 and preemptions(nprio, low) == 10% and waits(nprio) == 1"
@@ -41,7 +41,7 @@ fn means(policy: &str, think: &str) -> [f64; 2] {
 fn part(mean: f64, preempted: u64) -> (Part, Latencies) {
     let mut histogram = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("sound bounds");
     (0..200).for_each(|_| histogram.record(mean as u64).expect("within bounds"));
-    let mut latency = crate::latency::figures(&histogram).expect("not empty");
+    let mut latency = crate::results::Latency::of(&histogram).expect("not empty");
     latency.mean = mean;
     let waits = Lengths::of(&histogram, 200.0 * 100.0);
     let locks = LockStatistics {

@@ -19,8 +19,8 @@ fn wait(queue_ms: u64, excess_ms: u64) -> LockWait {
 }
 
 /// A request that never waited, one that waited once, one that waited three times and was preempted once, one given up.
-fn noted() -> LockStatistics {
-    let mut locks = LockStatistics::new();
+fn noted() -> LockRecorder {
+    let mut locks = LockRecorder::new();
     locks.note(&request(10), &[]);
     locks.note(&Ended { outcome: Some(Outcome::RolledBack), ..request(60) }, &[wait(40, 40)]);
     let preempted = Ended {
@@ -37,20 +37,22 @@ fn noted() -> LockStatistics {
     locks
 }
 
-fn check(locks: &LockStatistics) {
-    assert_eq!((locks.requests(), locks.waits()), (4, 5));
+fn check(locks: &LockRecorder) {
+    assert_eq!((locks.requests(), locks.queue_time_us.len()), (4, 5));
     assert_eq!(locks.requests_by_waits, [1, 2, 0, 1]);
     assert_eq!(locks.requests_by_preemptions, [3, 1]);
     let totals = [locks.queue_time_total, locks.wait_excess_total, locks.wait_remainder_total()];
     assert_eq!(totals, [millis(150), millis(90), millis(60)]);
-    assert_eq!(locks.queue_time_share(), Some(0.5));
+    assert_eq!(locks.measured().statistics.queue_time_share, Some(0.5));
     let by_waits = locks.response_by_waits.map(|lengths| (lengths.count, lengths.total));
     let expect = [(1, millis(10)), (1, millis(60)), (0, millis(0)), (1, millis(170))];
     assert_eq!(by_waits, expect, "the one given up has no response time");
-    assert_eq!(locks.successful_attempts, Lengths { count: 3, total: millis(140) });
+    assert_eq!(locks.successful_attempts, Total { count: 3, total: millis(140) });
     assert_eq!((locks.rollbacks, locks.rollback_time), (3, Some(millis(6))));
-    assert_eq!(locks.work_lost, Lengths { count: 1, total: millis(75) });
-    assert!((locks.work_lost_share().expect("one was preempted") - 75.0 / (140.0 / 3.0)).abs() < 1e-9);
+    assert_eq!(locks.work_lost, Total { count: 1, total: millis(75) });
+    assert!(
+        (locks.measured().statistics.work_lost_share.expect("one was preempted") - 75.0 / (140.0 / 3.0)).abs() < 1e-9
+    );
     for (histogram, values) in [
         (&locks.queue_time_us, [0, 30_000, 30_000, 40_000, 50_000].as_slice()),
         (&locks.wait_excess_us, &[0, 0, 20_000, 30_000, 40_000]),
@@ -70,7 +72,7 @@ fn everything_is_counted_where_it_belongs() {
 
 #[test]
 fn clients_add_up() {
-    let (mut one, other) = (LockStatistics::new(), noted());
+    let (mut one, other) = (LockRecorder::new(), noted());
     one.merge(&other);
     check(&one);
     one.merge(&other);
@@ -80,17 +82,18 @@ fn clients_add_up() {
 
 #[test]
 fn of_nothing_there_are_no_means() {
-    let mut locks = LockStatistics::new();
-    assert_eq!((locks.queue_time_share(), locks.work_lost_share(), locks.requests()), (None, None, 0));
+    let mut locks = LockRecorder::new();
+    let none = locks.measured().statistics;
+    assert_eq!((none.queue_time_share, none.work_lost_share, none.requests), (None, None, 0));
     locks.note(&request(10), &[]);
-    assert_eq!((locks.queue_time_share(), locks.work_lost_share()), (Some(0.0), None));
-    assert_eq!(Lengths::default().mean_s(), None);
+    let calm = locks.measured().statistics;
+    assert_eq!((calm.queue_time_share, calm.work_lost_share, calm.queue_time_us.mean), (Some(0.0), None, None));
 }
 
 #[test]
 fn an_unknown_rollback_time_stays_unknown() {
     let mut locks = noted();
-    let mut unknown = LockStatistics::new();
+    let mut unknown = LockRecorder::new();
     unknown.note(&Ended { rollback_time: None, ..request(1) }, &[]);
     locks.merge(&unknown);
     assert_eq!((locks.rollback_time, locks.rollbacks), (None, 3));
@@ -98,17 +101,17 @@ fn an_unknown_rollback_time_stays_unknown() {
 
 #[test]
 fn what_happens_too_often_is_counted_at_the_end() {
-    let mut locks = LockStatistics::new();
+    let mut locks = LockRecorder::new();
     for waits in [100, 101, 5_000] {
         locks.note(&request(1), &vec![wait(0, 0); waits]);
     }
     assert_eq!((locks.requests_by_waits.len(), locks.requests_by_waits[100]), (101, 3));
-    assert_eq!(locks.waits(), 5_201);
+    assert_eq!(locks.queue_time_us.len(), 5_201);
 }
 
 #[test]
 fn the_histograms_of_three_hundred_clients_fit_into_a_tenth_of_a_gibibyte() {
-    let locks = LockStatistics::new();
+    let locks = LockRecorder::new();
     let histograms = [&locks.queue_time_us, &locks.wait_excess_us, &locks.wait_remainder_us, &locks.work_lost_us];
     let bytes: usize = histograms.map(|histogram| histogram.distinct_values() * size_of::<u64>()).iter().sum();
     let (clients, classes) = (300, 2);

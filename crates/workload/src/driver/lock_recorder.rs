@@ -1,0 +1,215 @@
+//! Notes down what requests of one class met at locks; [`LockStatistics`] is what comes of it.
+
+use std::iter;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::lock_statistics::{Lengths, LockMeasurement, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms};
+use super::recorder::{Ended, LATENCY_MAX};
+use crate::database::LockWait;
+
+/// Two significant digits, where latencies have three: each client has four of these histograms for each class, of 26 KiB
+/// each instead of 188.
+const DIGITS: u8 = 2;
+
+/// Requests that had something happen to them more often than this are counted as if it had been this often.
+const OCCURRENCES_MAX: usize = 100;
+
+/// What is noted down of a class, over its requests that ended inside the window, completed or given up, with all of their
+/// attempts.
+///
+/// Histograms are of microseconds, have two significant digits and end at [`LATENCY_MAX`]; totals are exact.
+#[derive(Debug, Clone)]
+pub(super) struct LockRecorder {
+    /// QueueTime of each lock request that had to wait, microseconds.
+    pub queue_time_us: Histogram<u64>,
+    /// WaitExcess of each lock request that had to wait, microseconds: the part of its QueueTime that it waited for holders.
+    pub wait_excess_us: Histogram<u64>,
+    /// WaitRemainder of each lock request that had to wait, microseconds: the part of its QueueTime that it waited for other
+    /// waiters.
+    pub wait_remainder_us: Histogram<u64>,
+    /// Sum of all QueueTimes.
+    pub queue_time_total: Duration,
+    /// Sum of all WaitExcesses.
+    pub wait_excess_total: Duration,
+    /// How many requests waited for no lock, for one, for two, … by position; the position 100 has those with more as well.
+    pub requests_by_waits: Vec<u64>,
+    /// How many requests were preempted never, once, twice, … by position; the position 100 has those with more as well.
+    pub requests_by_preemptions: Vec<u64>,
+    /// Response times of the completed requests that waited for no lock, for one, for two, for three or more.
+    pub response_by_waits: [Total; 4],
+    /// Sum of the response times of all these requests, those given up included.
+    pub response_total: Duration,
+    /// The last attempts of completed requests, the ones that got through: how long a transaction lives that nobody rolls back.
+    pub successful_attempts: Total,
+    /// How old each preempted attempt was when it was told, without the taking back where that is known, microseconds.
+    pub work_lost_us: Histogram<u64>,
+    /// The same, summed.
+    pub work_lost: Total,
+    /// Attempts rolled back as a deadlock's victim or for a more important transaction. A count.
+    pub rollbacks: u64,
+    /// Time spent on taking back their changes; `None` where the target cannot tell.
+    pub rollback_time: Option<Duration>,
+}
+
+/// A number of lengths of time and their sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Total {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub total: Duration,
+}
+
+impl Total {
+    fn add(&mut self, length: Duration) {
+        self.merge(&Total { count: 1, total: length });
+    }
+
+    fn merge(&mut self, other: &Total) {
+        self.count += other.count;
+        self.total += other.total;
+    }
+}
+
+impl LockRecorder {
+    /// Of no requests.
+    pub(super) fn new() -> Self {
+        let empty = Histogram::new_with_bounds(1, LATENCY_MAX.as_micros() as u64, DIGITS)
+            .expect("bounds and digits are within its limits");
+        LockRecorder {
+            queue_time_us: empty.clone(),
+            wait_excess_us: empty.clone(),
+            wait_remainder_us: empty.clone(),
+            queue_time_total: Duration::ZERO,
+            wait_excess_total: Duration::ZERO,
+            requests_by_waits: Vec::new(),
+            requests_by_preemptions: Vec::new(),
+            response_by_waits: [Total::default(); 4],
+            response_total: Duration::ZERO,
+            successful_attempts: Total::default(),
+            work_lost_us: empty,
+            work_lost: Total::default(),
+            rollbacks: 0,
+            rollback_time: Some(Duration::ZERO),
+        }
+    }
+
+    /// Notes down a request that ended inside the window and had these waits.
+    pub(super) fn note(&mut self, request: &Ended<'_>, waits: &[LockWait]) {
+        waits.iter().for_each(|wait| self.note_wait(wait));
+        count_in(&mut self.requests_by_waits, waits.len());
+        count_in(&mut self.requests_by_preemptions, request.work_lost.len());
+        let response = Duration::from_nanos(request.end - request.intended);
+        self.response_total += response;
+        if request.outcome.is_some() {
+            self.response_by_waits[waits.len().min(3)].add(response);
+            self.successful_attempts.add(Duration::from_nanos(request.end - request.last_attempt));
+        }
+        for lost in request.work_lost {
+            record(&mut self.work_lost_us, *lost);
+            self.work_lost.add(*lost);
+        }
+        self.rollbacks += u64::from(request.deadlocks + request.preemptions + request.conflicts);
+        self.rollback_time = self.rollback_time.zip(request.rollback_time).map(|(sum, time)| sum + time);
+    }
+
+    fn note_wait(&mut self, wait: &LockWait) {
+        record(&mut self.queue_time_us, wait.queue_time);
+        record(&mut self.wait_excess_us, wait.excess);
+        record(&mut self.wait_remainder_us, wait.queue_time.saturating_sub(wait.excess));
+        self.queue_time_total += wait.queue_time;
+        self.wait_excess_total += wait.excess;
+    }
+
+    /// Takes in what another client, or another class, has.
+    pub(super) fn merge(&mut self, other: &LockRecorder) {
+        let histograms = [
+            (&mut self.queue_time_us, &other.queue_time_us),
+            (&mut self.wait_excess_us, &other.wait_excess_us),
+            (&mut self.wait_remainder_us, &other.wait_remainder_us),
+            (&mut self.work_lost_us, &other.work_lost_us),
+        ];
+        for (sum, part) in histograms {
+            sum.add(part).expect("all of them have the same bounds");
+        }
+        self.queue_time_total += other.queue_time_total;
+        self.wait_excess_total += other.wait_excess_total;
+        add_up(&mut self.requests_by_waits, &other.requests_by_waits);
+        add_up(&mut self.requests_by_preemptions, &other.requests_by_preemptions);
+        self.response_by_waits.iter_mut().zip(&other.response_by_waits).for_each(|(sum, part)| sum.merge(part));
+        self.response_total += other.response_total;
+        self.successful_attempts.merge(&other.successful_attempts);
+        self.work_lost.merge(&other.work_lost);
+        self.rollbacks += other.rollbacks;
+        self.rollback_time = self.rollback_time.zip(other.rollback_time).map(|(sum, part)| sum + part);
+    }
+
+    /// How many requests these are.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests_by_waits.iter().sum()
+    }
+
+    /// Sum of all WaitRemainders.
+    pub(super) fn wait_remainder_total(&self) -> Duration {
+        self.queue_time_total.saturating_sub(self.wait_excess_total)
+    }
+
+    /// What was noted down, in figures and in histograms.
+    pub(super) fn measured(&self) -> LockMeasurement {
+        let lengths = |histogram: &Histogram<u64>, total: Duration| Lengths::of(histogram, microseconds(total));
+        let mean = |total: &Total| MeanLength::of(total.count, microseconds(total.total));
+        let [none, one, two, more] = self.response_by_waits.each_ref().map(mean);
+        let statistics = LockStatistics {
+            requests: self.requests(),
+            requests_by_waits: self.requests_by_waits.clone(),
+            requests_by_preemptions: self.requests_by_preemptions.clone(),
+            response_by_waits: ResponseByWaits { none, one, two, more },
+            response_s: self.response_total.as_secs_f64(),
+            queue_time_us: lengths(&self.queue_time_us, self.queue_time_total),
+            wait_excess_us: lengths(&self.wait_excess_us, self.wait_excess_total),
+            wait_remainder_us: lengths(&self.wait_remainder_us, self.wait_remainder_total()),
+            rollbacks: self.rollbacks,
+            rollback_s: self.rollback_time.map(|time| time.as_secs_f64()),
+            work_lost_us: lengths(&self.work_lost_us, self.work_lost.total),
+            successful_attempts: mean(&self.successful_attempts),
+            queue_time_share: None,
+            work_lost_share: None,
+        };
+        let histograms = WaitHistograms {
+            queue_time_us: self.queue_time_us.clone(),
+            wait_excess_us: self.wait_excess_us.clone(),
+            wait_remainder_us: self.wait_remainder_us.clone(),
+            work_lost_us: self.work_lost_us.clone(),
+        };
+        LockMeasurement { statistics: statistics.with_shares(), histograms }
+    }
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Records a length in microseconds. What happens within the same microsecond is 0.
+fn record(histogram: &mut Histogram<u64>, length: Duration) {
+    histogram.saturating_record(((length.as_nanos() + 500) / 1_000) as u64);
+}
+
+/// Counts one more request to which something happened so often.
+fn count_in(requests: &mut Vec<u64>, times: usize) {
+    let times = times.min(OCCURRENCES_MAX);
+    if times >= requests.len() {
+        requests.resize(times + 1, 0);
+    }
+    requests[times] += 1;
+}
+
+fn add_up(sum: &mut Vec<u64>, part: &[u64]) {
+    let missing = part.len().saturating_sub(sum.len());
+    sum.extend(iter::repeat_n(0, missing));
+    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+}
+
+#[cfg(test)]
+mod tests;
