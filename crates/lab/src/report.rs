@@ -11,7 +11,6 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::page::Page;
-use crate::results::Results;
 
 pub use self::source::Source;
 

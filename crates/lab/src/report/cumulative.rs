@@ -23,6 +23,12 @@ const SHARES: [f64; 21] = [
     0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999, 1.0,
 ];
 
+/// Histograms of one measure by class.
+type LengthsOf = fn(&LockHistograms) -> &BTreeMap<String, Latencies>;
+
+/// A device's use in one second.
+type BandwidthOf = fn(&Device) -> Option<f64>;
+
 /// A distribution under its names.
 struct Distribution {
     measure: &'static str,
@@ -54,7 +60,7 @@ impl Distribution {
 
 /// How lock waits are distributed; nothing where no record has histograms of them.
 pub(super) fn lock_waits(page: &Page) -> Markup {
-    let measures: [(&str, fn(&LockHistograms) -> &BTreeMap<String, Latencies>); 2] =
+    let measures: [(&str, LengthsOf); 2] =
         [("QueueTime", |locks| &locks.queue_time), ("WaitExcess", |locks| &locks.wait_excess)];
     let mut found = Vec::new();
     for (measure, of) in measures {
@@ -80,7 +86,7 @@ pub(super) fn lock_waits(page: &Page) -> Markup {
 fn by_class(
     page: &Page,
     measure: &'static str,
-    of: fn(&LockHistograms) -> &BTreeMap<String, Latencies>,
+    of: LengthsOf,
     (setting, arm, workload): (&Setting, &str, &str),
 ) -> Vec<Distribution> {
     let Some(estimate) = page.estimate(setting, arm, workload) else { return Vec::new() };
@@ -102,7 +108,7 @@ fn by_class(
 
 /// How bandwidth is distributed over seconds; nothing where no second of it is known.
 pub(super) fn bandwidths(page: &Page) -> Markup {
-    let measures: [(&str, fn(&Device) -> Option<f64>); 3] = [
+    let measures: [(&str, BandwidthOf); 3] = [
         ("Disk reads", |device| device.read_mb_s),
         ("Disk writes", |device| device.write_mb_s),
         ("Memory reads", |device| device.dram_read_gb_s.map(|gb_s| gb_s * 1e3)),
@@ -123,7 +129,7 @@ pub(super) fn bandwidths(page: &Page) -> Markup {
     )
 }
 
-fn by_arm(page: &Page, measure: &'static str, of: fn(&Device) -> Option<f64>, setting: &Setting) -> Vec<Distribution> {
+fn by_arm(page: &Page, measure: &'static str, of: BandwidthOf, setting: &Setting) -> Vec<Distribution> {
     let arms = page.results.experiment.arms.iter().enumerate();
     let arm = |(number, arm): (usize, &String)| {
         let runs = page.results.points.iter().enumerate();
@@ -141,7 +147,7 @@ fn by_arm(page: &Page, measure: &'static str, of: fn(&Device) -> Option<f64>, se
 }
 
 /// What a device did in each second of a run. Devices are those of the machine, so that every workload's rows tell the same.
-fn seconds(record: &RunRecord, of: fn(&Device) -> Option<f64>) -> Vec<f64> {
+fn seconds(record: &RunRecord, of: BandwidthOf) -> Vec<f64> {
     let Some(first) = record.samples.first() else { return Vec::new() };
     let rows = record.samples.iter().filter(|row| row.workload == first.workload);
     rows.filter_map(|row| of(&row.device)).filter(|value| value.is_finite()).collect()

@@ -13,6 +13,7 @@ use super::fixture::server::on_server;
 use super::fixture::speeds::speeds;
 use super::fixture::{poor_study, study};
 use super::*;
+use crate::results::Results;
 
 mod charts_of_the_web;
 mod evidence;
@@ -91,10 +92,10 @@ fn documents() -> Vec<Results> {
 
 /// Every page on its own, and all of them on one.
 fn pages() -> Vec<String> {
-    let mut pages = documents().iter().map(|results| render(results)).collect::<Vec<_>>();
+    let mut pages = documents().iter().map(render).collect::<Vec<_>>();
     pages.push(render_all(&documents()));
-    pages.push(render(&with_records(counted())));
-    pages.push(render(&with_records(poor_study())));
+    pages.push(render(with_records(counted())));
+    pages.push(render(with_records(poor_study())));
     pages
 }
 
@@ -370,7 +371,7 @@ fn pages_to_look_at() {
     ];
     for (name, results) in shown {
         let file = Path::new(&folder).join(format!("{name}.html"));
-        std::fs::write(&file, render(&with_records(results)))
+        std::fs::write(&file, render(with_records(results)))
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
