@@ -2,7 +2,7 @@
 // test/charts.json is written by Rust's tests and read by ours, so that the two cannot part.
 
 /** What a number is, and so how it is written. */
-export type Unit = "rate" | "duration" | "ratio" | "bytes";
+export type Unit = "rate" | "duration" | "ratio" | "bytes" | "share" | "times";
 
 /** What `low` and `high` of a figure are: its 95 % interval over runs, or the lowest and highest of several rounds. */
 export type Ends = "interval" | "rounds";
@@ -146,10 +146,54 @@ export interface DistributionChart {
 export interface ShareChart {
   kind: "shares";
   label: string;
+  /** What they are parts of: "response time". */
+  whole: string;
   parts: string[];
   /** Of each part, its position among the style sheet's colours for parts. */
   tones: number[];
   bars: { group: string; name: string; values: (number | null)[] }[];
 }
 
-export type Chart = CurveChart | IntervalChart | MatrixChart | DistributionChart | ShareChart;
+/** From 0; from 0 to 1; around the values; logarithmic. */
+export type Span = "zero" | "whole" | "close" | "log";
+
+/** An axis of lines. */
+export interface Scale {
+  name: string;
+  /** `null` where values are plain numbers. */
+  unit: Unit | null;
+  span: Span;
+}
+
+export interface Line {
+  /** Its name in the legend; lines of one name have one colour. */
+  name: string;
+  /** What tells it from others of its name, may be empty. */
+  detail: string;
+  colour: number;
+  /** "bound" is a dashed line without marks. */
+  style: "straight" | "dots" | "bound";
+  /** The run it is of; `null` if it is of several. */
+  run: number | null;
+  /** `[x, y]` in the order of x. */
+  points: [number, number][];
+}
+
+export interface LinePanel {
+  row: string;
+  title: string;
+  note: string;
+  lines: Line[];
+}
+
+/** Lines and dots without intervals: seconds of a run, a distribution function, a roofline. Panels of a row share scales. */
+export interface LinesChart {
+  kind: "lines";
+  label: string;
+  x: Scale;
+  y: Scale;
+  reference: Reference | null;
+  panels: LinePanel[];
+}
+
+export type Chart = CurveChart | IntervalChart | MatrixChart | DistributionChart | ShareChart | LinesChart;

@@ -1,6 +1,6 @@
 // Figures over a numeric axis: means with intervals, repeats as dots, fitted lines, flags; panels side by side.
 
-import type { CurveChart, CurvePanel, CurvePoint, Ends, Series } from "./chart";
+import type { CurveChart, CurvePanel, CurvePoint, Ends, Reference, Series } from "./chart";
 import { figure, interval, tick } from "./format";
 import type { Mark, Tooltip } from "./interact";
 import { interact } from "./interact";
@@ -12,8 +12,14 @@ import { axes, canvas, labelWidth, path, shape, svg, type Frame } from "./svg";
 export function drawCurve(chart: CurveChart, width: number, run: string, tooltip: Tooltip): Node[] {
   const points = chart.panels.flatMap((panel) => panel.series.flatMap((series) => series.points));
   const names = new Map(chart.panels.flatMap((panel) => panel.series).map((series) => [`${series.name} ${series.faint}`, series]));
-  const drawn = panels(chart.panels, width, 270, (panel, panelWidth) => drawPanel(chart, panel, points, panelWidth, run, tooltip));
+  const least = areSmall(chart) ? 170 : 270;
+  const drawn = panels(chart.panels, width, least, (panel, panelWidth) => drawPanel(chart, panel, points, panelWidth, run, tooltip));
   return names.size > 1 ? [legend([...names.values()]), ...drawn] : drawn;
+}
+
+/** Whether there are so many panels that they are for comparing, and each has little to say. */
+function areSmall(chart: CurveChart): boolean {
+  return chart.panels.length >= 12 && chart.panels.every((panel) => panel.series.length === 1 && panel.flags.length === 0);
 }
 
 function drawPanel(
@@ -25,7 +31,7 @@ function drawPanel(
   tooltip: Tooltip,
 ): SVGSVGElement {
   const flagRows = Math.max(0, ...chart.panels.map((other) => other.flags.length));
-  const height = Math.round(Math.min(320, Math.max(220, width * 0.62))) + flagRows * 16;
+  const height = Math.round(Math.min(320, Math.max(areSmall(chart) ? 150 : 220, width * 0.62))) + flagRows * 16;
   const frame: Frame = { width, height, left: 60, right: 14, top: 26 + flagRows * 16, bottom: 44 };
   const samples = all.flatMap((point) => point.samples.map(([, value]) => value));
   const ends = all.flatMap((point) => (point.high === null ? [] : [point.high]));
@@ -39,7 +45,7 @@ function drawPanel(
   const root = canvas(frame, `${chart.label}, ${panel.title}`);
   root.append(axes(frame, x, y, chart.x));
   root.append(svg("text", { class: "axis-name", x: 0, y: 12 }, chart.y));
-  if (chart.reference) root.append(reference(chart, frame, y));
+  if (chart.reference) root.append(drawReference(chart.reference, frame, y));
   panel.flags.forEach((_, i) => root.append(drawFlag(panel, i, frame, x)));
   const groups = panel.series.map((series, i) => {
     const shift = series.faint ? 0 : (i - (panel.series.length - 1) / 2) * 3;
@@ -54,8 +60,8 @@ function drawPanel(
   return root;
 }
 
-function reference(chart: CurveChart, frame: Frame, y: Axis): SVGGElement {
-  const { value, floor, label } = chart.reference!;
+/** A line across the plot, in the band that is noise. */
+export function drawReference({ value, floor, label }: Reference, frame: Frame, y: Axis): SVGGElement {
   const group = svg("g", { class: "reference", "aria-hidden": "true" });
   const end = frame.width - frame.right;
   if (floor !== null) {

@@ -40,8 +40,11 @@ export function bytes(value: number): string {
   return `${significant(value / 1024 ** power)} ${units[power]}`;
 }
 
-/** A figure in its unit. */
-export function figure(value: number, unit: Unit): string {
+/** A figure in its unit; a plain number where there is none. */
+export function figure(value: number, unit: Unit | null): string {
+  if (unit === null) return significant(value);
+  if (unit === "share") return percent(value);
+  if (unit === "times") return `${significant(value)} ×`;
   if (unit === "bytes") return bytes(value);
   if (unit === "rate") return rate(value);
   return unit === "duration" ? duration(value) : value.toFixed(2);
@@ -63,6 +66,7 @@ export function tick(value: number, unit: Unit | null): string {
     if (value < 1e3) return `${plain(value)} µs`;
     return value < 1e6 ? `${plain(value / 1e3)} ms` : `${plain(value / 1e6)} s`;
   }
+  if (unit === "share") return percent(value);
   if (unit === "bytes") {
     const [number, name] = bytes(value).split(" ");
     return `${Number(number)} ${name}`;

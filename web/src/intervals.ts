@@ -25,7 +25,8 @@ function drawPanel(chart: IntervalChart, panel: IntervalPanel, width: number, ru
   const figures = all.flatMap((row) => [row.value, ...row.samples.map(([, value]) => value)]);
   if (chart.reference) figures.push(chart.reference.value);
   const ends = all.flatMap((row) => (row.high === null ? [] : [row.high]));
-  const x = figureAxis(figures, ends, chart.unit, [left, width - right]);
+  // A mark at the end of an axis that does not begin at 0 keeps clear of its name.
+  const x = figureAxis(figures, ends, chart.unit, [left + (chart.reference ? 8 : 0), width - right]);
   const root = canvas(frame, `${chart.label}${panel.title ? `, ${panel.title}` : ""}`);
   root.append(grid(chart, frame, x));
   const marks = panel.rows.map((row, i) => {

@@ -5,6 +5,7 @@ import { drawCurve } from "./curve";
 import { drawDistribution } from "./distribution";
 import { Tooltip } from "./interact";
 import { drawIntervals } from "./intervals";
+import { drawLines } from "./lines";
 import { drawMatrix } from "./matrix";
 import { drawShares } from "./shares";
 import { html } from "./svg";
@@ -28,6 +29,8 @@ export function draw(chart: Chart, width: number, run: string, tooltip: Tooltip)
       return drawDistribution(chart, width, tooltip);
     case "shares":
       return drawShares(chart, width, tooltip);
+    case "lines":
+      return drawLines(chart, width, run, tooltip);
   }
 }
 

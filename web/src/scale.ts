@@ -2,7 +2,7 @@
 
 import { scaleLinear, scaleLog } from "d3-scale";
 import { tick } from "./format";
-import type { Unit } from "./chart";
+import type { Scale, Unit } from "./chart";
 
 export interface Tick {
   at: number;
@@ -67,6 +67,7 @@ export function figureAxis(figures: number[], ends: number[], unit: Unit, range:
   const most = Math.max(...figures, 0) || 1;
   const least = Math.min(...positive);
   const isVertical = range[0] > range[1];
+  if (unit === "times") return timesAxis([...figures, ...ends], range);
   const most_end = Math.min(Math.max(most, ...ends.filter(Number.isFinite)), most * 1.35);
   if (unit === "duration" && positive.length > 1 && most / least > 20) {
     const scale = scaleLog([least * 0.8, most * 1.2], range);
@@ -79,8 +80,34 @@ export function figureAxis(figures: number[], ends: number[], unit: Unit, range:
 
 /** A logarithmic axis of durations. */
 export function durationAxis(low: number, high: number, range: [number, number]): Axis {
-  const domain: [number, number] = [Math.max(low, 0.5) * 0.85, Math.max(high, 1) * 1.15];
-  return finish(scaleLog(domain, range), true, domain, decades(...domain), "duration", range[0] > range[1]);
+  return logAxis(Math.max(low, 0.5), Math.max(high, 1), "duration", range);
+}
+
+/** A logarithmic axis of ratios around 1, at least from a third to three times. */
+function timesAxis(values: number[], range: [number, number]): Axis {
+  const positive = [1 / 3, 3, ...values.filter((value) => value > 0 && Number.isFinite(value))];
+  return logAxis(Math.max(Math.min(...positive), 1 / 40), Math.min(Math.max(...positive), 40), "times", range);
+}
+
+function logAxis(low: number, high: number, unit: Unit | null, range: [number, number]): Axis {
+  const domain: [number, number] = [low * 0.85, high * 1.15];
+  return finish(scaleLog(domain, range), true, domain, decades(...domain), unit, range[0] > range[1]);
+}
+
+/** An axis of lines. A logarithmic one leaves out what is not above 0. */
+export function spanAxis(values: number[], { unit, span }: Scale, range: [number, number]): Axis {
+  const isVertical = range[0] > range[1];
+  const positive = values.filter((value) => value > 0);
+  if (span === "log" && positive.length > 0) return logAxis(Math.min(...positive), Math.max(...positive), unit, range);
+  const [least, most] = [Math.min(...values, Infinity), Math.max(...values, -Infinity)];
+  if (span === "close" && !isVertical && values.every(Number.isInteger)) return sweptAxis(values, range, unit);
+  const room = Math.max((most - least) * 0.08, Math.abs(most) * 0.005);
+  const close: [number, number] = [least - room, most + room];
+  const whole: [number, number] = [0, span === "whole" ? 1 : most * 1.04 || 1];
+  const domain = span === "close" && most >= least ? close : whole;
+  const scale = scaleLinear(domain, range);
+  const count = Math.max(2, Math.min(6, Math.abs(range[1] - range[0]) / (isVertical ? 44 : 80)));
+  return finish(scale, false, domain, scale.ticks(count), unit, isVertical);
 }
 
 /** Percentiles by their nines: as far from p90 to p99 as from p99 to p99.9. `most` is the largest quantile below 1. */

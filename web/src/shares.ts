@@ -53,7 +53,7 @@ function drawBar(root: SVGElement, chart: ShareChart, bar: ShareChart["bars"][nu
     root.append(node);
     const missing = chart.parts.filter((_, other) => bar.values[other] === null);
     const isRest = part === chart.parts.length - 1 && missing.length > 0;
-    const lines = isRest ? [`holds what was not measured: ${missing.join(", ")}`] : ["of response time"];
+    const lines = isRest ? [`holds what was not measured: ${missing.join(", ")}`] : [`of ${chart.whole}`];
     const mark = { x: x + width / 2, y, node, title: `${[bar.group, bar.name].filter(Boolean).join(", ")}: ${chart.parts[part]} ${text}`, lines, target: "" };
     x += width;
     return [mark];

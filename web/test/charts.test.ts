@@ -20,7 +20,7 @@ function drawn(chart: Chart, width: number): HTMLElement {
 
 test("every kind of chart is there", () => {
   const kinds = new Set(Object.values(all).map((chart) => chart.kind));
-  expect([...kinds].sort()).toEqual(["curve", "distribution", "intervals", "matrix", "shares"]);
+  expect([...kinds].sort()).toEqual(["curve", "distribution", "intervals", "lines", "matrix", "shares"]);
 });
 
 for (const [name, chart] of Object.entries(all)) {

@@ -14,9 +14,11 @@ mod knees;
 mod levers;
 #[cfg(test)]
 pub(crate) mod made_up;
+mod near;
 mod noise;
 mod policies;
 mod scalability;
+pub(crate) mod side_by_side;
 mod verdicts;
 
 use crate::histograms::WorkloadHistograms;
@@ -34,12 +36,13 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let noises: Vec<WorkloadNoise> = workloads.iter().map(|name| WorkloadNoise::of(&cells, name)).collect();
     let estimates = noises.iter().flat_map(|noise| estimates::of(&cells, noise, histograms)).collect();
     let interference = noises.iter().flat_map(|noise| interference::of(&cells, noise)).collect();
+    let side_by_side = side_by_side::of(&cells, &noises);
     let sweep = &results.experiment.sweep;
     let knees = noises.iter().flat_map(|noise| knees::of(&cells, noise, sweep)).collect();
     let scalability = noises.iter().flat_map(|noise| scalability::of(&cells, noise, sweep)).collect();
     let noise_floor = noises.iter().map(|noise| (noise.workload().to_owned(), noise.floor())).collect();
     (results.estimates, results.interference, results.noise_floor) = (estimates, interference, noise_floor);
-    (results.knees, results.scalability) = (knees, scalability);
+    (results.knees, results.scalability, results.side_by_side) = (knees, scalability, side_by_side);
     results.policies = policies::of(&cells, &workloads, sweep);
     results.levers = levers::of(&results.points);
     let rank = Rank::of(&results.experiment);

@@ -7,11 +7,15 @@
 //!
 //! A figure that was not measured makes a claim neither true nor false. Where the rest decides alone (one `and` that fails,
 //! one `or` that holds, one counterexample to a `for all`) it is decided all the same.
+//!
+//! A claim may carry the published figure; what was measured is then graded by it ([`grade`]), whatever the verdict.
 
 mod bind;
 mod evaluate;
 pub mod figures;
+pub mod first_result;
 mod formula;
+pub mod grade;
 mod parse;
 mod select;
 pub mod syntax;
@@ -27,7 +31,11 @@ pub use parse::parse;
 pub use verdict::{Evidence, Judged};
 
 use formula::Condition;
+use grade::{Near, Scale};
 use syntax::Span;
+
+use crate::fingerprint::text_hash;
+use crate::plan::Plan;
 
 /// A claim with every name known.
 #[derive(Debug, Clone)]
@@ -40,6 +48,8 @@ pub struct Claim {
     pub published: Option<String>,
     /// What must hold, or why it cannot be judged in this plan.
     condition: Result<Condition, String>,
+    /// The published figure that ours is graded by, if there is one.
+    near: Option<Near>,
 }
 
 /// An expression that is no claim about an experiment.
@@ -61,11 +71,44 @@ impl Claim {
         names: &Names<'_>,
     ) -> Result<Self, ClaimError> {
         let condition = bind::bind(&parse(expression)?, names)?;
-        Ok(Claim { text: text.into(), expression: expression.to_owned(), published, condition: Ok(condition) })
+        Ok(Claim {
+            text: text.into(),
+            expression: expression.to_owned(),
+            published,
+            condition: Ok(condition),
+            near: None,
+        })
     }
 
-    /// The same claim in a plan that leaves out what it speaks of: it is never judged, for this reason.
+    /// The same claim with a published figure, and the expression of ours that is graded by it.
+    pub fn near(mut self, expression: &str, scale: Scale, names: &Names<'_>) -> Result<Self, ClaimError> {
+        self.near = Some(Near::new(expression, scale, names)?);
+        Ok(self)
+    }
+
+    /// What of ours is graded, as typed, and by what; `None` if the claim has no published figure.
+    pub fn scale(&self) -> Option<(&str, &Scale)> {
+        self.near.as_ref().map(|near| (near.expression.as_str(), &near.scale))
+    }
+
+    /// Our figure that is graded, or why it was not measured; `None` if the claim has no published figure. The plan is the one
+    /// that the claim was bound to.
+    pub fn ours(&self, plan: &Plan, figures: &dyn Figures) -> Option<Result<f64, String>> {
+        self.near.as_ref().map(|near| near.ours(plan, figures))
+    }
+
+    /// What must hold and what it is graded by, in short: equal for equal claims.
+    pub fn hash(&self) -> String {
+        let near =
+            self.near.as_ref().map(|near| format!("+{}", text_hash(&format!("{} {:?}", near.expression, near.scale))));
+        text_hash(&self.expression) + &near.unwrap_or_default()
+    }
+
+    /// The same claim in a plan that leaves out what it speaks of: it is neither judged nor graded, for this reason.
     pub fn not_judged(mut self, why: String) -> Self {
+        if let Some(near) = &mut self.near {
+            near.ours = Err(why.clone());
+        }
         self.condition = Err(why);
         self
     }

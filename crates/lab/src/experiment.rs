@@ -7,6 +7,7 @@
 
 mod arms;
 mod benchmarks;
+mod claims;
 mod duration;
 mod known_keys;
 pub mod problem;

@@ -127,6 +127,13 @@ impl Journal {
         Ok(Found { journal, header, records, torn: (bytes.len() - whole) as u64 })
     }
 
+    /// Reads the finished runs of one and leaves it as it is. A torn last line is passed over.
+    pub fn read(place: &Path) -> Result<Vec<RunRecord>, JournalError> {
+        let bytes = std::fs::read(place).map_err(|error| JournalError::Io { place: place.to_owned(), error })?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        parse(place, &bytes[..whole]).map(|(_, records)| records)
+    }
+
     fn hold(place: &Path, file: File) -> Result<Self, JournalError> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Journal { place: place.to_owned(), file, length: 0 }),
@@ -231,6 +238,10 @@ mod tests {
             let whole = ends.iter().rposition(|end| *end <= length).expect("the header is whole");
             assert_eq!((found.header.clone(), settings(&found)), (header(), (0..whole).collect()), "{length}");
             assert_eq!(found.torn as usize, length - ends[whole]);
+            fs::write(&place, &bytes[..length]).expect("writable");
+            assert_eq!(Journal::read(&place).expect("a torn end is no error").len(), whole);
+            assert_eq!(fs::read(&place).expect("readable").len(), length, "readers change nothing");
+            found.journal.file.set_len(ends[whole] as u64).expect("it is cut off");
             found.journal.append(&record(9)).expect("writable");
             drop(found);
             let again = Journal::open(&place).expect("whole again");

@@ -6,7 +6,7 @@
 //! window and [`time_share`], on a server [`activity`], saying where response time went; [`record`] is what a run leaves, [`figures`] the list of all figures, [`journal`] and
 //! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
 //! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
-//! [`summary`] says it in sentences, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
+//! [`summary`] says it in sentences, [`speed_up`] what each query gains from more, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
 //! other. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
 
 pub mod activity;
@@ -30,6 +30,7 @@ pub mod run_directory;
 pub mod runner;
 pub mod samples;
 pub mod sensors;
+pub mod speed_up;
 pub mod study;
 pub mod summary;
 pub mod table;

@@ -29,6 +29,8 @@ pub struct Plan {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any: `SR`, `SI`, `MW`, `GA`, `NO`.
     pub study: Option<String>,
+    /// In what it differs from the study.
+    pub differs: Vec<String>,
     /// The experiment file as given; `None` if there is none.
     pub text: Option<String>,
     /// What is run where nothing is swept.
@@ -253,17 +255,24 @@ impl Plan {
         setting.workloads.iter().map(|workload| self.benchmark(workload)).collect()
     }
 
-    /// How many runs it takes: arms of all settings once in each block, and, where there are several settings, those of
-    /// the first once more in each block (A/A). Where a knee is searched, at most so many. [`usize::MAX`] if more than can
-    /// be counted.
+    /// Whether an arm of a setting runs twice in each block (A/A), so that the difference between equals is seen beside those that
+    /// are looked for: every arm of the first of several settings; of a single setting the first of the arms with the most
+    /// workloads, if there is another arm to compare it with.
+    pub fn runs_twice(&self, setting: usize, arm: usize) -> bool {
+        let members = |arm: usize| self.arms[arm].members.len();
+        let fullest = || (0..self.arms.len()).rev().max_by_key(|arm| members(*arm));
+        setting == 0 && (self.setting_count() != Some(1) || (self.arms.len() > 1 && fullest() == Some(arm)))
+    }
+
+    /// How many runs it takes: arms of all settings once in each block, and some of the first setting once more
+    /// ([`Plan::runs_twice`]). Where a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
     pub fn run_count(&self) -> usize {
         if self.run.search == Search::Knee {
             return self.run_count_of_search();
         }
         let settings = self.setting_count().unwrap_or(usize::MAX);
-        // A single setting has only its repeats to show the noise.
-        let twice = usize::from(settings > 1);
-        settings.saturating_add(twice).saturating_mul(self.arms.len()).saturating_mul(self.run.repeats as usize)
+        let twice = (0..self.arms.len()).filter(|arm| self.runs_twice(0, *arm)).count();
+        settings.saturating_mul(self.arms.len()).saturating_add(twice).saturating_mul(self.run.repeats as usize)
     }
 
     /// The budgets of all searches: one along the numeric axis for each workload of each arm, at every value of the others.

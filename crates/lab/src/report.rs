@@ -11,12 +11,15 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::page::Page;
-use crate::results::Results;
+
+pub use self::source::Source;
 
 mod chart;
 mod claims;
 mod counts;
+mod cumulative;
 mod devices;
+mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod gaps;
@@ -32,15 +35,21 @@ mod numbers;
 mod page;
 mod plans;
 mod policies;
+mod published;
+mod roofline;
 mod runs;
 mod server;
 mod setup;
 mod several;
+mod source;
+mod speed_up;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod throughput;
 mod time_share;
+mod timelines;
+mod top_down;
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 const SCRIPT: &str = include_str!("../../../web/dist/report.js");
@@ -48,19 +57,20 @@ const SCRIPT: &str = include_str!("../../../web/dist/report.js");
 const SCRIPT_SHA256: &str = include_str!("../../../web/dist/report.sha256");
 
 /// One experiment as a page.
-pub fn render(results: &Results) -> String {
-    render_all(std::slice::from_ref(results))
+pub fn render<'a>(source: impl Into<Source<'a>>) -> String {
+    render_all([source])
 }
 
 /// Several experiments on one page, under a table of contents.
-pub fn render_all(all: &[Results]) -> String {
-    let title = match all {
-        [only] => header::title(only),
+pub fn render_all<'a>(all: impl IntoIterator<Item = impl Into<Source<'a>>>) -> String {
+    let all: Vec<Source<'a>> = all.into_iter().map(Into::into).collect();
+    let title = match all.as_slice() {
+        [only] => header::title(&only.results),
         _ => format!("{} experiments", all.len()),
     };
-    let pages = match all {
+    let pages = match all.as_slice() {
         [only] => vec![Page::new(only, None)],
-        _ => all.iter().enumerate().map(|(position, results)| Page::new(results, Some(position + 1))).collect(),
+        _ => all.iter().enumerate().map(|(position, source)| Page::new(source, Some(position + 1))).collect(),
     };
     html! {
         (DOCTYPE)
@@ -73,7 +83,7 @@ pub fn render_all(all: &[Results]) -> String {
                         [only] => (single(only)),
                         _ => (several(&title, &pages)),
                     }
-                    (footer(all))
+                    (footer(&all))
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -110,16 +120,20 @@ fn single(page: &Page) -> Markup {
 }
 
 fn several(title: &str, pages: &[Page]) -> Markup {
-    let side_by_side = several::side_by_side(pages);
+    let (published, side_by_side) = (published::section_of("published", pages), several::side_by_side(pages));
     let mut links = pages.iter().map(|page| (page.id("top"), header::title(page.results))).collect::<Vec<_>>();
     if !side_by_side.0.is_empty() {
         links.insert(0, ("side-by-side".to_owned(), "Side by side".to_owned()));
+    }
+    if !published.0.is_empty() {
+        links.insert(0, ("published".to_owned(), "Published and ours".to_owned()));
     }
     html! {
         (several::top(title, pages))
         (contents(&links))
         main id="content" {
             (no_script())
+            (published)
             (side_by_side)
             @for page in pages { (article(page)) }
         }
@@ -164,21 +178,34 @@ struct Part {
 /// Every section that has something to show, in order.
 fn parts(page: &Page) -> Vec<Part> {
     let part = |id: &str, name: &str, section: Markup| Part { id: page.id(id), name: name.to_owned(), section };
-    let mut parts = vec![part("claims", "Claims", claims::section_of(page))];
+    let mut parts = vec![
+        part("claims", "Claims", claims::section_of(page)),
+        part(
+            "published",
+            "Published and ours",
+            published::section_of(&page.id("published"), std::slice::from_ref(page)),
+        ),
+    ];
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),
         part("levers", "Which lever took it", levers::section_of(page)),
         part("interference", "Interference", interference::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
+        part("speed-up", "Speed-up", speed_up::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),
         part("time-share", "Where time goes", time_share::section_of(page)),
         part("plans", "Plans", plans::section_of(page)),
         part("server", "The server's own view", server::section_of(page)),
         part("lock-waits", "Lock waiting by class", lock_waiting::section_of(page)),
+        part("lock-wait-distribution", "Lock waits distributed", cumulative::lock_waits(page)),
         part("waits", "Locks and aborts", counts::locks_and_aborts(page)),
         part("counters", "Counters", counts::counters(page)),
         part("top-down", "Top-down", counts::top_down(page)),
+        part("roofline", "Roofline", roofline::section_of(page)),
+        part("bandwidth-distribution", "Bandwidth", cumulative::bandwidths(page)),
+        part("timelines", "Second by second", timelines::section_of(page)),
+        part("drift", "Drift", drift::section_of(page)),
         part("noise", "Noise floor", noise::section_of(page)),
         part("checks", "Checks", setup::checks(page)),
         part("runs", "Every run", runs::section_of(page)),
@@ -196,14 +223,14 @@ fn contents(links: &[(String, String)]) -> Markup {
     }
 }
 
-fn footer(all: &[Results]) -> Markup {
-    let hashes = all.iter().map(|results| results.experiment.settings_hash.as_str()).collect::<Vec<_>>();
+fn footer(all: &[Source]) -> Markup {
+    let hashes = all.iter().map(|source| source.results.experiment.settings_hash.as_str()).collect::<Vec<_>>();
     html! {
         footer {
             p {
                 "Written by Plimsoll " (env!("CARGO_PKG_VERSION")) ". Every figure comes from results.json of the run directory"
                 @if let [only] = hashes.as_slice() { " (settings " code { (only) } ")" }
-                ", where the samples are; each links to the runs it rests on."
+                "; seconds and distributions come from journal.jsonl beside it. Each links to the runs it rests on."
             }
         }
     }

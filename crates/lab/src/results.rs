@@ -2,9 +2,11 @@
 //!
 //! What could not be measured is `null` or not there, never 0; [`Results::warnings`] or [`Point::unmeasured`] says why.
 
+mod curves;
 mod device;
 mod measured;
 mod merge;
+mod near;
 mod point;
 mod server;
 mod time_share;
@@ -16,8 +18,13 @@ use plimsoll_machine::memory_speed::KeptSpeed;
 use plimsoll_workload::benchmark::CheckLine;
 use serde::{Deserialize, Serialize};
 
+use crate::claim::grade::Grade;
+
+pub use curves::{Knee, KneeLevel, Scalability};
 pub use device::{Device, Unmeasured};
 pub(crate) use merge::mean;
+pub(crate) use near::CHANGED;
+pub use near::NearResult;
 pub use plimsoll_workload::driver::{
     AbortCounts as Aborted, Latency, Lengths, LockStatistics, MeanLength, ResponseByWaits, share_of,
 };
@@ -58,6 +65,9 @@ pub struct Results {
     pub noise_floor: BTreeMap<String, NoiseFloor>,
     /// Throughput of a workload beside others over its throughput alone, per setting and arm.
     pub interference: Vec<Interference>,
+    /// What workloads do together beside taking turns, per setting and arm.
+    #[serde(default)]
+    pub side_by_side: Vec<SideBySide>,
     /// Smallest sufficient allocations along each numeric sweep.
     pub knees: Vec<Knee>,
     /// How throughput scales with the number of clients, where that was swept.
@@ -100,6 +110,9 @@ pub struct Experiment {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any.
     pub study: Option<String>,
+    /// In what it differs from the study, beside the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
     /// Hash of `settings`: runs with equal hashes measured the same thing.
     pub settings_hash: String,
     /// Every setting as resolved, defaults included, by name.
@@ -206,6 +219,18 @@ pub struct Interference {
     pub finding: Finding,
 }
 
+/// What the workloads of an arm do together at one setting, where all of them ran alone, too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideBySide {
+    /// The swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The sum of each workload's throughput over its throughput alone, within each block; the mean over blocks with Student's
+    /// interval. Workloads that took turns would have 1, however the time is divided.
+    pub work: Interval,
+}
+
 /// What the comparison of two measurements shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -218,63 +243,6 @@ pub enum Finding {
     NoDifference,
     /// Too little was measured to tell.
     NotDetermined,
-}
-
-/// The smallest sufficient allocation along one numeric sweep, for one workload in one arm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Knee {
-    /// The sweep key along which it was looked for.
-    pub axis: String,
-    /// The values of all other swept settings.
-    pub setting: BTreeMap<String, serde_json::Value>,
-    /// The arm.
-    pub arm: String,
-    /// The workload.
-    pub workload: String,
-    /// What is sufficient for 90 % and for 95 % of the full allocation's throughput.
-    pub levels: Vec<KneeLevel>,
-    /// The monotone fit: `[allocation, throughput per second]`, ascending.
-    pub fit: Vec<(f64, f64)>,
-}
-
-/// What is sufficient for one share of full throughput.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KneeLevel {
-    /// The share, 0.9 or 0.95.
-    pub share: f64,
-    /// The smallest measured allocation whose lower confidence bound reaches the share; `None` if not determined.
-    pub allocation: Option<f64>,
-    /// Lower end of the allocation's 95 % interval.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
-    /// Why it is not determined.
-    pub why_not: Option<String>,
-}
-
-/// The universal scalability law fitted to throughput over clients: `X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1))`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scalability {
-    /// The sweep key that counts clients.
-    pub axis: String,
-    /// The values of all other swept settings.
-    pub setting: BTreeMap<String, serde_json::Value>,
-    /// The arm.
-    pub arm: String,
-    /// The workload.
-    pub workload: String,
-    /// Throughput of one client, per second. `None`, as all figures here, if not determined.
-    pub gamma: Option<Interval>,
-    /// Contention: the serial share.
-    pub sigma: Option<Interval>,
-    /// Coherency: the cost of each pair.
-    pub kappa: Option<Interval>,
-    /// The number of clients with the highest throughput; `None` also where the law has no peak.
-    pub peak_clients: Option<Interval>,
-    /// `[clients, throughput per second]` of the fitted law, to draw it.
-    pub fit: Vec<(f64, f64)>,
-    /// Why it is not determined.
-    pub why_not: Option<String>,
 }
 
 /// What a policy does to the response time of one class, against the first value of its sweep key (MW tab. 3.3).
@@ -391,6 +359,19 @@ pub struct ClaimResult {
     pub published: Option<String>,
     /// Why it could not be judged, or why it is undecided beside noise.
     pub why_not: Option<String>,
+    /// How near our figure is to the published one, whatever the verdict; `None` if the study gives none or ours was not
+    /// measured.
+    #[serde(default)]
+    pub grade: Option<Grade>,
+    /// The published figure and ours; `None` if the study gives none.
+    #[serde(default)]
+    pub near: Option<NearResult>,
+    /// [`Claim::hash`](crate::claim::Claim::hash) of the claim as it was judged.
+    #[serde(default)]
+    pub hash: String,
+    /// Whether the claim is another one than when it had its first result.
+    #[serde(default)]
+    pub is_changed: bool,
 }
 
 /// What an experiment says of a claim.

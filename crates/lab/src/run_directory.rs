@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::histograms::{LoggedRun, write_log};
 use crate::journal::{Found, Journal, JournalError, JournalHeader};
 use crate::record::RunRecord;
-use crate::report;
+use crate::report::{self, Source};
 use crate::results::{FORMAT, Results};
 use crate::samples;
 use disk::{Disk, Failed, Partials, RealDisk, sync_folder};
@@ -130,6 +130,20 @@ impl RunDirectoryError {
 }
 
 impl RunDirectory {
+    /// Whether a folder for results can be had at `place`, for those who have long work to do before they know what goes
+    /// into it. Leaves at most the folders above it.
+    pub fn check_place(place: &Path) -> Result<(), RunDirectoryError> {
+        let io_error = |error| RunDirectoryError::Io { place: place.to_owned(), error };
+        match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(RunDirectoryError::Exists(place.to_owned())),
+            Ok(false) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(place).and_then(|()| fs::remove_dir(place)).map_err(io_error)
+            }
+            Err(error) => Err(io_error(error)),
+        }
+    }
+
     /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
     pub fn create(
         place: &Path,
@@ -247,7 +261,7 @@ impl RunDirectory {
         let mut files = Partials::new(&*self.disk, &self.place);
         files.write(SAMPLES, |file| samples::write(file, results, records))?;
         files.write(REQUESTS, |file| write_log(file, &runs))?;
-        files.write(REPORT, |file| file.write_all(report::render(results).as_bytes()))?;
+        files.write(REPORT, |file| file.write_all(report::render(Source::new(results, records)).as_bytes()))?;
         files.write(RESULTS, |file| write_json(file, results))?;
         files.name_all(RESULTS)?;
         let names = [REPORT, RESULTS, SAMPLES, REQUESTS, MACHINE];
@@ -323,10 +337,21 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     serde_json::from_value(anything).map_err(bad)
 }
 
-/// Writes the report anew from the results in a run's folder, and returns its path.
-pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
+/// What a report of a run's folder is made from. A folder that has lost its journal lacks the seconds of its runs, and its
+/// report the sections that need them.
+pub fn read_source(place: &Path) -> Result<Source<'static>, RunDirectoryError> {
     let results = read_results(place)?;
-    write(place, REPORT, |file| file.write_all(report::render(&results).as_bytes()))?;
+    let records = match Journal::read(&place.join(JOURNAL)) {
+        Err(JournalError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
+    Ok(Source::owned(results, records))
+}
+
+/// Writes the report anew from what is in a run's folder, and returns its path.
+pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
+    let source = read_source(place)?;
+    write(place, REPORT, |file| file.write_all(report::render(&source).as_bytes()))?;
     Ok(place.join(REPORT))
 }
 

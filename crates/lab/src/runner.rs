@@ -17,6 +17,7 @@
 //! in [`Runner::run`]'s `done` to go on where a killed experiment was.
 
 mod observer;
+mod opened;
 mod order;
 mod others;
 mod plans;
@@ -41,6 +42,7 @@ use crate::results::Point;
 use crate::sensors::{Instruments, ServerProcesses};
 use crate::targets::Targets;
 use observer::{SensorObserver, ServerSensors};
+pub use opened::Opened;
 pub use order::Selection;
 use plans::Plans;
 use search::Rounds;

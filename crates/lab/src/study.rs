@@ -1,7 +1,18 @@
 //! What `plimsoll study` runs when nobody says otherwise, as an experiment file.
+//!
+//! How fast a database answers is not known beforehand: windows that hold hundreds of queries of one hold two of another. So a
+//! short [pilot](run_pilot) goes first, and [`Study::choose`] makes windows long enough for what it has seen, up to a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
+
+use crate::summary::REQUESTS_MIN;
+use crate::units::{rate, seconds};
+
+mod pilot;
+
+pub use pilot::{Pilot, PilotError, run_pilot};
 
 /// What a study is made for.
 #[derive(Debug, Clone)]
@@ -20,25 +31,119 @@ pub struct Study<'a> {
     pub seed: u64,
 }
 
+/// How long the runs of a study are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// Before the window.
+    pub warmup: Duration,
+    /// The window.
+    pub measure: Duration,
+}
+
+/// What a pilot saw of a workload beside the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// The workload.
+    pub workload: String,
+    /// Requests per second.
+    pub per_s: f64,
+}
+
+/// How long runs will be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// Of all runs.
+    pub lengths: Lengths,
+    /// Which workload will complete too few requests all the same, and what helps; `None` if all complete enough.
+    pub too_short: Option<String>,
+}
+
 /// On a machine with less free memory the data is a tenth.
 const SMALL_MEMORY: u64 = 6 << 30;
 
 /// More clients without think time than this only wait for each other.
 const CLIENTS_MAX: usize = 32;
 
+/// Blocks. From two nobody can tell a difference from noise.
+const REPEATS: u32 = 5;
+
+/// Windows are made for so many times the requests that they need, since no two hold the same mix.
+const MARGIN: f64 = 1.5;
+
+/// Who runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Each alone and all together, in blocks.
+    All,
+    /// All together, once.
+    Pilot,
+}
+
 impl Study<'_> {
+    /// The shortest runs: of databases that answer fast.
+    pub fn shortest(&self) -> Lengths {
+        let ms = |warmup, measure| Lengths {
+            warmup: Duration::from_millis(warmup),
+            measure: Duration::from_millis(measure),
+        };
+        if self.quick { ms(250, 900) } else { ms(1_000, 5_000) }
+    }
+
+    /// The longest window that windows are made without being asked.
+    fn longest(&self) -> Duration {
+        Duration::from_secs(if self.quick { 10 } else { 60 })
+    }
+
+    /// Windows in which each workload completes enough requests at the speed that was seen, as far as the limit goes.
+    pub fn choose(&self, seen: &[Seen]) -> Chosen {
+        let Lengths { warmup, measure } = self.shortest();
+        let longest = self.longest().as_secs_f64();
+        let needs = |one: &Seen| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
+        let slowest = seen.iter().max_by(|a, b| needs(a).total_cmp(&needs(b)));
+        let needed = slowest.map_or(0.0, needs);
+        // In tenths of a second, for people to read.
+        let wanted = ((needed * MARGIN).min(longest) * 10.0).ceil() / 10.0;
+        let too_short = slowest.filter(|_| needed > longest).map(|one| {
+            let done = match needed.is_finite() {
+                true => format!("{}, so that {REQUESTS_MIN} take {}", rate(one.per_s), seconds(needed)),
+                false => "nothing that was seen".to_owned(),
+            };
+            let remedy = match self.quick {
+                true => "study without --quick",
+                false => "run an experiment with longer windows or smaller data",
+            };
+            let most = seconds(longest);
+            format!(
+                "{} completes {done} beside the others, and windows are at most {most} long; {remedy}",
+                one.workload
+            )
+        });
+        let measure = measure.max(Duration::from_secs_f64(wanted));
+        Chosen { lengths: Lengths { warmup, measure }, too_short }
+    }
+
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think
     /// time, one warehouse each; and one analytical client whose queries run on all cores. So what sharing costs is not
-    /// hidden by idle cores. The data of the quick study, and of one on a small machine, is a tenth. Five short repeats
-    /// rather than two long ones: from two nobody can tell a difference from noise.
-    pub fn experiment(&self) -> String {
+    /// hidden by idle cores. The data of a study on a small machine is a tenth, of the quick one less.
+    pub fn experiment(&self, lengths: Lengths) -> String {
+        self.text(Runs::All, lengths)
+    }
+
+    fn text(&self, runs: Runs, Lengths { warmup, measure }: Lengths) -> String {
         let clients = self.cores.clamp(1, CLIENTS_MAX);
         let warehouses = if self.quick { clients.min(2) } else { clients };
-        let is_small = self.quick || self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
-        let scale = if is_small { 0.1 } else { 1.0 };
-        let (warmup, measure, repeats) = if self.quick { ("250ms", "900ms", 5) } else { ("1s", "5s", 5) };
-        let mut text =
-            String::from("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n\n[target]\n");
+        let is_small = self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
+        let scale = match (self.quick, is_small) {
+            (true, _) => 0.02,
+            (false, true) => 0.1,
+            (false, false) => 1.0,
+        };
+        let repeats = if runs == Runs::Pilot { 1 } else { REPEATS };
+        let mut text = String::from("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n");
+        if runs == Runs::Pilot {
+            text += "arms  = [\"together\"]\n";
+        }
+        text += "\n[target]\n";
         // JSON's text in quotes is TOML's, but for a character that only TOML wants escaped.
         let quoted = |value: &str| serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007f");
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
@@ -55,7 +160,9 @@ impl Study<'_> {
         // seconds makes little larger.
         let reload = if self.url == "embedded:" { "" } else { "\nreload  = \"never\"" };
         line(format!(
-            "\n[run]\nwarmup  = \"{warmup}\"\nmeasure = \"{measure}\"\nrepeats = {repeats}\nseed    = {}{reload}",
+            "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}",
+            warmup.as_millis(),
+            measure.as_millis(),
             self.seed
         ));
         text

@@ -15,6 +15,7 @@ mod compare;
 mod tests;
 
 pub use arm::{Arm, Percentile};
+pub(crate) use compare::REQUESTS_MIN;
 pub use compare::Tail;
 
 /// The points of one setting, sorted by workload and arm.
@@ -22,6 +23,8 @@ pub use compare::Tail;
 pub struct Summary<'a> {
     /// Every workload, in the order in which they run together.
     pub workloads: Vec<Workload<'a>>,
+    /// What all of them do together beside taking turns; `None` where one of them did not run both ways.
+    pub side_by_side: Option<Interval>,
     /// How many further settings the points have, which are not in the summary.
     pub settings_left_out: usize,
 }
@@ -96,12 +99,13 @@ impl<'a> Summary<'a> {
             workload.interference = ratio.map(|ratio| ratio.ratio);
             workload.shown = ratio.map(|ratio| ratio.finding);
         }
-        Self { workloads, settings_left_out: others.len() }
+        let side_by_side = results.side_by_side.iter().find(|one| one.arm == TOGETHER && Some(&one.setting) == setting);
+        Self { workloads, side_by_side: side_by_side.map(|one| one.work), settings_left_out: others.len() }
     }
 
     /// [`Results::advice`](crate::results::Results::advice): one to four sentences, most important first.
     pub fn advice(&self) -> Vec<String> {
-        advice::advice(&self.workloads)
+        advice::advice(&self.workloads, self.side_by_side)
     }
 }
 
@@ -111,8 +115,9 @@ impl<'a> Workload<'a> {
         match compare::verdict(self) {
             compare::Verdict::NotMeasured(_) | compare::Verdict::IdleAlone => "not measured",
             compare::Verdict::Stopped => "stopped",
+            compare::Verdict::TooFew(_) => "undecided",
             compare::Verdict::NoDifference(_) => "no difference seen",
-            compare::Verdict::Unclear => "not determined",
+            compare::Verdict::Unclear => "undecided",
             compare::Verdict::Slower => "slower",
             compare::Verdict::Faster => "faster",
         }

@@ -45,7 +45,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     } else {
         for workload in &summary.workloads {
             out.push(String::new());
-            workload::section(&mut out, workload, style);
+            workload::section(&mut out, results, workload, style);
         }
     }
     out.extend(time_share::sampler_lines(results));
@@ -81,13 +81,16 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
     let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
     out.extend(name.iter().map(|line| style.bold(line)));
     let machine = &results.machine;
+    let arms = summary.workloads.iter().flat_map(|workload| [&workload.alone, &workload.together]);
+    let has_interval = arms.filter_map(|arm| arm.throughput()).any(|mean| mean.low.is_some());
     out.extend(wrap(
         &format!(
-            "{}, {} cores usable; {}; took {}",
+            "{}, {} cores usable; {}; took {}{}",
             machine.cpu_model,
             machine.cores_usable,
             points_told(&results.points),
-            seconds(results.elapsed_s)
+            seconds(results.elapsed_s),
+            if has_interval { "; ± and ranges are 95 % intervals" } else { "" }
         ),
         "",
         "  ",

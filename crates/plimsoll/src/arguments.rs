@@ -29,7 +29,8 @@ pub enum Command {
     /// Run transactions and queries alone and together: who is slowed, and why
     ///
     /// Loads TPC-C and TPC-H, runs each alone and both together in interleaved blocks, and says where time went and
-    /// what would isolate them. Takes up to two minutes; --quick up to 25 seconds.
+    /// what would isolate them. Takes some two minutes, --quick less; longer where queries are slow, for a window must hold
+    /// enough of them.
     Study(StudyOptions),
     /// Run one workload and report throughput, latency and where time went
     Bench(BenchOptions),
@@ -84,7 +85,7 @@ pub struct TargetOptions {
 pub struct StudyOptions {
     #[command(flatten)]
     pub target: TargetOptions,
-    /// Small data and short runs: a first impression in 25 seconds
+    /// Small data and short runs: a first impression
     #[arg(long)]
     pub quick: bool,
     /// Where results.json and report.html go [default: runs/study-TIME]

@@ -91,6 +91,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
         name: "bench".to_owned(),
         title: None,
         study: None,
+        differs: Vec::new(),
         text: None,
         base: Setting {
             swept: BTreeMap::new(),

@@ -11,7 +11,7 @@ use plimsoll_lab::plan::Plan;
 use plimsoll_lab::record::RunRecord;
 use plimsoll_lab::results::{FORMAT, Results};
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
-use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
+use plimsoll_lab::runner::{Opened, Outcome, RunError, Runner, Selection, Watch};
 use plimsoll_lab::sensors::{Instruments, level_latencies};
 use plimsoll_lab::until_decided;
 use plimsoll_machine::MachineFacts;
@@ -45,6 +45,17 @@ pub struct Experiment<'a> {
     pub blocks_max: Option<u32>,
 }
 
+/// What was there before an experiment began, or went on.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// Runs that are done.
+    pub records: Vec<RunRecord>,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+    /// A database that is open.
+    pub opened: Opened,
+}
+
 /// An experiment that has ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -66,6 +77,11 @@ struct Schedule {
 impl Experiment<'_> {
     /// Runs it from the beginning into an empty or new folder.
     pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
+        self.begin_after(place, Before::default())
+    }
+
+    /// The same after something has gone before it.
+    pub fn begin_after(&self, place: &Path, before: Before) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
         // Before a folder is made.
@@ -73,7 +89,7 @@ impl Experiment<'_> {
         let header = self.header(&schedule.looks[0], &beginning.provenance(), &machine);
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
-        self.run(schedule, directory, beginning, machine, Vec::new(), Vec::new())
+        self.run(schedule, directory, beginning, machine, before)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
@@ -105,7 +121,8 @@ impl Experiment<'_> {
                 told(&header)
             ));
         }
-        self.run(schedule, found.directory, beginning, machine, found.records, warnings)
+        let before = Before { records: found.records, warnings, ..Before::default() };
+        self.run(schedule, found.directory, beginning, machine, before)
     }
 
     fn header(&self, first: &Plan, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
@@ -141,8 +158,7 @@ impl Experiment<'_> {
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
-        done: Vec<RunRecord>,
-        warnings: Vec<String>,
+        Before { records: done, mut warnings, opened }: Before,
     ) -> Result<Ended, Failure> {
         let stop = interrupt::listen()?;
         let progress = Progress::new();
@@ -156,7 +172,7 @@ impl Experiment<'_> {
             let mut limits = HostLimits::new(hog::command()).with_memory_speed(speed);
             let latencies = speed.and_then(level_latencies);
             let runner = Runner::new(&looks[0], &TARGETS, &mut limits);
-            let mut runner = runner.with_instruments(Instruments::here(latencies));
+            let mut runner = runner.with_instruments(Instruments::here(latencies)).with_opened(opened);
             let claims = |plan: &Plan, records: &[RunRecord]| {
                 let settings = settings(plan, &TARGETS);
                 document(plan, settings, beginning.provenance(), machine.clone(), records, Vec::new()).claims
@@ -177,7 +193,6 @@ impl Experiment<'_> {
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
-        let mut warnings = warnings;
         warnings.extend(unreadable.into_iter().chain(still_limited));
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
@@ -209,7 +224,7 @@ pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
 }
 
 /// A folder that cannot be had is the wrong one; a full disk is not the caller's fault.
-fn begin_failure(error: RunDirectoryError) -> Failure {
+pub fn begin_failure(error: RunDirectoryError) -> Failure {
     match error {
         lack if lack.is_lack_of_room() => Failure::world(lack),
         exists @ RunDirectoryError::Exists(_) => Failure::input(exists),

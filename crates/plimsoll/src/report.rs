@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use plimsoll_lab::report::render_all;
-use plimsoll_lab::run_directory::{read_results, rewrite_report};
+use plimsoll_lab::run_directory::{read_source, rewrite_report};
 
 use crate::arguments::ReportOptions;
 use crate::failure::Failure;
@@ -18,9 +18,9 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
             return Err(Failure::Input(anyhow::anyhow!("say with --out FILE where the report of several runs goes")));
         }
         (Some(out), runs) => {
-            let results: Vec<_> =
-                runs.iter().map(|run| read_results(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
-            let written = fs::write(out, render_all(&results));
+            let sources: Vec<_> =
+                runs.iter().map(|run| read_source(run)).collect::<Result<_, _>>().map_err(Failure::input)?;
+            let written = fs::write(out, render_all(&sources));
             written.map_err(|error| Failure::World(anyhow::anyhow!("{}: {error}", out.display())))?;
             out.clone()
         }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use plimsoll_model::statistics::verdict::{Levels, Verdict};
 
 use super::figures::RunFigures;
+use super::near::near;
 use crate::claim::{Claim, Evidence, Figures};
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{ClaimResult, ClaimVerdict, Results};
+use crate::results::{ClaimResult, ClaimVerdict, NearResult, Results};
 
 /// Judges the claims of a plan. `results` is complete but for them.
 pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<ClaimResult> {
@@ -32,6 +33,7 @@ fn judged(claim: &Claim, plan: &Plan, evidence: &Evidence<'_>) -> ClaimResult {
         Some(Verdict::Undecided) => ClaimVerdict::Undecided,
         None => ClaimVerdict::NotJudged,
     };
+    let near = near(claim, plan, evidence.all, &evidence.blocks);
     ClaimResult {
         text: claim.text.clone(),
         expression: claim.expression.clone(),
@@ -41,5 +43,9 @@ fn judged(claim: &Claim, plan: &Plan, evidence: &Evidence<'_>) -> ClaimResult {
         blocks_more: judged.blocks_more,
         published: claim.published.clone(),
         why_not: judged.why_not,
+        grade: near.as_ref().and_then(NearResult::grade),
+        near,
+        hash: claim.hash(),
+        is_changed: false,
     }
 }

@@ -32,6 +32,11 @@ pub(super) fn bind(expression: &Expression, names: &Names<'_>) -> Result<Conditi
     Binder { names, variables: Vec::new() }.condition(expression)
 }
 
+/// Binds a number.
+pub(super) fn bind_number(expression: &Expression, names: &Names<'_>) -> Result<Formula, ClaimError> {
+    Binder { names, variables: Vec::new() }.number(expression)
+}
+
 /// An error at a place.
 pub(super) fn error<T>(span: &Span, message: impl Into<String>) -> Result<T, ClaimError> {
     Err(ClaimError { span: span.clone(), message: message.into() })

@@ -38,6 +38,7 @@ fn plan() -> Plan {
         name: "x".to_owned(),
         title: None,
         study: None,
+        differs: Vec::new(),
         text: None,
         base: Setting {
             swept: BTreeMap::new(),

@@ -11,6 +11,7 @@ use plimsoll_workload::file::anchored;
 use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::Requests;
+use super::claims::{claim, near_problem};
 use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
@@ -76,10 +77,11 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
     let mut problems = Problems::default();
     let mut claims = Vec::new();
     for typed in &experiment.typed.claims {
-        let claim = claim(typed, &names).map_err(|error| {
-            let place = experiment.source.within(typed.holds.span(), typed.holds.value(), &error.span);
+        let claim = claim(typed, &names).map_err(|(expression, error)| {
+            let place = experiment.source.within(expression.span(), expression.value(), &error.span);
             Problem::new(place, error.message)
         });
+        problems.note(near_problem(typed));
         claims.extend(problems.note(claim));
     }
     problems.check().map_err(fail)?;
@@ -88,7 +90,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
         let names = short.names();
         let short_claim = |(typed, full): (&TypedClaim, Claim)| {
             claim(typed, &names)
-                .unwrap_or_else(|error| full.not_judged(format!("--quick leaves out what it speaks of: {error}")))
+                .unwrap_or_else(|(_, error)| full.not_judged(format!("--quick leaves out what it speaks of: {error}")))
         };
         claims = experiment.typed.claims.iter().zip(claims).map(short_claim).collect();
     }
@@ -96,10 +98,6 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
     plan.claims = claims;
     plan.text = Some(experiment.source.text.clone());
     Ok(plan)
-}
-
-fn claim(typed: &TypedClaim, names: &Names<'_>) -> Result<Claim, crate::claim::ClaimError> {
-    Claim::new(typed.text.clone(), typed.holds.value(), typed.published.clone(), names)
 }
 
 struct Resolver<'a> {
@@ -179,6 +177,7 @@ impl Resolver<'_> {
             name: typed.name.value().clone(),
             title: typed.title.clone(),
             study: typed.study.map(|study| study_name(study).to_owned()),
+            differs: typed.differs.clone(),
             text: None,
             base,
             axes: axes.iter().map(PlacedAxis::axis).collect(),

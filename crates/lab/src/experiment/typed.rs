@@ -23,6 +23,9 @@ pub struct TypedExperiment {
     pub title: Option<String>,
     /// The study whose exhibit it reproduces.
     pub study: Option<TypedStudy>,
+    /// In what it differs from the study, beside the machine: what a reader must know who compares figures.
+    #[serde(default)]
+    pub differs: Vec<String>,
     /// Who runs at each setting: `alone:NAME`, `alone` (each alone), `A+B`, `pairs` (every two), `together` (all). Without it
     /// each alone and all together.
     pub arms: Option<At<Vec<At<String>>>>,
@@ -202,8 +205,34 @@ pub struct TypedClaim {
     pub text: String,
     /// What must hold, as an expression: `gain(pow, high) >= 0.95 * gain(pabort, high)`.
     pub holds: At<String>,
-    /// What was published.
+    /// What was published, in words, with its place in the study.
     pub published: Option<String>,
+    /// The published figure, if the study has one, and ours that is graded by it.
+    pub near: Option<TypedNear>,
+}
+
+/// A published figure, and ours: `{ ours = "gain(nprio, high)", published = 3.7 }`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedNear {
+    /// Our figure, as an expression.
+    pub ours: At<String>,
+    /// The published figure, or the lowest and the highest of several; `inf` where there is no highest.
+    pub published: At<TypedPublished>,
+    /// How many times ours may be larger or smaller and still be a match. Without it 1.5.
+    pub factor: Option<f64>,
+    /// What the figure would be if there were nothing to report. Without it 1, for most figures are ratios.
+    pub no_effect: Option<f64>,
+}
+
+/// A number or two.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a number, or two in brackets, the lower one first")]
+pub enum TypedPublished {
+    /// One figure.
+    One(f64),
+    /// The lowest and the highest of several.
+    Several([f64; 2]),
 }
 
 /// A text, a number, true or false, or several texts.

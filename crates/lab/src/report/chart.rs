@@ -29,8 +29,11 @@ pub(super) enum Chart {
     /// Latency by percentile.
     Distribution { label: String, panels: Vec<DistributionPanel> },
     /// Parts of a whole; `None` is not measured and within the last part.
-    /// `tones` are the parts' positions among the style sheet's colours for parts.
-    Shares { label: String, parts: Vec<String>, tones: Vec<usize>, bars: Vec<ShareBar> },
+    /// `whole` is what they are parts of; `tones` are the parts' positions among the style sheet's colours for parts.
+    Shares { label: String, whole: String, parts: Vec<String>, tones: Vec<usize>, bars: Vec<ShareBar> },
+    /// Lines and dots over a numeric axis, without intervals: seconds of a run, a distribution function, a roofline. Panels of
+    /// one row share both scales.
+    Lines { label: String, x: Scale, y: Scale, reference: Option<Reference>, panels: Vec<LinePanel> },
 }
 
 /// What a number is, and so how it is written.
@@ -45,6 +48,10 @@ pub(super) enum Unit {
     Ratio,
     /// Bytes.
     Bytes,
+    /// A ratio of which half is as far from 1 as double: its axis is logarithmic.
+    Times,
+    /// A part of a whole, written as a percentage.
+    Share,
 }
 
 /// What `low` and `high` of a figure are.
@@ -55,6 +62,65 @@ pub(super) enum Ends {
     Interval,
     /// The lowest and the highest of several rounds.
     Rounds,
+}
+
+/// An axis of [`Chart::Lines`].
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Scale {
+    pub name: String,
+    /// `None` where values are plain numbers.
+    pub unit: Option<Unit>,
+    pub span: Span,
+}
+
+/// Where an axis begins and how it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Span {
+    /// From 0.
+    Zero,
+    /// From 0 to 1.
+    Whole,
+    /// Around the values, for differences that are small beside them.
+    Close,
+    /// Logarithmic.
+    Log,
+}
+
+/// As [`CurvePanel`], of lines.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct LinePanel {
+    pub row: String,
+    pub title: String,
+    pub note: String,
+    pub lines: Vec<Line>,
+}
+
+/// Points in the order of x.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Line {
+    /// Its name in the legend; lines of one name have one colour.
+    pub name: String,
+    /// What tells it from others of its name, may be empty: `run 3`.
+    pub detail: String,
+    /// Position in the palette.
+    pub colour: usize,
+    pub style: LineStyle,
+    /// The run it is of, by its position among the points; `None` if it is of several.
+    pub run: Option<usize>,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How points are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LineStyle {
+    /// By straight lines.
+    Straight,
+    /// Not at all.
+    Dots,
+    /// By a dashed line without marks, which bounds what is possible.
+    Bound,
 }
 
 /// A value on the figures' axis to compare with, and half the width of the band around it that is noise.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::layout::{section, table, text};
 use super::page::Page;
-use crate::results::{ClaimResult, ClaimVerdict};
+use crate::results::{CHANGED, ClaimResult, ClaimVerdict, NearResult};
 use crate::table::claims::{interval, more};
 use crate::units::MISSING;
 
@@ -42,7 +42,11 @@ fn row(claim: &ClaimResult) -> Markup {
                 @if let Some(interval) = claim.interval.as_ref().and_then(interval) { small { (interval) } }
                 @if let Some(more) = more(claim) { small { (more) } }
             }
-            td class="words" { (claim.published.as_deref().unwrap_or(MISSING)) }
+            td class="words" {
+                (claim.published.as_deref().unwrap_or(MISSING))
+                @if let Some(near) = claim.near.as_ref().map(NearResult::told) { small { (near) } }
+                @if claim.is_changed { small { (CHANGED) } }
+            }
             td class="words" { code { (claim.expression) } }
         }
     }

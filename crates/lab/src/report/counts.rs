@@ -156,6 +156,7 @@ pub(super) fn top_down(page: &Page) -> Markup {
                 @if first.approximate { strong { "Approximate, not comparable with other processors. " } }
                 "Misses × latency is the older breakdown: the share of time that cache misses would cost one after another."
             }
+            (super::top_down::bars(page))
             (table("Shares over all repeats", &columns, html! {
                 @for (estimate, results) in &rows {
                     tr { (key_cells(page, estimate)) (slots(results)) (page.run_links(estimate)) }

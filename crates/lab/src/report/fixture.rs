@@ -20,7 +20,9 @@ pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;
 pub(crate) mod policies;
+pub(crate) mod records;
 pub(crate) mod server;
+pub(crate) mod speeds;
 
 /// What a workload of the fixture did in one run; the rest follows.
 #[derive(Debug, Clone, Copy)]
@@ -137,6 +139,10 @@ pub(crate) fn poor_study() -> Results {
         blocks_more: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
+        grade: None,
+        near: None,
+        hash: String::new(),
+        is_changed: false,
     }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
@@ -167,6 +173,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             settings: settings(),
             title: None,
             study: None,
+            differs: Vec::new(),
             sweep: Vec::new(),
             arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
             workloads: ["shop", "reports"].map(str::to_string).into(),
@@ -175,6 +182,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         points,
         noise_floor: derive::noise(&estimates),
         interference: derive::interference(&estimates),
+        side_by_side: Vec::new(),
         estimates,
         advice: Vec::new(),
         knees: Vec::new(),
@@ -182,6 +190,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         checks: None,
         warnings,
     };
+    results.side_by_side = derive::side_by_side(&results.interference);
     results.advice = Summary::of(&results).advice();
     results
 }

@@ -54,6 +54,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     let note = if left_out > 0 { format!("{left_out} more are in the tables only") } else { String::new() };
     let chart = Chart::Shares {
         label: "Parts of response time that classes spent in lock queues".to_owned(),
+        whole: "response time".to_owned(),
         parts: PARTS.map(str::to_owned).into(),
         tones: (0..PARTS.len()).collect(),
         bars,

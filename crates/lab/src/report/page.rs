@@ -7,6 +7,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::chart::Sample;
+use super::source::Source;
+use crate::record::RunRecord;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use crate::units::value;
 
@@ -18,14 +20,24 @@ pub(super) type Setting = BTreeMap<String, Value>;
 pub(super) struct Page<'a> {
     /// What it tells.
     pub results: &'a Results,
+    /// Its runs as they were measured; empty where they are not at hand.
+    records: &'a [RunRecord],
     /// Begins every id of this document; empty where it is the only one.
     prefix: String,
 }
 
 impl<'a> Page<'a> {
     /// The only document, or the one at this position, from 1, of several.
-    pub(super) fn new(results: &'a Results, position: Option<usize>) -> Self {
-        Self { results, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
+    pub(super) fn new(source: &'a Source<'_>, position: Option<usize>) -> Self {
+        let (results, records) = (source.results.as_ref(), source.records.as_ref());
+        Self { results, records, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
+    }
+
+    /// What a run left beside its figures; `None` where that is not at hand.
+    pub(super) fn record(&self, run: usize) -> Option<&'a RunRecord> {
+        let point = self.results.points.get(run)?;
+        // A journal may have gone on since the results were written.
+        self.records.get(run).filter(|record| record.point.arm == point.arm && record.point.at_s == point.at_s)
     }
 
     /// The id of a section.

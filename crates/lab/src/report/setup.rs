@@ -34,6 +34,10 @@ pub(super) fn settings(page: &Page) -> Markup {
         "Experiment",
         html! {
             p class="lead" { "Runs with the hash " code { (experiment.settings_hash) } " measured the same thing." }
+            @if !experiment.differs.is_empty() {
+                p { "In what it differs from the study, beside the machine:" }
+                ul { @for differs in &experiment.differs { li { (differs) } } }
+            }
             @if let Some(typed) = &experiment.text {
                 h3 { "As typed" }
                 pre tabindex="0" { code { (typed) } }

@@ -8,10 +8,15 @@ use serde_json::Value;
 
 use super::fixture::experiments::{clients, cores, matrix, thousand};
 use super::fixture::policies::policies;
+use super::fixture::records::{counted, graded, records};
 use super::fixture::server::on_server;
+use super::fixture::speeds::speeds;
 use super::fixture::{poor_study, study};
 use super::*;
+use crate::results::Results;
 
+mod charts_of_the_web;
+mod evidence;
 mod policies_and_locks;
 mod server;
 
@@ -70,14 +75,34 @@ fn empty() -> Results {
 }
 
 fn documents() -> Vec<Results> {
-    vec![study(), poor_study(), empty(), cores(), clients(), matrix(4), policies(), on_server()]
+    vec![
+        study(),
+        poor_study(),
+        empty(),
+        cores(),
+        clients(),
+        matrix(4),
+        policies(),
+        on_server(),
+        counted(),
+        speeds(),
+        graded(),
+    ]
 }
 
 /// Every page on its own, and all of them on one.
 fn pages() -> Vec<String> {
     let mut pages = documents().iter().map(render).collect::<Vec<_>>();
     pages.push(render_all(&documents()));
+    pages.push(render(with_records(counted())));
+    pages.push(render(with_records(poor_study())));
     pages
+}
+
+/// The same with a record of each run.
+fn with_records(results: Results) -> Source<'static> {
+    let records = records(&results);
+    Source::owned(results, records)
 }
 
 #[test]
@@ -337,9 +362,17 @@ fn what_was_achieved_stands_beside_what_was_wanted() {
 #[test]
 fn pages_to_look_at() {
     let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };
-    for (name, results) in [("study", study()), ("poor", poor_study()), ("cores", cores()), ("policies", policies())] {
+    let shown = [
+        ("study", counted()),
+        ("poor", poor_study()),
+        ("cores", graded()),
+        ("policies", policies()),
+        ("speeds", speeds()),
+    ];
+    for (name, results) in shown {
         let file = Path::new(&folder).join(format!("{name}.html"));
-        std::fs::write(&file, render(&results)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        std::fs::write(&file, render(with_records(results)))
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
 
@@ -375,44 +408,4 @@ fn large_runs_stay_small() {
     let html = render(&results);
     assert!(html.len() < 4 << 20, "{} bytes", html.len());
     parse(&as_xml(&html));
-}
-
-/// Charts that the tests of the script draw. Written anew with `PLIMSOLL_BLESS=1`.
-#[test]
-fn charts_of_the_web() {
-    let mut out = BTreeMap::new();
-    let mut keep = |name: &str, results: &Results, kind: &str, label: &str| {
-        let xml = as_xml(&render(results));
-        let found = charts(&parse(&xml)).into_iter();
-        let found =
-            found.into_iter().find(|c| c["kind"] == kind && c["label"].as_str().is_some_and(|l| l.contains(label)));
-        out.insert(name.to_owned(), found.unwrap_or_else(|| panic!("no {kind} of {label}")));
-    };
-    keep("cores throughput", &cores(), "curve", "Throughput of shop over");
-    keep("cores latency", &cores(), "curve", "Latency of reports");
-    keep("cores interference", &cores(), "curve", "over its throughput alone");
-    keep("clients throughput", &clients(), "curve", "Throughput of shop over clients");
-    keep("lock policies", &clients(), "intervals", "Latency of shop over lock_policy");
-    keep("study throughput", &study(), "intervals", "Throughput of shop");
-    keep("study interference", &study(), "intervals", "over throughput alone");
-    keep("study latency", &study(), "distribution", "Latency of shop");
-    keep("study shares", &study(), "shares", "Parts");
-    keep("server shares", &on_server(), "shares", "shop by class");
-    keep("poor shares", &poor_study(), "shares", "Parts");
-    keep("cores reports", &cores(), "curve", "Throughput of reports over");
-    keep("memory latency", &study(), "curve", "by the size of what is loaded from");
-    keep("memory under load", &study(), "curve", "while other cores read");
-    keep("pairs", &matrix(4), "matrix", "beside");
-    let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
-    let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));
-    let file = Path::new("../../web/test/charts.json");
-    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
-        std::fs::write(file, &json).expect("the fixture can be written");
-    }
-    let kept = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(
-        kept == json,
-        "{} is out of date: run PLIMSOLL_BLESS=1 cargo test -p plimsoll-lab charts_of_the_web",
-        file.display()
-    );
 }

@@ -111,6 +111,7 @@ fn drawn(page: &Page, title: &str, told: &[&Told], bars: Vec<(String, String, Ti
     };
     let chart = Chart::Shares {
         label: title.to_owned(),
+        whole: "response time".to_owned(),
         parts: told.iter().map(|part| part.name.to_owned()).collect(),
         tones: told.iter().map(|part| part.tone).collect(),
         bars: bars.into_iter().take(BARS_MAX).map(bar).collect(),

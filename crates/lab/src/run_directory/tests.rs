@@ -102,6 +102,10 @@ fn what_is_in_the_way_is_named_before_anything_is_measured() {
     assert!(error.contains("exists and is not empty; name another folder with --out"), "{error}");
     let below_a_file = folder.path().join("thesis.tex").join("run");
     assert!(create(&below_a_file).expect_err("below a file").to_string().contains("thesis.tex/run: "));
+    for (place, expect) in [(folder.path(), "exists and is not empty"), (below_a_file.as_path(), "thesis.tex/run: ")] {
+        assert!(RunDirectory::check_place(place).expect_err(expect).to_string().contains(expect));
+    }
+    RunDirectory::check_place(&folder.path().join("free")).expect("nothing is there");
     assert_eq!(names(folder.path()), ["thesis.tex"]);
 }
 

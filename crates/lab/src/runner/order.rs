@@ -65,10 +65,11 @@ impl Selection {
         }
         let of_axis = |axis: &Axis| axis.values.iter().filter(|value| self.allows(&axis.key, value)).count();
         let settings = plan.axes.iter().map(of_axis).fold(1, usize::saturating_mul);
-        let arms = plan.arms.iter().filter(|arm| self.arms.is_empty() || self.arms.contains(&arm.name)).count();
+        let is_wanted = |arm: &usize| self.arms.is_empty() || self.arms.contains(&plan.arms[*arm].name);
+        let arms: Vec<usize> = (0..plan.arms.len()).filter(is_wanted).collect();
         let is_first_wanted = plan.axes.iter().all(|axis| self.allows(&axis.key, &axis.values[0]));
-        let twice = usize::from(is_first_wanted && plan.setting_count() != Some(1));
-        settings.saturating_add(twice).saturating_mul(arms).saturating_mul(plan.run.repeats as usize)
+        let twice = arms.iter().filter(|arm| is_first_wanted && plan.runs_twice(0, **arm)).count();
+        settings.saturating_mul(arms.len()).saturating_add(twice).saturating_mul(plan.run.repeats as usize)
     }
 
     /// Whether this arm of this setting is wanted.
@@ -124,14 +125,13 @@ pub(super) fn in_groups(
     ordered
 }
 
-/// One block's runs. The plan's first setting runs twice where there are others to compare it with (A/A).
+/// One block's runs, with those that run twice (A/A).
 fn runs_of(plan: &Plan, selection: &Selection, settings: &[usize], repeat: u32) -> Vec<RunId> {
     let pairs = settings.iter().flat_map(|setting| (0..plan.arms.len()).map(move |arm| (*setting, arm)));
     let wanted = pairs.filter(|(setting, arm)| selection.wants(plan, *setting, *arm));
-    let is_repeated = |setting| setting == 0 && plan.setting_count() != Some(1);
     let twice = |(setting, arm)| {
         let id = |is_again| RunId { setting, arm, repeat, is_again };
-        [Some(id(false)), is_repeated(setting).then(|| id(true))]
+        [Some(id(false)), plan.runs_twice(setting, arm).then(|| id(true))]
     };
     wanted.flat_map(twice).flatten().collect()
 }

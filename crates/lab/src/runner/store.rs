@@ -1,6 +1,7 @@
 //! The database under test and the data in it: opened, loaded and loaded anew only where that is needed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use plimsoll_workload::benchmark::{Benchmark, LoadError, LoadProgress, Writes, load_anew};
@@ -54,7 +55,8 @@ pub(super) struct Store<'a> {
     generation: u64,
 }
 
-struct Open {
+/// An open target and what it holds.
+pub(super) struct Open {
     url: String,
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
@@ -70,9 +72,26 @@ struct Loaded {
     written: Writes,
 }
 
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the URL, which may have a password in it.
+        f.debug_struct("Open").field("loaded", &self.loaded.keys()).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Store<'a> {
     pub(super) fn new(targets: &'a dyn Targets) -> Self {
         Store { targets, open: None, generation: 0 }
+    }
+
+    /// What is open.
+    pub(super) fn into_open(self) -> Option<Open> {
+        self.open
+    }
+
+    /// Goes on with what is open already.
+    pub(super) fn adopt(&mut self, open: Option<Open>) {
+        self.open = open;
     }
 
     /// Changes whenever the database is opened anew or data is loaded into it.

@@ -5,6 +5,7 @@ mod inputs;
 mod limits;
 mod lost;
 mod others;
+mod pilot;
 mod selection;
 mod sensed;
 mod server;
@@ -114,10 +115,31 @@ fn every_arm_of_every_setting_leaves_a_record_for_each_repeat() {
 }
 
 #[test]
-fn one_setting_has_only_its_repeats() {
+fn of_one_setting_the_fullest_arm_runs_twice() {
     let (plan, records, _) = run(&TWO.replace("dop = [1, 2]", "dop = [1]"));
-    assert_eq!((records.len(), plan.run_count()), (6, 6));
-    assert!(records.iter().all(|record| !record.id.is_again));
+    assert_eq!((records.len(), plan.run_count()), (8, 8));
+    let again = records.iter().filter(|record| record.id.is_again).map(|record| record.point.arm.as_str());
+    assert_eq!(again.collect::<Vec<_>>(), ["together", "together"], "once more in each block");
+    let only = TWO.replace("dop = [1, 2]", "dop = [1]").replace("[target]", "arms = [\"together\"]\n[target]");
+    let (plan, records, _) = run(&only);
+    assert_eq!((records.len(), plan.run_count()), (2, 2), "there is nothing to compare it with");
+}
+
+#[test]
+fn a_runner_goes_on_with_what_another_has_opened() {
+    let targets = Watched::default();
+    let plan = plan(&TWO.replace("dop = [1, 2]", "dop = [1]"), &targets);
+    let stop = AtomicBool::new(false);
+    let mut opened = Opened::default();
+    for _ in 0..2 {
+        let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
+        let mut limits = NoLimits;
+        let mut runner = Runner::new(&plan, &targets, &mut limits).with_opened(opened);
+        runner.run(&Selection::default(), Vec::new(), &mut watch).unwrap_or_else(|error| panic!("{error}"));
+        opened = runner.into_opened();
+    }
+    let seen = targets.seen();
+    assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint", 1), ("rows_text", 1)].into()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::plan::{Plan, Reload, Search};
 const URL: &str = "postgres://me:\"x\\y\"@host/db?a='b'&c=ü";
 
 fn plan(study: &Study<'_>) -> Plan {
-    let text = study.experiment();
+    let text = study.experiment(study.shortest());
     let resolved = parse(&text, "study").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
     resolved.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
@@ -35,11 +35,21 @@ fn it_resolves_on_machines_of_any_size() {
                 assert_eq!((oltp.clients.clients, olap.clients.clients), (clients, 1));
                 let warehouses = if quick { clients.min(2) } else { clients };
                 assert_eq!(oltp.scale, warehouses as f64);
-                let is_small = quick || free_memory == Some(1 << 30);
-                assert_eq!(olap.scale, if is_small { 0.1 } else { 1.0 });
+                let is_small = free_memory == Some(1 << 30);
+                assert_eq!(
+                    olap.scale,
+                    if quick {
+                        0.02
+                    } else if is_small {
+                        0.1
+                    } else {
+                        1.0
+                    }
+                );
                 assert_eq!((plan.run.seed, plan.run.reload, plan.run.search), (11, Reload::Never, Search::Grid));
-                assert!(plan.run.repeats >= 3, "fewer repeats can hardly tell a difference from noise");
-                assert_eq!((plan.axes.len(), plan.run_count()), (0, 3 * plan.run.repeats as usize));
+                // Each block has the three arms, and together once more.
+                assert_eq!((plan.axes.len(), plan.run_count()), (0, 4 * plan.run.repeats as usize));
+                assert!(plan.run.repeats >= 5, "a verdict is printed");
             }
         }
     }
@@ -62,4 +72,33 @@ fn seeds_of_any_size_survive() {
             Study { url: "embedded:", options: &BTreeMap::new(), cores: 1, free_memory: None, quick: true, seed };
         assert_eq!(plan(&study).run.seed, seed);
     }
+}
+
+fn study<'a>(quick: bool, options: &'a BTreeMap<String, String>) -> Study<'a> {
+    Study { url: "memory:", options, cores: 2, free_memory: None, quick, seed: 7 }
+}
+
+#[test]
+fn windows_hold_enough_requests_or_say_that_they_cannot() {
+    let options = BTreeMap::new();
+    let choose = |quick, olap: f64| {
+        let seen = [("oltp", 900.0), ("olap", olap)];
+        let seen = seen.map(|(name, per_s)| Seen { workload: name.to_owned(), per_s });
+        let Chosen { lengths, too_short } = study(quick, &options).choose(&seen);
+        (lengths.measure.as_secs_f64(), too_short)
+    };
+    assert_eq!(choose(true, 100.0), (0.9, None), "the shortest will do");
+    assert_eq!(choose(true, 12.0), (2.5, None), "half as many again as are needed");
+    assert_eq!(choose(true, 2.5), (10.0, None), "up to the limit");
+    let (measure, why) = choose(true, 0.8);
+    assert_eq!(measure, 10.0);
+    assert_eq!(
+        why.as_deref(),
+        Some(
+            "olap completes 0.800 /s, so that 20 take 25.0 s beside the others, and windows are at most 10.0 s long; study without --quick"
+        )
+    );
+    assert_eq!(choose(false, 0.8), (37.5, None), "a full study has the time");
+    let why = choose(false, 0.0).1.expect("nothing was completed");
+    assert!(why.starts_with("olap completes nothing that was seen beside the others, and windows"), "{why}");
 }

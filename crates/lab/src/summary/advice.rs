@@ -1,7 +1,8 @@
 //! What a reader should know and do, in at most four sentences; each carries the numbers it rests on.
 
-use super::compare::{Blur, UNREPEATED_NOISE, Verdict, verdict};
+use super::compare::{Blur, REQUESTS_MIN, UNREPEATED_NOISE, Verdict, verdict};
 use super::{Tail, Workload};
+use crate::results::Interval;
 use crate::units::{duration_us, fine_percent, list, percent, rate};
 
 mod cause;
@@ -10,15 +11,15 @@ use cause::Cause;
 
 const SENTENCES_MAX: usize = 4;
 
-/// The worst harmed workload first, then why, then the others, then whether sharing pays at all.
-pub(super) fn advice(workloads: &[Workload]) -> Vec<String> {
+/// What is undecided first, then the worst harmed workload, then why, then the others, then whether sharing pays at all.
+pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> Vec<String> {
     if workloads.is_empty() {
         return vec!["Nothing can be said: there are 0 points.".to_string()];
     }
     let mut by_harm = workloads.iter().map(|workload| (workload, verdict(workload))).collect::<Vec<_>>();
     by_harm.sort_by(|a, b| harm(b.0, b.1).total_cmp(&harm(a.0, a.1)));
     if by_harm.iter().all(|(workload, verdict)| is_unharmed(workload, *verdict)) && workloads.len() > 1 {
-        return vec![may_share(workloads)];
+        return vec![no_difference(workloads)];
     }
     let mut sentences = Vec::new();
     let mut causes_told: Vec<std::mem::Discriminant<Cause>> = Vec::new();
@@ -36,7 +37,7 @@ pub(super) fn advice(workloads: &[Workload]) -> Vec<String> {
             }
         }
     }
-    sentences.extend(taking_turns(workloads));
+    sentences.extend(side_by_side.filter(|_| is_decided(workloads)).and_then(taking_turns));
     sentences.truncate(SENTENCES_MAX);
     sentences
 }
@@ -44,6 +45,7 @@ pub(super) fn advice(workloads: &[Workload]) -> Vec<String> {
 /// Sorts the worst first: what stopped, what slowed down by how much, whose latency grew, what could not be measured.
 fn harm(workload: &Workload, verdict: Verdict) -> f64 {
     match verdict {
+        Verdict::TooFew(_) => 4.0,
         Verdict::Stopped => 3.0,
         Verdict::Slower => 2.0 - workload.interference.map_or(0.0, |i| i.value),
         Verdict::NoDifference(_) if !is_unharmed(workload, verdict) => 0.9,
@@ -58,29 +60,36 @@ fn is_unharmed(workload: &Workload, verdict: Verdict) -> bool {
     matches!(verdict, Verdict::NoDifference(_)) && !Tail::of(workload).is_some_and(|tail| tail.grew())
 }
 
-fn may_share(workloads: &[Workload]) -> String {
-    let ratios = workloads.iter().map(|workload| {
-        let ratio = workload.interference.map_or(1.0, |i| i.value);
-        format!("{} keeps {ratio:.2} of its throughput alone{}", workload.name, within(workload))
-    });
-    format!("No difference seen, they may share this machine: {}.", ratios.collect::<Vec<_>>().join("; "))
+/// Whether enough was measured of each workload to add up what they do.
+fn is_decided(workloads: &[Workload]) -> bool {
+    workloads.iter().all(|workload| !matches!(verdict(workload), Verdict::TooFew(_)))
 }
 
-/// Why a difference does not count, in brackets.
+/// Seeing no difference proves none; what is said is how large a loss the measurement excludes.
+fn no_difference(workloads: &[Workload]) -> String {
+    let told = |workload: &Workload| {
+        let ratio = workload.interference.map_or(1.0, |i| i.value);
+        format!("{} keeps {ratio:.2} of its throughput alone{}", workload.name, within(workload))
+    };
+    format!("No difference seen: {}.", workloads.iter().map(told).collect::<Vec<_>>().join("; "))
+}
+
+/// How large a loss of throughput is excluded by the 95 % interval, 0 to 1; `None` without one. Where repeats agree by counting
+/// the same few requests, one request is what they cannot tell.
+fn loss_excluded(workload: &Workload) -> Option<f64> {
+    let completed = [&workload.alone, &workload.together].into_iter().filter_map(|arm| arm.completed_min()).min()?;
+    let low = workload.interference?.low?;
+    Some((1.0 - low).clamp(1.0 / completed.max(1) as f64, 1.0))
+}
+
+/// How large a loss is excluded, or why that is not known.
 fn within(workload: &Workload) -> String {
-    match verdict(workload) {
-        Verdict::NoDifference(Blur::NoiseFloor(floor)) => format!(" (noise floor {})", fine_percent(floor)),
-        Verdict::NoDifference(Blur::Interval) => {
-            interval(workload).map_or_else(String::new, |told| format!(" ({told})"))
-        }
-        Verdict::NoDifference(Blur::FewRequests(completed)) => {
-            format!(" (as few as {completed} completed in a window: measure longer)")
-        }
-        Verdict::NoDifference(Blur::OneRepeat) => {
-            format!(" (1 repeat, which cannot tell less than {})", percent(UNREPEATED_NOISE))
-        }
-        _ => String::new(),
+    if verdict(workload) == Verdict::NoDifference(Blur::OneRepeat) {
+        return format!(" (1 repeat, which cannot tell less than {})", percent(UNREPEATED_NOISE));
     }
+    let Some(loss) = loss_excluded(workload) else { return String::new() };
+    let floor = workload.noise_floor.map_or_else(String::new, |floor| format!(", noise floor {}", fine_percent(floor)));
+    format!(", and a loss above {} is excluded (95 % interval{floor})", fine_percent(loss))
 }
 
 /// What happened to one workload.
@@ -98,6 +107,9 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
         Verdict::IdleAlone => {
             format!("{name}: nothing can be said, for it completed 0 requests alone; measure longer.")
         }
+        Verdict::TooFew(completed) => format!(
+            "Undecided: {name} completed as few as {completed} requests in a window, and {REQUESTS_MIN} are needed to tell what sharing does to it; measure longer, or with smaller data."
+        ),
         Verdict::Stopped => format!("{beside}{name} completes 0 requests, against {alone} alone."),
         Verdict::Slower => {
             let worse = Tail::of(workload).filter(|tail| tail.together.value > tail.alone.value);
@@ -115,7 +127,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
             spread(workload)
         ),
         Verdict::Unclear => format!(
-            "{name} ran at {ratio:.2} of its speed alone{}, but so much could be noise: repeat more often, or measure on a quieter machine.",
+            "Undecided: {name} ran at {ratio:.2} of its speed alone{}, but so much could be noise; repeat more often, or measure on a quieter machine.",
             spread(workload)
         ),
         Verdict::NoDifference(_) => match Tail::of(workload).filter(Tail::grew) {
@@ -145,19 +157,13 @@ fn interval(workload: &Workload) -> Option<String> {
     Some(format!("95 % interval {:.2} to {:.2}", interference.low?, interference.high?))
 }
 
-/// The ratios of workloads that took turns would add up to 1, however the time is divided.
-fn taking_turns(workloads: &[Workload]) -> Option<String> {
-    let ratios = workloads.iter().map(|w| w.interference.map(|i| i.value)).collect::<Option<Vec<_>>>()?;
-    if ratios.len() < 2 {
-        return None;
-    }
-    let sum = ratios.iter().sum::<f64>();
-    let terms = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" + ");
-    Some(if sum < 1.0 {
-        format!(
-            "Side by side they do only {sum:.2} ({terms}) of the work of taking turns: run them one after the other."
-        )
-    } else {
-        format!("Side by side they do {sum:.2} times ({terms}) the work of taking turns.")
+/// Whether sharing gets more done than taking turns; nothing without an interval.
+fn taking_turns(work: Interval) -> Option<String> {
+    let (low, high) = work.low.zip(work.high)?;
+    let told = format!("{:.2} times the work of taking turns (95 % interval {low:.2} to {high:.2})", work.value);
+    Some(match (low > 1.0, high < 1.0) {
+        (true, _) => format!("Side by side they do {told}."),
+        (_, true) => format!("Side by side they do only {told}: run them one after the other."),
+        _ => format!("Whether side by side they do more than by taking turns is undecided: {told}."),
     })
 }

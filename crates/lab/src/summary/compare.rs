@@ -1,12 +1,14 @@
 //! One workload alone against together: whether a difference is to be believed.
 
 use super::{Percentile, Workload};
-use crate::analysis::cells::is_one_request;
 use crate::results::Finding;
 
 /// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
 /// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
 pub(super) const UNREPEATED_NOISE: f64 = 0.1;
+
+/// Requests that each window must hold before a study says what they show: of fewer, one more or less is more than noise.
+pub(crate) const REQUESTS_MIN: u64 = 20;
 
 /// A difference that a reader would act on. To call it "no difference" because noise is larger still would mislead.
 const MATTERS: f64 = 0.15;
@@ -23,6 +25,8 @@ pub(super) enum Verdict {
     IdleAlone,
     /// Nothing completed together.
     Stopped,
+    /// Some window holds so few requests, less than [`REQUESTS_MIN`], that nothing is said.
+    TooFew(u64),
     /// A difference, if there is one, cannot be told from chance.
     NoDifference(Blur),
     /// The figures differ by more than would matter, but so much could be noise.
@@ -36,12 +40,8 @@ pub(super) enum Verdict {
 /// Why a difference cannot be told from chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blur {
-    /// It is within the noise floor.
-    NoiseFloor(f64),
-    /// Its 95 % interval contains no difference.
-    Interval,
-    /// One request more or less in the window makes that much; so few completed.
-    FewRequests(u64),
+    /// It is within the noise floor, or its 95 % interval contains no difference.
+    Noise,
     /// There was one repeat, and the difference is less than [`UNREPEATED_NOISE`].
     OneRepeat,
 }
@@ -55,24 +55,26 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
         return Verdict::NotMeasured("together");
     }
     let Some(interference) = workload.interference else { return Verdict::IdleAlone };
-    if interference.value <= 0.0 {
+    let (alone_min, together_min) = (workload.alone.completed_min(), workload.together.completed_min());
+    let completed_min = alone_min.min(together_min).unwrap_or(0);
+    // What does so much alone and nothing together has stopped, which takes no counting.
+    if interference.value <= 0.0 && alone_min >= Some(REQUESTS_MIN) {
         return Verdict::Stopped;
+    }
+    if completed_min < REQUESTS_MIN {
+        return Verdict::TooFew(completed_min);
     }
     // Relative to the larger of the two, as the noise floor is.
     let difference = 1.0 - interference.value.min(1.0 / interference.value);
     let may_be_noise = |blur| if difference > MATTERS { Verdict::Unclear } else { Verdict::NoDifference(blur) };
     let contains_one = interference.low.zip(interference.high).is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
-    let completed_min = workload.alone.completed_min().min(workload.together.completed_min()).unwrap_or(0);
-    let few = is_one_request(difference, completed_min);
     match (workload.shown, workload.noise_floor) {
         (Some(Finding::Slower), _) => Verdict::Slower,
         (Some(Finding::Faster), _) => Verdict::Faster,
-        (Some(Finding::NoDifference), _) if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
-        (Some(Finding::NoDifference), Some(floor)) if difference <= floor => may_be_noise(Blur::NoiseFloor(floor)),
-        (Some(Finding::NoDifference), _) => may_be_noise(if contains_one { Blur::Interval } else { Blur::OneRepeat }),
+        (Some(Finding::NoDifference), Some(floor)) if difference <= floor => may_be_noise(Blur::Noise),
+        (Some(Finding::NoDifference), _) => may_be_noise(if contains_one { Blur::Noise } else { Blur::OneRepeat }),
         // One repeat knows no noise; what is far beyond what runs commonly differ by is told all the same.
         _ if difference <= UNREPEATED_NOISE => Verdict::NoDifference(Blur::OneRepeat),
-        _ if few => Verdict::NoDifference(Blur::FewRequests(completed_min)),
         _ if interference.value < 1.0 => Verdict::Slower,
         _ => Verdict::Faster,
     }

@@ -2,7 +2,7 @@
 
 use super::wrap;
 use crate::claim::shown;
-use crate::results::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
+use crate::results::{CHANGED, ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf, NearResult};
 
 /// `holds`, `FAILS`, `undecided` or `not judged`, then the claim, then the numbers behind it.
 pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
@@ -18,6 +18,8 @@ pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
     facts.extend(claim.value.as_ref().map(|value| format!("{told}{value}{asked}")));
     facts.extend(claim.interval.as_ref().and_then(interval));
     facts.extend(claim.published.as_ref().map(|published| format!("published: {published}")));
+    facts.extend(claim.near.as_ref().map(NearResult::told));
+    facts.extend(claim.is_changed.then(|| CHANGED.to_owned()));
     facts.extend(claim.why_not.clone());
     facts.extend(more(claim));
     if !facts.is_empty() {

@@ -22,12 +22,11 @@ const PARTS: [Told; 7] = [
     ('.', "other", |share| Some(share.other), false),
 ];
 
-/// Adds the lines of a workload.
+/// Adds the lines of a workload; none where nothing is known.
 pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
     let arms = workload.arms_run();
     let shares: Vec<TimeShare> = arms.iter().filter_map(|(_, arm)| arm.cell?.measured.all.time_share).collect();
     if shares.is_empty() {
-        out.push(format!("  {:<22}{MISSING:>10}", "time share"));
         return;
     }
     let is_told = |part: &&Told| !part.3 || shares.iter().any(|share| part.2(share).is_some());
@@ -37,19 +36,20 @@ pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
     // A line has room for a bar beside five parts.
     let has_bar = told.len() == PARTS.iter().filter(|part| !part.3).count();
     for (arm, runs) in arms {
-        let share = runs.cell.and_then(|cell| cell.measured.all.time_share);
-        let drawn = share.as_ref().filter(|_| has_bar).map_or_else(String::new, |share| bar(&told, share));
-        let line = format!("  {:<12}{arm:<8}{}  {drawn}", "", cells(&told, share.as_ref()));
-        out.push(line.trim_end().to_owned());
+        if let Some(share) = runs.cell.and_then(|cell| cell.measured.all.time_share) {
+            let drawn = if has_bar { bar(&told, &share) } else { String::new() };
+            let line = format!("  {:<12}{arm:<8}{}  {drawn}", "", cells(&told, &share));
+            out.push(line.trim_end().to_owned());
+        }
         for (name, share) in runs.cell.into_iter().flat_map(parts) {
             let name: String = name.chars().take(18).collect();
-            out.push(format!("    {name:<18}{}", cells(&told, share.as_ref())).trim_end().to_owned());
+            out.push(format!("    {name:<18}{}", cells(&told, &share)).trim_end().to_owned());
         }
     }
 }
 
-fn cells(told: &[&Told], share: Option<&TimeShare>) -> String {
-    let cell = |part: &&Told| share.and_then(part.2).map_or_else(|| MISSING.to_owned(), percent);
+fn cells(told: &[&Told], share: &TimeShare) -> String {
+    let cell = |part: &&Told| part.2(share).map_or_else(|| MISSING.to_owned(), percent);
     told.iter().map(|part| format!("{:>7}", cell(part))).collect()
 }
 
@@ -65,14 +65,14 @@ fn bar(told: &[&Told], share: &TimeShare) -> String {
     bar
 }
 
-/// Classes, where there are several, and kinds that looks were taken at, over all repeats.
-fn parts(cell: &Estimate) -> Vec<(&str, Option<TimeShare>)> {
+/// Classes, where there are several, and kinds that enough looks were taken at, over all repeats.
+fn parts(cell: &Estimate) -> Vec<(&str, TimeShare)> {
     let WorkloadResult { classes, transactions, .. } = &cell.measured;
     let by_urgency = most_urgent_first(classes.keys()).into_iter().filter(|_| classes.len() > 1);
     let classes = by_urgency.map(|name| (name, &classes[name]));
     let kinds = transactions.iter().map(|(name, part)| (name.as_str(), part));
     let seen = classes.chain(kinds).filter(|(_, part)| part.samples.is_some());
-    seen.map(|(name, part)| (name, part.time_share)).collect()
+    seen.filter_map(|(name, part)| Some((name, part.time_share?))).collect()
 }
 
 /// What it cost to look at a server; nothing where there is none.

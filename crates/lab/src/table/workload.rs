@@ -1,18 +1,18 @@
 //! One workload: throughput, latency, time share and counters, alone above together.
 
-use super::{Style, time_share};
+use super::{Style, time_share, wrap};
 use crate::figures::{Reading, figure};
-use crate::results::most_urgent_first;
+use crate::results::{Results, most_urgent_first};
 use crate::summary::{Arm, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
 
-/// Adds the lines of `workload`.
-pub(super) fn section(out: &mut Vec<String>, workload: &Workload, style: Style) {
+/// Adds the lines of `workload`. What has nothing to show has no line, but for counters, where a reader asks why.
+pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload, style: Style) {
     out.push(style.bold(workload.name));
     throughput(out, workload);
     latency(out, workload);
     time_share::lines(out, workload);
-    counters(out, workload);
+    counters(out, results, workload);
 }
 
 fn throughput(out: &mut Vec<String>, workload: &Workload) {
@@ -38,10 +38,7 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
     if workload.arms_run().len() < 2 {
         return;
     }
-    let Some(interference) = workload.interference else {
-        out.push(format!("  {:<22}{MISSING:>10}", "together / alone"));
-        return;
-    };
+    let Some(interference) = workload.interference else { return };
     let spread = match (interference.low, interference.high, workload.noise_floor) {
         (Some(low), Some(high), Some(floor)) => {
             format!("  ({low:.2} to {high:.2}, noise floor {})", fine_percent(floor))
@@ -58,12 +55,16 @@ const LATENCY: [(&str, &str); 4] =
 fn latency(out: &mut Vec<String>, workload: &Workload) {
     let cells = workload.arms().into_iter().filter_map(|(_, arm)| arm.cell);
     let classes = most_urgent_first(cells.flat_map(|cell| cell.measured.classes.keys()));
-    let heads: String = LATENCY.iter().map(|(name, _)| format!("{name:>10}")).collect();
-    out.push(format!("  {:<22}{heads}", "latency"));
-    latency_rows(out, workload, "all", Some);
+    let mut rows = Vec::new();
+    latency_rows(&mut rows, workload, "all", Some);
     // A single class is the workload itself.
     for class in classes.iter().filter(|_| classes.len() > 1) {
-        latency_rows(out, workload, class, |reading| reading.class(class));
+        latency_rows(&mut rows, workload, class, |reading| reading.class(class));
+    }
+    if !rows.is_empty() {
+        let heads: String = LATENCY.iter().map(|(name, _)| format!("{name:>10}")).collect();
+        out.push(format!("  {:<22}{heads}", "latency"));
+        out.extend(rows);
     }
     let lacks_tail = |arm: &Arm<'_>| arm.figure("latency_us.mean").is_some() && arm.figure("latency_us.p99").is_none();
     if workload.arms_run().iter().any(|(_, arm)| lacks_tail(arm)) {
@@ -78,14 +79,22 @@ fn latency_rows<'a>(
     label: &str,
     part: impl Fn(Reading<'a>) -> Option<Reading<'a>>,
 ) {
-    for (index, (arm, runs)) in workload.arms_run().into_iter().enumerate() {
+    let mut label = label;
+    for (arm, runs) in workload.arms_run() {
         let reading = runs.reading().and_then(&part);
-        let told = |key: &str| reading.and_then(|reading| figure(key).value(&reading));
-        let cells = LATENCY.map(|(_, key)| told(key).map_or_else(|| MISSING.to_owned(), duration_us));
+        let told = LATENCY.map(|(_, key)| reading.and_then(|reading| figure(key).value(&reading)));
+        if told.iter().all(Option::is_none) {
+            continue;
+        }
+        let cells = told.map(|figure| figure.map_or_else(|| MISSING.to_owned(), duration_us));
         let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
-        out.push(format!("    {:<10}{arm:<8}{cells}", if index == 0 { label } else { "" }));
+        out.push(format!("    {label:<10}{arm:<8}{cells}"));
+        label = "";
     }
 }
+
+/// The name of the sensor.
+const HARDWARE_COUNTERS: &str = "hardware counters";
 
 /// What is told of hardware counters: a heading, the column's width and the name of the figure.
 const COUNTERS: [(&str, usize, &str); 4] = [
@@ -95,10 +104,11 @@ const COUNTERS: [(&str, usize, &str); 4] = [
     ("branch/1k", 10, "counters.branch_mpki"),
 ];
 
-fn counters(out: &mut Vec<String>, workload: &Workload) {
+fn counters(out: &mut Vec<String>, results: &Results, workload: &Workload) {
     let counted = |arm: &Arm<'_>| arm.cell.and_then(|cell| cell.measured.counters);
     if workload.arms_run().iter().all(|(_, arm)| counted(arm).is_none()) {
-        out.push(format!("  {:<22}{MISSING:>10}", "counters"));
+        let why = why_no_counters(results).map_or_else(String::new, |why| format!(": {why}"));
+        out.extend(wrap(&format!("none{why}"), &format!("  {:<12}", "counters"), &" ".repeat(14)));
         return;
     }
     let heads: String = COUNTERS.iter().map(|(name, width, _)| format!("{name:>width$}")).collect();
@@ -113,4 +123,13 @@ fn counters(out: &mut Vec<String>, workload: &Workload) {
         let coverage = counted(runs).map_or_else(|| MISSING.to_owned(), |counters| percent(counters.coverage));
         out.push(format!("  {:<12}{arm:<8}{cells}{coverage:>9}", ""));
     }
+}
+
+/// Why there are no hardware counters: what the host cannot do, or else what a run met.
+fn why_no_counters(results: &Results) -> Option<&str> {
+    let mut capabilities = results.machine.capabilities.iter();
+    let lacking = capabilities.find(|one| one.name == HARDWARE_COUNTERS && !one.available);
+    // A warning says what it is about and then, after a colon, why.
+    let met = || results.warnings.iter().find(|warning| warning.contains(HARDWARE_COUNTERS))?.split_once(": ");
+    lacking.map(|one| one.reason.as_str()).or_else(|| met().map(|(_, why)| why))
 }

@@ -14,6 +14,10 @@ fn claim(verdict: ClaimVerdict) -> ClaimResult {
         blocks_more: (verdict == ClaimVerdict::Undecided).then_some(3),
         published: None,
         why_not: None,
+        grade: None,
+        near: None,
+        hash: String::new(),
+        is_changed: false,
     }
 }
 

@@ -1,0 +1,64 @@
+//! What follows from a sweep along its axis: the smallest sufficient amount, and how throughput scales.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Interval;
+
+/// The smallest sufficient allocation along one numeric sweep, for one workload in one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The sweep key along which it was looked for.
+    pub axis: String,
+    /// The values of all other swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// What is sufficient for 90 % and for 95 % of the full allocation's throughput.
+    pub levels: Vec<KneeLevel>,
+    /// The monotone fit: `[allocation, throughput per second]`, ascending.
+    pub fit: Vec<(f64, f64)>,
+}
+
+/// What is sufficient for one share of full throughput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KneeLevel {
+    /// The share, 0.9 or 0.95.
+    pub share: f64,
+    /// The smallest measured allocation whose lower confidence bound reaches the share; `None` if not determined.
+    pub allocation: Option<f64>,
+    /// Lower end of the allocation's 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Why it is not determined.
+    pub why_not: Option<String>,
+}
+
+/// The universal scalability law fitted to throughput over clients: `X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1))`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scalability {
+    /// The sweep key that counts clients.
+    pub axis: String,
+    /// The values of all other swept settings.
+    pub setting: BTreeMap<String, serde_json::Value>,
+    /// The arm.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// Throughput of one client, per second. `None`, as all figures here, if not determined.
+    pub gamma: Option<Interval>,
+    /// Contention: the serial share.
+    pub sigma: Option<Interval>,
+    /// Coherency: the cost of each pair.
+    pub kappa: Option<Interval>,
+    /// The number of clients with the highest throughput; `None` also where the law has no peak.
+    pub peak_clients: Option<Interval>,
+    /// `[clients, throughput per second]` of the fitted law, to draw it.
+    pub fit: Vec<(f64, f64)>,
+    /// Why it is not determined.
+    pub why_not: Option<String>,
+}

@@ -1,0 +1,101 @@
+//! A look at how fast a database answers, before a study decides how long its windows are.
+
+use std::time::Duration;
+
+use super::{Chosen, Lengths, Runs, Seen, Study};
+use crate::experiment::{ExperimentError, Terms, parse, resolve};
+use crate::limits::MachineLimits;
+use crate::results::WorkloadResult;
+use crate::runner::{Opened, RunError, Runner, Selection, Watch};
+use crate::targets::Targets;
+
+/// The first window of a pilot. Each further one is four times as long.
+const FIRST: Duration = Duration::from_secs(1);
+const GROWTH: u32 = 4;
+
+/// Requests from which a rate can be told well enough to choose windows by.
+const REQUESTS_TOLD: u64 = 5;
+
+/// What a pilot left.
+#[derive(Debug)]
+pub struct Pilot {
+    /// How long the study's runs are to be.
+    pub chosen: Chosen,
+    /// The database with its data, for the study to go on with.
+    pub opened: Opened,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PilotError {
+    /// The target refuses the study's experiment.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was stopped.
+/// `url` is the target's with its password.
+pub fn run_pilot(
+    study: &Study<'_>,
+    url: &str,
+    targets: &dyn Targets,
+    limits: &mut dyn MachineLimits,
+    watch: &mut Watch<'_>,
+) -> Result<Option<Pilot>, PilotError> {
+    let (mut opened, mut measure) = (Opened::default(), FIRST);
+    loop {
+        let text = study.text(Runs::Pilot, Lengths { measure, ..study.shortest() });
+        let mut plan = resolve(&parse(&text, "the study's pilot")?, &Terms::here(targets, false))?;
+        url.clone_into(&mut plan.base.url);
+        let mut runner = Runner::new(&plan, targets, &mut *limits).with_opened(opened);
+        let outcome = runner.run(&Selection::default(), Vec::new(), watch)?;
+        opened = runner.into_opened();
+        if outcome.stopped {
+            return Ok(None);
+        }
+        let workloads = outcome.records.iter().flat_map(|record| &record.point.workloads).collect::<Vec<_>>();
+        if let Some(chosen) = chosen(study, measure, &workloads) {
+            return Ok(Some(Pilot { chosen, opened }));
+        }
+        measure *= GROWTH;
+    }
+}
+
+/// What follows from a window of this length; `None` if a longer one must tell more.
+fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<Chosen> {
+    let is_told = workloads.iter().all(|workload| workload.all.completed >= REQUESTS_TOLD);
+    let seen =
+        |workload: &&WorkloadResult| Seen { workload: workload.name.clone(), per_s: workload.all.throughput_per_s };
+    let is_last = measure * GROWTH > study.longest();
+    (is_told || is_last).then(|| study.choose(&workloads.iter().map(seen).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::results::Part;
+
+    #[test]
+    fn windows_grow_until_each_workload_has_completed_some_requests() {
+        let options = BTreeMap::new();
+        let study = Study { url: "memory:", options: &options, cores: 1, free_memory: None, quick: true, seed: 7 };
+        let check = |length: u64, completed: u64, expect: Option<f64>| {
+            let all = Part { completed, throughput_per_s: completed as f64 / length as f64, ..Part::default() };
+            let workload = WorkloadResult { name: "olap".to_owned(), all, ..WorkloadResult::default() };
+            let found = chosen(&study, Duration::from_secs(length), &[&workload]);
+            assert_eq!(found.map(|chosen| chosen.lengths.measure.as_secs_f64()), expect, "{completed} in {length} s");
+        };
+        check(1, 4, None);
+        check(1, 5, Some(6.0));
+        check(1, 500, Some(0.9));
+        // The next would be longer than the study's own windows.
+        check(4, 4, Some(10.0));
+        check(4, 0, Some(10.0));
+    }
+}

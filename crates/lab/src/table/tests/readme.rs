@@ -1,0 +1,55 @@
+//! The sample in README.md is what the program prints.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+use crate::run_directory::read_results;
+
+const README: &str = "../../README.md";
+
+/// README.md before the sample, the sample, and what is after it.
+fn parts(text: &str) -> [&str; 3] {
+    let heading = text.find("## What you see").expect("the section is there");
+    let begin = heading + text[heading..].find("```\n").expect("a sample follows") + 4;
+    let end = begin + text[begin..].find("```\n").expect("which ends");
+    [&text[..begin], &text[begin..end], &text[end..]]
+}
+
+/// What a line is about: its indent and its words up to the first figure; empty of sentences and the names of workloads.
+fn label(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let words =
+        line.split_whitespace().take_while(|word| !word.starts_with(|c: char| c.is_ascii_digit() || "–(±".contains(c)));
+    let words: Vec<&str> = words.filter(|word| !["alone", "together"].contains(word)).collect();
+    let is_told = !words.is_empty() && !words[0].starts_with('-');
+    let known = ["throughput", "/", "latency", "all", "time", "counters", "What"];
+    if is_told && known.contains(&words[0]) { format!("{indent} {}", words.join(" ")) } else { String::new() }
+}
+
+fn labels(text: &str) -> BTreeSet<String> {
+    let labels = text.lines().map(label).filter(|label| !label.is_empty());
+    // Why there are no counters is the machine's.
+    labels.map(|label| if label.contains("counters") { "counters".to_owned() } else { label }).collect()
+}
+
+/// With `PLIMSOLL_STUDY=DIR` the sample is written anew from a study's folder; the path is as seen from `crates/lab`.
+#[test]
+fn the_sample_in_the_readme_has_the_lines_that_the_program_prints() {
+    let mut text = std::fs::read_to_string(README).expect("README.md is there");
+    if let Some(folder) = std::env::var_os("PLIMSOLL_STUDY") {
+        let results = read_results(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"));
+        let printed = render(&results, &Options::default());
+        let sample = printed.split("\n\nWarnings\n").next().expect("there is something before").trim_end();
+        let [before, _, after] = parts(&text);
+        text = format!("{before}{sample}\n{after}");
+        std::fs::write(README, &text).expect("writable");
+    }
+    let [_, sample, _] = parts(&text);
+    assert!(sample.lines().all(|line| line.chars().count() <= WIDTH), "{sample}");
+    let mut study = study();
+    study.points.iter_mut().flat_map(|point| &mut point.workloads).for_each(|workload| workload.classes.clear());
+    let printed = labels(&render(&study, &Options::default()));
+    assert_eq!(labels(sample), printed, "run PLIMSOLL_STUDY=DIR cargo test -p plimsoll-lab readme");
+    assert!(sample.contains("± and ranges are 95 % intervals"));
+}
