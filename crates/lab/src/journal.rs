@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::claim::first_result::Hashes;
 use crate::record::RunRecord;
 use crate::results::FORMAT;
 
@@ -35,6 +36,9 @@ pub struct JournalHeader {
     /// The number of cores it was sized for, if that was asked for.
     #[serde(default)]
     pub cores: Option<usize>,
+    /// Its claims as they were when it was begun, or before if they had results before.
+    #[serde(default)]
+    pub claims: Hashes,
 }
 
 /// A journal that can be added to.
@@ -185,6 +189,7 @@ mod tests {
             quick: true,
             only: None,
             cores: None,
+            claims: Default::default(),
         }
     }
 

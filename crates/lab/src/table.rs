@@ -6,12 +6,11 @@ use crate::results::{Point, Results};
 use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
 
-mod claims;
+pub(crate) mod claims;
 pub mod comparison;
 mod levers;
 mod lock_waiting;
 mod policies;
-pub mod reproduction;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -155,7 +154,7 @@ impl Style {
 const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "/s", "k/s", "M/s", "%", "times"];
 
 /// Breaks `text` at spaces; a word longer than a line stays whole, so that paths can be copied.
-fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
+pub(crate) fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
     let mut lines = vec![first.to_string()];
     let mut is_empty = true;
     let mut words: Vec<String> = Vec::new();

@@ -196,9 +196,13 @@ pub struct ReproduceOptions {
     /// How many cores experiments are sized for, a number or `all` [default: 2]
     #[arg(long, value_name = "N")]
     pub cores: Option<CoreCount>,
-    /// Where everything goes [default: runs/reproduce-TIME]
+    /// Where everything goes [default: runs/reproduce-TIME]; exhibits that were run into it before are kept, and one that was
+    /// stopped is gone on with
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Run nothing: write the page (reproduction.md) anew from the runs in this folder, the --out of a reproduction
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub page: Option<PathBuf>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_lab::capacity;
+use plimsoll_lab::claim::first_result::{self, Hashes};
 use plimsoll_lab::document::{Provenance, document, settings};
 use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
 use plimsoll_lab::host_limits::HostLimits;
@@ -40,6 +41,8 @@ pub struct Experiment<'a> {
     pub only: Option<&'a str>,
     /// The number of cores it is sized for, if that was asked for.
     pub cores: Option<usize>,
+    /// Claims that had results before it was begun, as they were then.
+    pub first: Hashes,
 }
 
 /// An experiment that has ended.
@@ -63,7 +66,8 @@ impl Experiment<'_> {
         let selection = self.selection()?;
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
-        self.run(selection, directory, beginning, machine, Vec::new(), Vec::new())
+        let begun = Earlier { records: Vec::new(), warnings: Vec::new(), header };
+        self.run(selection, directory, beginning, machine, begun)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
@@ -94,7 +98,8 @@ impl Experiment<'_> {
                 told(&header)
             ));
         }
-        self.run(self.selection()?, found.directory, beginning, machine, found.records, warnings)
+        let earlier = Earlier { records: found.records, warnings, header: found.header };
+        self.run(self.selection()?, found.directory, beginning, machine, earlier)
     }
 
     fn header(&self, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
@@ -108,7 +113,15 @@ impl Experiment<'_> {
             quick: self.quick,
             only: self.only.map(str::to_owned),
             cores: self.cores,
+            claims: self.claims(),
         }
+    }
+
+    /// Its claims as they were when they had their first results; those that have had none as they are.
+    fn claims(&self) -> Hashes {
+        let mut claims: Hashes = self.plan.claims.iter().map(|claim| (claim.text.clone(), claim.hash())).collect();
+        claims.extend(self.first.clone());
+        claims
     }
 
     /// The runs that are wanted, if their data fits into memory.
@@ -124,9 +137,10 @@ impl Experiment<'_> {
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
-        done: Vec<RunRecord>,
-        warnings: Vec<String>,
+        earlier: Earlier,
     ) -> Result<Ended, Failure> {
+        let Earlier { records: done, mut warnings, header } = earlier;
+        let done_count = done.len();
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
@@ -153,7 +167,6 @@ impl Experiment<'_> {
         if records.is_empty() {
             return Err(Failure::Interrupted("stopped before a run was complete; nothing was written".to_owned()));
         }
-        let mut warnings = warnings;
         warnings.extend(unreadable.into_iter().chain(still_limited));
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
@@ -163,11 +176,26 @@ impl Experiment<'_> {
             ));
         }
         let settings = settings(self.plan, &TARGETS);
-        let mut results = document(self.plan, settings, beginning.provenance(), machine, &records, warnings);
+        let mut provenance = beginning.provenance();
+        if records.len() == done_count {
+            // Nothing was measured by this build: what was is only judged anew.
+            (provenance.version, provenance.commit) = (header.plimsoll, header.commit);
+        }
+        let mut results = document(self.plan, settings, provenance, machine, &records, warnings);
         results.memory_speed = memory_speed;
+        (results.quick, results.runs_left) = (self.quick, left);
+        first_result::mark(&mut results.claims, &header.claims);
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
         Ok(Ended { results, files, stopped })
     }
+}
+
+/// What there was of an experiment before it ran.
+struct Earlier {
+    records: Vec<RunRecord>,
+    warnings: Vec<String>,
+    /// The first line of its journal.
+    header: JournalHeader,
 }
 
 /// What an earlier run has left.

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Cores, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimResult, Results};
@@ -35,7 +36,15 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let cores = found.header.cores;
         let plan = resolve(&experiment, &terms(quick, cores)?).map_err(Failure::input)?;
         let text = found.text.clone();
-        let resumed = Experiment { plan: &plan, text: &text, files: &[], quick, only: only.as_deref(), cores };
+        let resumed = Experiment {
+            plan: &plan,
+            text: &text,
+            files: &[],
+            quick,
+            only: only.as_deref(),
+            cores,
+            first: Hashes::new(),
+        };
         return show(&resumed.resume(found)?, options.json);
     }
     // The command line asks for one of the two.
@@ -51,7 +60,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let files = experiment.workload_files();
     let ended =
-        Experiment { plan: &plan, text: &text, files: &files, quick: options.quick, only, cores }.begin(&place)?;
+        Experiment { plan: &plan, text: &text, files: &files, quick: options.quick, only, cores, first: Hashes::new() }
+            .begin(&place)?;
     show(&ended, options.json)
 }
 

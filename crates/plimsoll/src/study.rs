@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::study::Study;
 use plimsoll_machine::MachineFacts;
@@ -36,8 +37,16 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     plan.base.url.clone_from(&options.target.target);
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
-    let ended =
-        Experiment { plan: &plan, text: &text, files: &[], quick: false, only: None, cores: None }.begin(&place)?;
+    let ended = Experiment {
+        plan: &plan,
+        text: &text,
+        files: &[],
+        quick: false,
+        only: None,
+        cores: None,
+        first: Hashes::new(),
+    }
+    .begin(&place)?;
     show(&ended, options.json)
 }
 

@@ -15,6 +15,7 @@ fn header() -> JournalHeader {
         quick: false,
         only: None,
         cores: None,
+        claims: Default::default(),
     }
 }
 

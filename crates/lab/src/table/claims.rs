@@ -5,7 +5,7 @@ use crate::claim::shown;
 use crate::results::{CHANGED, ClaimResult, NearResult};
 
 /// `holds`, `FAILS` or `not judged`, then the claim, then the numbers behind it.
-pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
+pub(crate) fn lines(claim: &ClaimResult) -> Vec<String> {
     let verdict = match claim.holds {
         Some(true) => "holds",
         Some(false) => "FAILS",
