@@ -43,7 +43,9 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let place = options.page.clone().or_else(|| options.out.clone()).unwrap_or_else(|| default_place("reproduce"));
     let mut reproduction = Reproduction::open(&place)?;
     let mut stopped = false;
-    for exhibit in wanted.iter().filter(|_| options.page.is_none()) {
+    let measured = if options.page.is_none() { &wanted[..] } else { &[] };
+    measured.iter().try_for_each(|(_, plan)| check_settings(&place.join(&plan.name), plan))?;
+    for exhibit in measured {
         stopped = reproduction.measure(exhibit, options.quick, cores)?;
         if stopped {
             break;
@@ -156,13 +158,7 @@ impl Reproduction {
 /// Runs an experiment into a folder, or what is left of it.
 fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure> {
     let plan = experiment.plan;
-    let hash = settings_hash(&settings(plan, &TARGETS));
-    let others = || {
-        let place = place.display();
-        Failure::Input(anyhow::anyhow!("{place}: it was run with other settings; name another folder with --out"))
-    };
     match read_results(place) {
-        Ok(results) if results.experiment.settings_hash != hash => return Err(others()),
         Ok(results) if results.runs_left == 0 && has_claims_of(&results, plan) => {
             eprintln!("{}: was run before, kept", plan.name);
             return Ok(results);
@@ -171,7 +167,6 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
         _ => {}
     }
     match RunDirectory::open(place) {
-        Ok(found) if found.header.settings_hash != hash => Err(others()),
         Ok(found) => {
             eprintln!("{}: goes on after {} of {} runs", plan.name, found.records.len(), plan.run_count());
             experiment.resume(found).map(|ended| ended.results)
@@ -182,6 +177,23 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
         }
         Err(error) => Err(Failure::input(error)),
     }
+}
+
+/// Refuses a folder in which an exhibit was run with other settings, as the short form beside the full one.
+fn check_settings(place: &Path, plan: &Plan) -> Result<(), Failure> {
+    let found = match read_results(place) {
+        Ok(results) => results.experiment.settings_hash,
+        Err(_) => match RunDirectory::open(place) {
+            Ok(found) => found.header.settings_hash,
+            // What is wrong with it, if anything, is told when it is to be run.
+            Err(_) => return Ok(()),
+        },
+    };
+    if found == settings_hash(&settings(plan, &TARGETS)) {
+        return Ok(());
+    }
+    let place = place.display();
+    Err(Failure::Input(anyhow::anyhow!("{place}: it was run with other settings; name another folder with --out")))
 }
 
 /// Whether results are of these very claims.
