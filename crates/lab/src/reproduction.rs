@@ -60,6 +60,8 @@ pub struct Measured {
     pub repeats: u32,
     /// Runs, and how many of them are invalid.
     pub runs: (usize, usize),
+    /// Runs that were not made, because it was stopped.
+    pub runs_left: usize,
     /// The machine, in a line.
     pub machine: String,
 }
@@ -84,6 +86,7 @@ impl Measured {
             window: settings.get("run.measure_s").and_then(Value::as_f64).map(units::seconds).unwrap_or_default(),
             repeats: points.iter().map(|point| point.repeat).max().unwrap_or(0),
             runs: (points.len(), points.iter().filter(|point| !point.valid).count()),
+            runs_left: results.runs_left,
             machine: machine(&results.machine),
         }
     }

@@ -117,9 +117,9 @@ impl Reproduction {
         let note = fs::read_to_string(self.place.join(format!("{}.{NOT_RUN}", plan.name))).ok();
         let (results, why_not_run) = match (read_results(&directory), note) {
             (Err(RunDirectoryError::NotARun { .. }), None) => return None,
-            (_, Some(note)) => (None, Some(note)),
-            (Ok(results), None) => (Some(results), None),
             (Err(error), None) => (None, Some(error.to_string())),
+            // What was measured before it could not be gone on with is told all the same.
+            (results, note) => (results.ok(), note),
         };
         let texts: Vec<&str> = plan.claims.iter().map(|claim| claim.text.as_str()).collect();
         let withdrawn = self.first.withdrawn(&plan.name, &texts);

@@ -123,7 +123,8 @@ fn how(measured: &Measured) -> String {
     let day = measured.started.get(..10).unwrap_or(&measured.started);
     let (runs, invalid) = measured.runs;
     let invalid = if invalid > 0 { format!(", {invalid} of them invalid") } else { String::new() };
-    format!(", {form}, {day}, {runs} runs{invalid}")
+    let left = if measured.runs_left > 0 { format!(", {} not made yet", measured.runs_left) } else { String::new() };
+    format!(", {form}, {day}, {runs} runs{invalid}{left}")
 }
 
 fn row(out: &mut String, claim: &ClaimResult, measured: &Measured) {
