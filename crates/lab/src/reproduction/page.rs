@@ -150,7 +150,7 @@ fn grade(near: &NearResult) -> String {
 
 /// Whether a reader will ask why.
 fn wants_cause(claim: &ClaimResult) -> bool {
-    claim.holds == Some(false) || matches!(claim.grade, Some(Grade::Direction | Grade::Contrary))
+    tally::has_failed(claim) || matches!(claim.grade, Some(Grade::Direction | Grade::Contrary))
 }
 
 /// Each once, in the order of their first.

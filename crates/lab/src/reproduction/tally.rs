@@ -21,6 +21,11 @@ pub struct Tally {
 /// Every verdict, as it is told.
 const VERDICTS: [&str; 3] = ["hold", "fail", "not judged"];
 
+/// Whether what is claimed is not so.
+pub(super) fn has_failed(claim: &ClaimResult) -> bool {
+    claim.holds == Some(false)
+}
+
 /// The word for a claim's verdict.
 pub(super) fn verdict(claim: &ClaimResult) -> &'static str {
     match claim.holds {
