@@ -18,16 +18,14 @@ mod near;
 mod noise;
 mod policies;
 mod scalability;
+mod verdicts;
 
-use crate::claim::Evaluation;
 use crate::histograms::WorkloadHistograms;
-use crate::plan::Plan;
-use crate::record::RunRecord;
-use crate::results::{ClaimResult, Experiment, Interval, Results};
+use crate::results::{Experiment, Interval, Results};
 use crate::summary::{Summary, TOGETHER};
 use cells::{Cells, SettingValues};
-use figures::RunFigures;
 use noise::WorkloadNoise;
+pub use verdicts::judge;
 
 /// Fills in all that follows from the points and their histograms. `histograms` are those of each point in order; where
 /// there are none, figures over several runs that need them are `None`.
@@ -72,52 +70,6 @@ impl<'a> Rank<'a> {
         });
         (place(&self.0.workloads, workload), place(&self.0.arms, arm), values.collect())
     }
-}
-
-/// How often the repeats of each cell are drawn anew to see whether a claim rests on luck.
-const RESAMPLES: u64 = 200;
-
-/// Judges the claims of a plan. `results` is complete but for them.
-pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<ClaimResult> {
-    let measured = RunFigures::new(plan, results, records);
-    let is_repeated = results.estimates.iter().any(|estimate| estimate.runs.len() > 1);
-    let resamples = if is_repeated && !plan.claims.is_empty() { RESAMPLES } else { 0 };
-    let resampled: Vec<RunFigures<'_>> =
-        (0..resamples).map(|number| measured.resampled(plan.run.seed.wrapping_add(number))).collect();
-    let judged = plan.claims.iter().map(|claim| {
-        let Evaluation { holds, value, left, why_not } = claim.evaluate(plan, &measured);
-        let others: Vec<Evaluation> = match holds {
-            Some(_) => resampled.iter().map(|other| claim.evaluate(plan, other)).collect(),
-            None => Vec::new(),
-        };
-        let near = near::near(claim, plan, &measured, &resampled);
-        let held = others.iter().filter(|other| other.holds == Some(true)).count();
-        let confidence = (!others.is_empty()).then(|| held as f64 / RESAMPLES as f64);
-        ClaimResult {
-            text: claim.text.clone(),
-            expression: claim.expression.clone(),
-            holds,
-            confidence,
-            value,
-            interval: left.and_then(|_| middle(others.iter().map(|other| other.left))),
-            published: claim.published.clone(),
-            why_not,
-            grade: near.as_ref().and_then(|near| near.grade()),
-            near,
-            hash: claim.hash(),
-            is_changed: false,
-        }
-    });
-    judged.collect()
-}
-
-/// Between which bounds the middle 95 % of numbers lie; `None` if there are none, or one is not known.
-fn middle(numbers: impl Iterator<Item = Option<f64>>) -> Option<[f64; 2]> {
-    let mut numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
-    numbers.sort_by(f64::total_cmp);
-    let last = numbers.len().checked_sub(1)?;
-    let at = |share: f64| numbers[(last as f64 * share).round() as usize];
-    Some([at(0.025), at(0.975)])
 }
 
 impl From<plimsoll_model::statistics::Interval> for Interval {

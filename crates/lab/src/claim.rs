@@ -2,10 +2,11 @@
 //!
 //! A claim is typed as an expression, `gain(pow, high) >= 0.95 * gain(pabort, high)`. [`parse`] reads it into a syntax tree
 //! ([`syntax`]), [`Claim::new`] binds every name in it to the experiment, before anything runs, so that a slip of the pen
-//! costs no hour of measuring; [`Claim::evaluate`] judges it by the figures ([`figures`]) that were measured.
+//! costs no hour of measuring. [`Claim::evaluate`] says whether the figures ([`figures`]) that were measured make it true, and
+//! [`Claim::judge`] whether they do beyond noise.
 //!
-//! A figure that was not measured makes a claim undecided, never false: [`Evaluation::holds`] is then `None`. Where the rest
-//! decides alone (one `and` that fails, one `or` that holds, one counterexample to a `for all`) it is decided all the same.
+//! A figure that was not measured makes a claim neither true nor false. Where the rest decides alone (one `and` that fails,
+//! one `or` that holds, one counterexample to a `for all`) it is decided all the same.
 //!
 //! A claim may carry the published figure; what was measured is then graded by it ([`grade`]), whatever the verdict.
 
@@ -22,6 +23,7 @@ mod select;
 pub mod syntax;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use bind::Names;
 pub use evaluate::Evaluation;
@@ -30,6 +32,7 @@ pub use figures::{Cell, Figures, Metric, Part, Percentile, TimePart};
 pub use lock_figures::{LockFigure, Times};
 pub use machine_figures::MachineFigure;
 pub use parse::parse;
+pub use verdict::{Evidence, Judged};
 
 use formula::Condition;
 use grade::{Near, Scale};

@@ -56,6 +56,9 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     );
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
     set("run.repeats".to_owned(), plan.run.repeats.into());
+    if plan.run.looks > 1 {
+        set("run.looks".to_owned(), plan.run.looks.into());
+    }
     set("run.seed".to_owned(), plan.run.seed.into());
     set("run.reload".to_owned(), json!(plan.run.reload));
     set("run.search".to_owned(), json!(plan.run.search));

@@ -22,6 +22,7 @@ mod tests;
 pub mod typed;
 mod workloads;
 
+pub(crate) use duration::duration;
 pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
 pub use size::Cores;

@@ -39,6 +39,9 @@ pub struct JournalHeader {
     /// Its claims as they were when it was begun, or before if they had results before.
     #[serde(default)]
     pub claims: Hashes,
+    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as its file says.
+    #[serde(default)]
+    pub blocks_max: Option<u32>,
 }
 
 /// A journal that can be added to.
@@ -190,6 +193,7 @@ mod tests {
             only: None,
             cores: None,
             claims: Default::default(),
+            blocks_max: None,
         }
     }
 

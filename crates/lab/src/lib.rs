@@ -37,4 +37,5 @@ pub mod table;
 pub mod targets;
 pub mod time_share;
 mod units;
+pub mod until_decided;
 mod wording;

@@ -128,6 +128,9 @@ pub struct RunPlan {
     pub measure: Duration,
     /// How often each arm of each setting runs.
     pub repeats: u32,
+    /// How often its claims are judged, each time after more repeats: 1, unless it runs until they are decided. Each look
+    /// has its part of the probability to err.
+    pub looks: usize,
     /// The order of runs and everything that clients draw follows from this.
     pub seed: u64,
     /// When data is loaded anew.

@@ -67,7 +67,7 @@ pub struct Measured {
 }
 
 impl Exhibit {
-    /// Whether a claim does not hold, or it could not be run at all.
+    /// Whether a claim fails, or it could not be run at all.
     pub fn has_failed(&self) -> bool {
         self.why_not_run.is_some() || self.claims.iter().any(tally::has_failed)
     }

@@ -85,6 +85,13 @@ pub struct Results {
     pub warnings: Vec<String>,
 }
 
+impl Results {
+    /// How many claims have this verdict.
+    pub fn count_claims(&self, verdict: ClaimVerdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
 /// What was run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Experiment {
@@ -379,20 +386,20 @@ pub struct ClaimResult {
     pub text: String,
     /// What must hold, as typed.
     pub expression: String,
-    /// Whether it does; `None` if it could not be judged.
-    pub holds: Option<bool>,
-    /// The share of resampled experiments (repeats drawn anew) in which it holds, 0 to 1: near 0 or 1 it is clear, between
-    /// it is within the noise. `None` with fewer than two repeats.
-    pub confidence: Option<f64>,
-    /// Both sides of what was compared, as numbers for people: `5.6 >= 5.2`.
+    /// What the blocks say of it.
+    pub verdict: ClaimVerdict,
+    /// Both sides of what was compared, of all runs together, as numbers for people: `5.6 >= 5.2`. Where there is a `for
+    /// all`, the worst case.
     pub value: Option<String>,
-    /// Between which bounds the left side lies in the middle 95 % of resampled experiments, which says most where the right
-    /// side is a number. `None` with fewer than two repeats, and where several comparisons decided.
+    /// The 95 % interval of that comparison. `None` where several comparisons decided together, and where nothing was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<[f64; 2]>,
+    pub interval: Option<ClaimInterval>,
+    /// Of an undecided claim, how many further blocks (repeats) would likely decide it; `None` if more than a thousand, or
+    /// if more blocks do not help. 0 if it is decided.
+    pub blocks_more: Option<u32>,
     /// What was published, as typed.
     pub published: Option<String>,
-    /// Why it could not be judged.
+    /// Why it could not be judged, or why it is undecided beside noise.
     pub why_not: Option<String>,
     /// How near our figure is to the published one, whatever the verdict; `None` if the study gives none or ours was not
     /// measured.
@@ -407,4 +414,60 @@ pub struct ClaimResult {
     /// Whether the claim is another one than when it had its first result.
     #[serde(default)]
     pub is_changed: bool,
+}
+
+/// What an experiment says of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimVerdict {
+    /// True, beyond noise.
+    Holds,
+    /// False, beyond noise.
+    Fails,
+    /// Within the noise.
+    Undecided,
+    /// Something it speaks of was not measured.
+    NotJudged,
+}
+
+impl ClaimVerdict {
+    /// Every verdict, in the order in which they are counted.
+    pub const ALL: [ClaimVerdict; 4] =
+        [ClaimVerdict::Holds, ClaimVerdict::Fails, ClaimVerdict::Undecided, ClaimVerdict::NotJudged];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ClaimVerdict::Holds => "holds",
+            ClaimVerdict::Fails => "fails",
+            ClaimVerdict::Undecided => "undecided",
+            ClaimVerdict::NotJudged => "not judged",
+        }
+    }
+}
+
+/// The 95 % interval of a comparison. Its ends are those by which the claim was judged: where a claim has several parts, an
+/// end that could err in each of them is further out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClaimInterval {
+    /// What it is an interval of.
+    pub of: IntervalOf,
+    /// The mean over blocks; of ratios, the geometric mean.
+    pub value: f64,
+    /// Lower end; `None` with fewer than two blocks.
+    pub low: Option<f64>,
+    /// Upper end; `None` as for `low`.
+    pub high: Option<f64>,
+}
+
+/// What an interval of a claim is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalOf {
+    /// The left side, where the right side is a constant.
+    Left,
+    /// Left over right.
+    Ratio,
+    /// Left less right, where a side is not above 0.
+    Difference,
 }

@@ -162,6 +162,11 @@ impl<'a> Runner<'a> {
         Runner { instruments: Some(instruments), ..self }
     }
 
+    /// Goes on with the same plan for more repeats. What is open and loaded stays so.
+    pub fn go_on_with(&mut self, plan: &'a Plan) {
+        self.plan = plan;
+    }
+
     /// Runs what `selection` wants of the plan and is not among the `done`.
     pub fn run(
         &mut self,

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use plimsoll_lab::until_decided;
 use plimsoll_machine::hog::HogSpec;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
@@ -12,7 +14,7 @@ use plimsoll_workload::driver::{Delay, PriorityRule};
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 a claim or check failed, 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
+    after_help = "Exit codes: 0 success, 1 a claim or check failed (an undecided claim has not), 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
 )]
 pub struct Arguments {
     /// What to do.
@@ -32,7 +34,7 @@ pub enum Command {
     Bench(BenchOptions),
     /// Run an experiment file: sweeps, arms, claims
     ///
-    /// Exits with 1 if a claim does not hold. Ctrl-C finishes the run at hand; what was measured is kept, and --resume
+    /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails. Ctrl-C finishes the run at hand; what was measured is kept, and --resume
     /// goes on with it.
     Run(RunOptions),
     /// Run the experiments of the published studies: published, ours, holds
@@ -154,6 +156,20 @@ impl FromStr for CoreCount {
     }
 }
 
+/// How long to go on where a claim is undecided.
+#[derive(Debug, Args)]
+pub struct UntilDecidedOptions {
+    /// Run more repeats until every claim is decided or a limit is reached
+    #[arg(long)]
+    pub until_decided: bool,
+    /// With --until-decided: at most so many repeats [default: 20]
+    #[arg(long, value_name = "N", requires = "until_decided", conflicts_with = "max_time")]
+    pub blocks_max: Option<u32>,
+    /// With --until-decided: as many repeats as fit into this time, loading not counted, as in 2h
+    #[arg(long, value_name = "TIME", requires = "until_decided", value_parser = until_decided::duration)]
+    pub max_time: Option<Duration>,
+}
+
 /// `plimsoll run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -161,7 +177,7 @@ pub struct RunOptions {
     #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
     /// Go on with a run that was stopped or killed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick", "cores"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick", "cores", "until_decided"])]
     pub resume: Option<PathBuf>,
     /// Where everything goes [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
@@ -176,6 +192,8 @@ pub struct RunOptions {
     /// [default: 2]
     #[arg(long, value_name = "N")]
     pub cores: Option<CoreCount>,
+    #[command(flatten)]
+    pub until_decided: UntilDecidedOptions,
     /// Run it even if it takes more than 12 hours or 100000 runs
     #[arg(long)]
     pub yes: bool,
@@ -196,6 +214,8 @@ pub struct ReproduceOptions {
     /// How many cores experiments are sized for, a number or `all` [default: 2]
     #[arg(long, value_name = "N")]
     pub cores: Option<CoreCount>,
+    #[command(flatten)]
+    pub until_decided: UntilDecidedOptions,
     /// Where everything goes [default: runs/reproduce-TIME]; exhibits that were run into it before are kept, and one that was
     /// stopped is gone on with
     #[arg(long, value_name = "DIR")]

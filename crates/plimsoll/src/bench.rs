@@ -111,6 +111,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             seed: options.seed,
             reload: Reload::default(),
             search: Search::default(),
+            looks: 1,
             server_lost: ServerLost::Stop,
         },
         claims: Vec::new(),

@@ -14,6 +14,7 @@ use plimsoll_lab::results::{FORMAT, Results};
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError};
 use plimsoll_lab::runner::{Outcome, RunError, Runner, Selection, Watch};
 use plimsoll_lab::sensors::{Instruments, level_latencies};
+use plimsoll_lab::until_decided;
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::DriveError;
 use plimsoll_workload::file::WorkloadFile;
@@ -43,6 +44,8 @@ pub struct Experiment<'a> {
     pub cores: Option<usize>,
     /// Claims that had results before it was begun, as they were then.
     pub first: Hashes,
+    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as the plan says.
+    pub blocks_max: Option<u32>,
 }
 
 /// An experiment that has ended.
@@ -61,20 +64,22 @@ impl Experiment<'_> {
     pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
         let beginning = Beginning::now();
         let machine = MachineFacts::read();
-        let header = self.header(&beginning.provenance(), &machine);
         // Before a folder is made.
+        let looks = self.looks()?;
         let selection = self.selection()?;
+        let header = self.header(&looks[0], &beginning.provenance(), &machine);
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
         let begun = Earlier { records: Vec::new(), warnings: Vec::new(), header };
-        self.run(selection, directory, beginning, machine, begun)
+        self.run(&looks, selection, directory, beginning, machine, begun)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
     pub fn resume(&self, found: Found) -> Result<Ended, Failure> {
         let machine = MachineFacts::read();
         let beginning = Beginning::earlier(&found.header.started);
-        let header = self.header(&beginning.provenance(), &machine);
+        let looks = self.looks()?;
+        let header = self.header(&looks[0], &beginning.provenance(), &machine);
         if header.settings_hash != found.header.settings_hash {
             return Err(Failure::Input(anyhow::anyhow!(
                 "{}: its experiment.toml was changed since it was begun; begin it anew",
@@ -99,21 +104,29 @@ impl Experiment<'_> {
             ));
         }
         let earlier = Earlier { records: found.records, warnings, header: found.header };
-        self.run(self.selection()?, found.directory, beginning, machine, earlier)
+        self.run(&looks, self.selection()?, found.directory, beginning, machine, earlier)
     }
 
-    fn header(&self, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
+    /// The plan for each time that its claims are looked at; one, unless it goes on until they are decided.
+    fn looks(&self) -> Result<Vec<Plan>, Failure> {
+        let Some(blocks_max) = self.blocks_max else { return Ok(vec![self.plan.clone()]) };
+        until_decided::plans(self.plan, blocks_max)
+            .map_err(|why| Failure::Input(anyhow::anyhow!("--until-decided: {why}")))
+    }
+
+    fn header(&self, first: &Plan, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
         JournalHeader {
             format: FORMAT,
             plimsoll: provenance.version.clone(),
             commit: provenance.commit.clone(),
-            settings_hash: settings_hash(&settings(self.plan, &TARGETS)),
+            settings_hash: settings_hash(&settings(first, &TARGETS)),
             machine_fingerprint: machine_fingerprint(machine),
             started: provenance.started.clone(),
             quick: self.quick,
             only: self.only.map(str::to_owned),
             cores: self.cores,
             claims: self.claims(),
+            blocks_max: self.blocks_max,
         }
     }
 
@@ -133,6 +146,7 @@ impl Experiment<'_> {
 
     fn run(
         &self,
+        looks: &[Plan],
         selection: Selection,
         mut directory: RunDirectory,
         beginning: Beginning,
@@ -151,8 +165,14 @@ impl Experiment<'_> {
             let mut watch = Watch { progress: &mut show, keep: &mut keep, stop, elapsed_s: &elapsed_s };
             let mut limits = HostLimits::new(hog::command());
             let latencies = memory_speed.as_ref().and_then(|kept| level_latencies(&kept.speed));
-            let runner = Runner::new(self.plan, &TARGETS, &mut limits);
-            let outcome = runner.with_instruments(Instruments::here(latencies)).run(&selection, done, &mut watch);
+            let runner = Runner::new(&looks[0], &TARGETS, &mut limits);
+            let mut runner = runner.with_instruments(Instruments::here(latencies));
+            let claims = |plan: &Plan, records: &[RunRecord]| {
+                let settings = settings(plan, &TARGETS);
+                document(plan, settings, beginning.provenance(), machine.clone(), records, Vec::new()).claims
+            };
+            let outcome = until_decided::run(&mut runner, looks, &selection, done, &mut watch, &claims);
+            drop(runner);
             (outcome, limits.lift())
         };
         progress.clear();
@@ -175,13 +195,13 @@ impl Experiment<'_> {
                 place.display()
             ));
         }
-        let settings = settings(self.plan, &TARGETS);
+        let settings = settings(&looks[0], &TARGETS);
         let mut provenance = beginning.provenance();
         if records.len() == done_count {
             // Nothing was measured by this build: what was is only judged anew.
             (provenance.version, provenance.commit) = (header.plimsoll, header.commit);
         }
-        let mut results = document(self.plan, settings, provenance, machine, &records, warnings);
+        let mut results = document(&looks[0], settings, provenance, machine, &records, warnings);
         results.memory_speed = memory_speed;
         (results.quick, results.runs_left) = (self.quick, left);
         first_result::mark(&mut results.claims, &header.claims);

@@ -18,13 +18,14 @@ use plimsoll_lab::reproduction::causes::Causes;
 use plimsoll_lab::reproduction::{self, Exhibit, Measured, page};
 use plimsoll_lab::results::Results;
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError, read_results};
+use plimsoll_lab::until_decided;
 
 use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
 use crate::output::{print, print_json};
-use crate::run::{core_count, say_how_long, terms};
+use crate::run::{blocks_max, core_count, longest, say_how_long, terms};
 use crate::study::default_place;
 use crate::targets::TARGETS;
 
@@ -44,9 +45,11 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     let mut reproduction = Reproduction::open(&place)?;
     let mut stopped = false;
     let measured = if options.page.is_none() { &wanted[..] } else { &[] };
-    measured.iter().try_for_each(|(_, plan)| check_settings(&place.join(&plan.name), plan))?;
+    for (_, plan) in measured {
+        check_settings(&place.join(&plan.name), plan, most_blocks(options, plan))?;
+    }
     for exhibit in measured {
-        stopped = reproduction.measure(exhibit, options.quick, cores)?;
+        stopped = reproduction.measure(exhibit, options, cores)?;
         if stopped {
             break;
         }
@@ -90,9 +93,15 @@ impl Reproduction {
     }
 
     /// Runs one exhibit, goes on with it, or leaves it as it is, if it was run to its end. Whether Ctrl-C ended it.
-    fn measure(&mut self, (source, plan): &Carried, quick: bool, cores: Option<usize>) -> Result<bool, Failure> {
-        let (text, first) = (source.text, self.first.of(&plan.name));
-        let experiment = Experiment { plan, text, files: &[], quick, only: None, cores, first };
+    fn measure(
+        &mut self,
+        (source, plan): &Carried,
+        options: &ReproduceOptions,
+        cores: Option<usize>,
+    ) -> Result<bool, Failure> {
+        let (text, quick, first) = (source.text, options.quick, self.first.of(&plan.name));
+        let blocks_max = most_blocks(options, plan);
+        let experiment = Experiment { plan, text, files: &[], quick, only: None, cores, first, blocks_max };
         let note = self.place.join(format!("{}.{NOT_RUN}", plan.name));
         let (stopped, why_not) = match run_one(&experiment, &self.place.join(&plan.name)) {
             Ok(results) => {
@@ -172,15 +181,21 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
             experiment.resume(found).map(|ended| ended.results)
         }
         Err(RunDirectoryError::NotARun { .. }) => {
-            say_how_long(plan, plan.run_count(), true)?;
+            let longest = experiment.blocks_max.and_then(|most| longest(plan, most).ok());
+            say_how_long(plan, longest.as_ref().unwrap_or(plan).run_count(), true)?;
             experiment.begin(place).map(|ended| ended.results)
         }
         Err(error) => Err(Failure::input(error)),
     }
 }
 
+/// Up to how many blocks an exhibit goes on. One that claims nothing, or searches for a knee, runs as its file says.
+fn most_blocks(options: &ReproduceOptions, plan: &Plan) -> Option<u32> {
+    blocks_max(&options.until_decided, plan).filter(|most| longest(plan, *most).is_ok())
+}
+
 /// Refuses a folder in which an exhibit was run with other settings, as the short form beside the full one.
-fn check_settings(place: &Path, plan: &Plan) -> Result<(), Failure> {
+fn check_settings(place: &Path, plan: &Plan, blocks_max: Option<u32>) -> Result<(), Failure> {
     let found = match read_results(place) {
         Ok(results) => results.experiment.settings_hash,
         Err(_) => match RunDirectory::open(place) {
@@ -189,7 +204,10 @@ fn check_settings(place: &Path, plan: &Plan) -> Result<(), Failure> {
             Err(_) => return Ok(()),
         },
     };
-    if found == settings_hash(&settings(plan, &TARGETS)) {
+    // Of one that goes on until its claims are decided, the settings say so.
+    let looks = blocks_max.and_then(|most| until_decided::plans(plan, most).ok());
+    let first = looks.as_ref().and_then(|looks| looks.first()).unwrap_or(plan);
+    if found == settings_hash(&settings(first, &TARGETS)) {
         return Ok(());
     }
     let place = place.display();

@@ -7,13 +7,14 @@ use std::time::Duration;
 use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Cores, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
-use plimsoll_lab::results::{ClaimResult, Results};
+use plimsoll_lab::results::{ClaimVerdict, Results};
 use plimsoll_lab::run_directory::RunDirectory;
 use plimsoll_lab::runner::Selection;
 use plimsoll_lab::table;
+use plimsoll_lab::until_decided::{self, BLOCKS_MAX};
 use plimsoll_machine::facts::cores_usable;
 
-use crate::arguments::{CoreCount, RunOptions};
+use crate::arguments::{CoreCount, RunOptions, UntilDecidedOptions};
 use crate::experiment::{Ended, Experiment};
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
 use crate::output::{print, print_json};
@@ -44,6 +45,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             only: only.as_deref(),
             cores,
             first: Hashes::new(),
+            blocks_max: found.header.blocks_max,
         };
         return show(&resumed.resume(found)?, options.json);
     }
@@ -56,13 +58,32 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let plan = resolve(&experiment, &terms(options.quick, cores)?).map_err(Failure::input)?;
     let only = options.only.as_deref();
     let wanted = Selection::parse(only.unwrap_or_default(), &plan).map_err(Failure::input)?;
-    say_how_long(&plan, wanted.run_count(&plan), options.yes)?;
+    let blocks_max = blocks_max(&options.until_decided, &plan);
+    let longest = match blocks_max {
+        Some(blocks_max) => {
+            longest(&plan, blocks_max).map_err(|why| Failure::Input(anyhow::anyhow!("--until-decided: {why}")))?
+        }
+        None => plan.clone(),
+    };
+    say_how_long(&longest, wanted.run_count(&longest), options.yes)?;
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let files = experiment.workload_files();
+    let (quick, first) = (options.quick, Hashes::new());
     let ended =
-        Experiment { plan: &plan, text: &text, files: &files, quick: options.quick, only, cores, first: Hashes::new() }
-            .begin(&place)?;
+        Experiment { plan: &plan, text: &text, files: &files, quick, only, cores, first, blocks_max }.begin(&place)?;
     show(&ended, options.json)
+}
+
+/// Up to how many blocks an experiment goes on until its claims are decided; `None` where that was not asked for.
+pub fn blocks_max(options: &UntilDecidedOptions, plan: &Plan) -> Option<u32> {
+    let of_time = options.max_time.map(|time| until_decided::blocks_within(plan, time));
+    options.until_decided.then(|| of_time.or(options.blocks_max).unwrap_or(BLOCKS_MAX))
+}
+
+/// The plan with as many repeats as it may take until its claims are decided.
+pub fn longest(plan: &Plan, blocks_max: u32) -> Result<Plan, String> {
+    let plans = until_decided::plans(plan, blocks_max)?;
+    Ok(plans.into_iter().next_back().expect("there is one look at least"))
 }
 
 /// A number of cores as a number, if one was asked for.
@@ -118,6 +139,11 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     } else {
         print(&table::render(&ended.results, &table::Options { files, colour: false }))?;
     }
+    let undecided = ended.results.count_claims(ClaimVerdict::Undecided);
+    if undecided > 0 {
+        let claims = if undecided == 1 { "1 claim is".to_owned() } else { format!("{undecided} claims are") };
+        eprintln!("{claims} undecided: the bound is within the noise; --until-decided runs more repeats");
+    }
     if ended.stopped
         && let Some(folder) = ended.files.first().and_then(|file| file.parent())
     {
@@ -126,10 +152,9 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
 }
 
-/// 1 if a claim does not hold. One that could not be judged has not failed.
+/// 1 if a claim fails. One that is undecided, or could not be judged, has not failed.
 pub fn exit_code(results: &Results) -> ExitCode {
-    let fails = |claim: &ClaimResult| claim.holds == Some(false);
-    if results.claims.iter().any(fails) { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
+    if results.count_claims(ClaimVerdict::Fails) > 0 { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     plan.base.url.clone_from(&options.target.target);
     say_how_long(&plan, plan.run_count(), true)?;
     let place = options.out.clone().unwrap_or_else(|| default_place("study"));
-    let ended = Experiment {
+    let experiment = Experiment {
         plan: &plan,
         text: &text,
         files: &[],
@@ -45,8 +45,9 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
         only: None,
         cores: None,
         first: Hashes::new(),
-    }
-    .begin(&place)?;
+        blocks_max: None,
+    };
+    let ended = experiment.begin(&place)?;
     show(&ended, options.json)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_model::statistics::{self, Noise, Samples};
+use plimsoll_model::statistics::{self, Samples};
 
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
@@ -14,7 +14,6 @@ use crate::results::{Estimate, Lengths, LockStatistics, Part, TimeShare, Workloa
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[WorkloadHistograms]]) -> Vec<Estimate> {
     let own: Vec<&Cell<'_>> = cells.of_workload(noise.workload()).collect();
     let latencies = latency_samples(cells, &own, noise.throughput.blocks());
-    let latency_noise = Noise::of(&latencies);
     let outliers: BTreeSet<(usize, usize)> = statistics::outliers(&noise.speed).into_iter().collect();
     let estimates = own.iter().enumerate().filter_map(|(row, cell)| {
         let results: Vec<&WorkloadResult> = cell.runs.iter().map(|run| cells.result(cell, *run)).collect();
@@ -38,8 +37,8 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
             runs: cell.runs.clone(),
             left_out: cell.left_out.clone(),
             outliers: cell.runs.iter().filter(is_outlier).copied().collect(),
-            throughput_per_s: statistics::estimate(&noise.throughput, row, noise.throughput_noise.as_ref())?.into(),
-            mean_latency_us: statistics::estimate(&latencies, row, latency_noise.as_ref()).map(Into::into),
+            throughput_per_s: statistics::estimate(&noise.throughput, row)?.into(),
+            mean_latency_us: statistics::estimate(&latencies, row).map(Into::into),
             latency_us: all.as_ref().and_then(latency::figures),
             latency_distribution: all.as_ref().map(latency::distribution).unwrap_or_default(),
             classes,

@@ -1,10 +1,8 @@
-//! The figures that claims are about, from the runs or from runs drawn anew.
+//! The figures that claims are about, from all runs or from those of one block.
 
 use std::collections::BTreeMap;
 
 use plimsoll_workload::driver::Histogram;
-use rand::RngExt;
-use rand_pcg::Pcg64;
 
 use super::cells::key;
 use super::lock_figures;
@@ -13,48 +11,36 @@ use crate::histograms::merged;
 use crate::latency;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{self, LockStatistics, Results, WorkloadResult};
+use crate::results::{self, KneeLevel, LockStatistics, Results, WorkloadResult};
 use crate::summary::equal_mix::{Costs, speed};
 
-/// Figures of an experiment's runs.
+/// Figures of some of an experiment's runs: of all, of one block, or of the second runs of one block.
 #[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
-    /// Valid runs by setting and arm, each as often as it was drawn.
+    /// Valid runs by setting and arm.
     runs: BTreeMap<(usize, usize), Vec<&'a RunRecord>>,
-    is_resampled: bool,
 }
 
 impl<'a> RunFigures<'a> {
-    /// Those of every valid run, once.
+    /// Those of every valid run.
     pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
-        let mut runs: BTreeMap<(usize, usize), Vec<&RunRecord>> = BTreeMap::new();
-        for record in records.iter().filter(|record| record.point.valid && !record.id.is_again) {
-            runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
-        }
-        RunFigures { plan, results, runs, is_resampled: false }
+        Self::of_those(plan, results, records.iter().filter(|record| !record.id.is_again))
     }
 
-    /// The same experiment with other luck: blocks drawn with replacement, the same for all settings and arms, so that
-    /// what a block's runs share stays together.
-    pub(super) fn resampled(&self, seed: u64) -> Self {
-        let mut random = Pcg64::new(u128::from(seed), 0);
-        let repeats = self.runs.values().flatten().map(|record| record.id.repeat).max().unwrap_or(1);
-        let blocks: Vec<u32> = (0..repeats).map(|_| random.random_range(1..=repeats)).collect();
-        let mut runs = BTreeMap::new();
-        for (cell, found) in &self.runs {
-            let mut drawn: Vec<&RunRecord> = Vec::new();
-            for block in &blocks {
-                drawn.extend(found.iter().filter(|record| record.id.repeat == *block));
-            }
-            if drawn.is_empty() {
-                // A cell whose drawn blocks are all invalid still has its runs.
-                drawn.clone_from(found);
-            }
-            runs.insert(*cell, drawn);
+    /// Those of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
+    pub(super) fn of_block(&self, records: &'a [RunRecord], block: u32, is_again: bool) -> Self {
+        let wanted = records.iter().filter(|record| record.id.repeat == block && record.id.is_again == is_again);
+        Self::of_those(self.plan, self.results, wanted)
+    }
+
+    fn of_those(plan: &'a Plan, results: &'a Results, records: impl Iterator<Item = &'a RunRecord>) -> Self {
+        let mut runs: BTreeMap<(usize, usize), Vec<&RunRecord>> = BTreeMap::new();
+        for record in records.filter(|record| record.point.valid) {
+            runs.entry((record.id.setting, record.id.arm)).or_default().push(record);
         }
-        RunFigures { plan: self.plan, results: self.results, runs, is_resampled: true }
+        RunFigures { plan, results, runs }
     }
 
     /// The runs of a cell, which are not none.
@@ -240,19 +226,30 @@ impl Figures for RunFigures<'_> {
     }
 
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String> {
-        let axis = &self.plan.axes[axis];
-        let allocations = axis.numbers().ok_or_else(|| format!("the values of {} are no numbers", axis.key))?;
-        let stride = self.stride(&axis.key);
-        let along = |position: usize| Cell { setting: cell.setting + position * stride, ..cell.clone() };
-        if self.is_resampled {
-            // What a claim's confidence asks for is only whether the knee moves; that costs no resampling within resampling.
-            let throughput = (0..allocations.len())
-                .filter_map(|position| Some((allocations[position], self.throughput(&along(position)).ok()?)));
-            let throughput: Vec<(f64, f64)> = throughput.collect();
-            let full = throughput.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |(_, full)| *full);
-            let enough = throughput.iter().filter(|(_, reached)| *reached >= share * full).map(|(at, _)| *at);
-            return enough.min_by(f64::total_cmp).ok_or_else(|| "nothing was measured".to_owned());
+        let level = self.knee_level(axis, share, cell)?;
+        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
+    }
+
+    fn knee_bounds(&self, axis: usize, share: f64, cell: &Cell) -> Result<[f64; 2], String> {
+        let level = self.knee_level(axis, share, cell)?;
+        let bounds = level.low.zip(level.high).map(|(low, high)| [low, high]);
+        bounds.ok_or_else(|| "the knee has no interval".to_owned())
+    }
+
+    fn resolution(&self, cell: &Cell, metric: Metric) -> f64 {
+        if !matches!(metric, Metric::Throughput | Metric::ThroughputRelativeToAlone) {
+            return 0.0;
         }
+        let runs = self.results_of(cell.setting, cell.arm, cell.workload).unwrap_or_default();
+        let completed = |run: &&WorkloadResult| part_of(run, &cell.part).map_or(0, |part| part.completed);
+        let all: u64 = runs.iter().map(completed).sum();
+        1.0 / all.max(1) as f64
+    }
+}
+
+impl RunFigures<'_> {
+    fn knee_level(&self, axis: usize, share: f64, cell: &Cell) -> Result<&KneeLevel, String> {
+        let axis = &self.plan.axes[axis];
         let mut setting = self.plan.setting(cell.setting).swept;
         setting.remove(&axis.key);
         let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
@@ -260,16 +257,6 @@ impl Figures for RunFigures<'_> {
             knee.axis == axis.key && knee.setting == setting && knee.arm == *arm && knee.workload == workload
         });
         let level = found.and_then(|knee| knee.levels.iter().find(|level| (level.share - share).abs() < 1e-9));
-        let level = level
-            .ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))?;
-        level.allocation.ok_or_else(|| level.why_not.clone().unwrap_or_else(|| "it is not determined".to_owned()))
-    }
-}
-
-impl RunFigures<'_> {
-    /// How far apart in the numbers of settings two neighbours along an axis are.
-    fn stride(&self, key: &str) -> usize {
-        let position = self.plan.axes.iter().position(|axis| axis.key == key).expect("it is an axis of the plan");
-        self.plan.axes[position + 1..].iter().map(|axis| axis.values.len()).product()
+        level.ok_or_else(|| format!("no knee for {share} was looked for along {}; there are 0.9 and 0.95", axis.key))
     }
 }

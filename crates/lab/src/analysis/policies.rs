@@ -4,7 +4,7 @@
 //! claim's `average(x in KEY: gain(POLICY, CLASS, x))` has it. How far it may be off comes from the same mean within each
 //! block, where drift of the machine cancels, with noise pooled over the policies.
 
-use plimsoll_model::statistics::{Noise, Samples, estimate};
+use plimsoll_model::statistics::{Samples, estimate};
 
 use super::cells::{Cell, Cells, SettingValues};
 use crate::results::{Interval, LockStatistics, Part, PolicyEffect, SweptAxis, most_urgent_first};
@@ -164,10 +164,9 @@ impl Group<'_, '_> {
         let columns = 1..rows[0].len();
         let in_blocks = columns.clone().map(|column| (0..blocks).map(|block| average(column, Some(block))).collect());
         let samples = Samples::new(in_blocks.collect());
-        let noise = Noise::of(&samples);
         let interval = |column: usize| {
             let value = average(column, None).expect("rows have latencies in all columns");
-            let spread = estimate(&samples, column - 1, noise.as_ref());
+            let spread = estimate(&samples, column - 1);
             let spread = spread.and_then(|around| Some((around.low? / around.value, around.high? / around.value)));
             Interval { value, low: spread.map(|(low, _)| value * low), high: spread.map(|(_, high)| value * high) }
         };

@@ -25,7 +25,7 @@ impl Claim {
     /// Judges it. The plan is the one it was bound to.
     pub fn evaluate(&self, plan: &Plan, figures: &dyn Figures) -> Evaluation {
         let judgement = match &self.condition {
-            Ok(condition) => Evaluator { plan, figures, at: Vec::new() }.judge(condition),
+            Ok(condition) => Evaluator::new(plan, figures, Vec::new()).judge(condition),
             Err(why) => Err(why.clone()),
         };
         match judgement {
@@ -39,7 +39,7 @@ impl Claim {
 
 /// What a formula comes to, or why a part of it was not measured.
 pub(super) fn number(formula: &Formula, plan: &Plan, figures: &dyn Figures) -> Measurement<f64> {
-    Evaluator { plan, figures, at: Vec::new() }.number(formula)
+    Evaluator::new(plan, figures, Vec::new()).number(formula)
 }
 
 /// A condition that was decided.
@@ -56,16 +56,47 @@ struct Judgement {
 }
 
 /// Why something was not measured.
-type Measurement<T> = Result<T, String>;
+pub(super) type Measurement<T> = Result<T, String>;
 
-struct Evaluator<'a> {
+/// Which number stands for a knee.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum KneeEnd {
+    /// The knee itself.
+    Knee,
+    /// The lower end of its interval.
+    Low,
+    /// The upper end.
+    High,
+}
+
+pub(super) struct Evaluator<'a> {
     plan: &'a Plan,
     figures: &'a dyn Figures,
     /// The value at hand of each `for all` and average around, outermost first: axis and position.
     at: Vec<(usize, usize)>,
+    pub(super) knees: KneeEnd,
+    /// The coarsest [`Figures::resolution`] of what was looked at so far.
+    resolution: std::cell::Cell<f64>,
 }
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
+    pub(super) fn new(plan: &'a Plan, figures: &'a dyn Figures, at: Vec<(usize, usize)>) -> Self {
+        Evaluator { plan, figures, at, knees: KneeEnd::Knee, resolution: std::cell::Cell::new(0.0) }
+    }
+
+    /// Both sides of a comparison.
+    pub(super) fn both(&mut self, left: &Formula, right: &Formula) -> Measurement<(f64, f64)> {
+        Ok((self.number(left)?, self.number(right)?))
+    }
+
+    pub(super) fn is_true(&mut self, condition: &Condition) -> Measurement<bool> {
+        Ok(self.judge(condition)?.holds)
+    }
+
+    pub(super) fn resolution(&self) -> f64 {
+        self.resolution.get()
+    }
+
     fn judge(&mut self, condition: &Condition) -> Measurement<Judgement> {
         match condition {
             Condition::Compare(operator, left, right) => {
@@ -211,7 +242,10 @@ impl Evaluator<'_> {
             part: measured.part.clone(),
         };
         let cell = at(positions);
-        let figure = |cell: &Cell, metric| self.figures.figure(cell, metric).map_err(|why| self.located(cell, &why));
+        let figure = |cell: &Cell, metric| {
+            self.resolution.set(self.resolution.get().max(self.figures.resolution(cell, metric)));
+            self.figures.figure(cell, metric).map_err(|why| self.located(cell, &why))
+        };
         let gain = |axis: usize| {
             let mut first = positions.to_vec();
             first[axis] = 0;
@@ -222,7 +256,14 @@ impl Evaluator<'_> {
             Figure::Metric(metric) => figure(&cell, metric),
             Figure::Gain(axis) => gain(axis),
             Figure::Penalty(axis) => Ok(1.0 / gain(axis)?),
-            Figure::Knee(axis, share) => self.figures.knee(axis, share, &cell).map_err(|why| self.located(&cell, &why)),
+            Figure::Knee(axis, share) => {
+                let found = match self.knees {
+                    KneeEnd::Knee => self.figures.knee(axis, share, &cell),
+                    KneeEnd::Low => self.figures.knee_bounds(axis, share, &cell).map(|[low, _]| low),
+                    KneeEnd::High => self.figures.knee_bounds(axis, share, &cell).map(|[_, high]| high),
+                };
+                found.map_err(|why| self.located(&cell, &why))
+            }
         }
     }
 
@@ -239,7 +280,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn none_meets(key: &str) -> String {
+pub(super) fn none_meets(key: &str) -> String {
     format!("no value of `{key}` meets the condition behind `where`")
 }
 
@@ -266,26 +307,39 @@ fn joined(left: Measurement<Judgement>, right: Measurement<Judgement>, is_or: bo
 }
 
 /// Numbers that differ by less than this, relatively, are equal: they differ by rounding only.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 fn compare(operator: Operator, left: f64, right: f64) -> Judgement {
+    let holds = is_true(operator, left, right);
+    Judgement { holds, margin: margin(left, right), left: Some(left), shown: shown_comparison(operator, left, right) }
+}
+
+/// The difference relative to the larger.
+fn margin(left: f64, right: f64) -> f64 {
     let scale = left.abs().max(right.abs());
-    let margin = if scale == 0.0 { 0.0 } else { (left - right).abs() / scale };
-    let is_equal = margin < ROUNDING;
-    let holds = match operator {
+    if scale == 0.0 { 0.0 } else { (left - right).abs() / scale }
+}
+
+/// Whether two numbers compare so.
+pub(super) fn is_true(operator: Operator, left: f64, right: f64) -> bool {
+    let is_equal = margin(left, right) < ROUNDING;
+    match operator {
         Operator::Less => left < right && !is_equal,
         Operator::LessOrEqual => left < right || is_equal,
         Operator::Greater => left > right && !is_equal,
         Operator::GreaterOrEqual => left > right || is_equal,
         Operator::Equal => is_equal,
         _ => !is_equal,
-    };
-    // As many digits as tell the two apart.
+    }
+}
+
+/// A comparison with as many digits as tell both sides apart.
+pub(super) fn shown_comparison(operator: Operator, left: f64, right: f64) -> String {
     let texts = |digits| [shown(left, digits), shown(right, digits)];
+    let is_equal = margin(left, right) < ROUNDING;
     let digits = [3, 6, 9].into_iter().find(|digits| is_equal || texts(*digits)[0] != texts(*digits)[1]);
-    let [shown_left, shown_right] = texts(digits.unwrap_or(12));
-    let shown = format!("{shown_left} {} {shown_right}", operator.symbol());
-    Judgement { holds, margin, left: Some(left), shown }
+    let [left, right] = texts(digits.unwrap_or(12));
+    format!("{left} {} {right}", operator.symbol())
 }
 
 /// So many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`.

@@ -18,6 +18,17 @@ pub trait Figures {
     /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` tells the arm, the workload and the values of
     /// all other axes; its setting is the one with the first value of `axis`.
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String>;
+
+    /// The 95 % interval of [`knee`](Figures::knee).
+    fn knee_bounds(&self, _axis: usize, _share: f64, _cell: &Cell) -> Result<[f64; 2], String> {
+        Err("the knee has no interval".to_owned())
+    }
+
+    /// The least relative difference that a figure can show: one request more or less, where requests are counted. 0 where
+    /// it is finer than any noise.
+    fn resolution(&self, _cell: &Cell, _metric: Metric) -> f64 {
+        0.0
+    }
 }
 
 /// A part of the requests of one workload in one arm at one setting.

@@ -55,6 +55,20 @@ pub(super) enum Formula {
     Measured(Box<Measured>),
 }
 
+impl Formula {
+    /// Adds all that is measured in it.
+    pub(super) fn figures<'a>(&'a self, found: &mut Vec<&'a Measured>) {
+        match self {
+            Formula::Number(_) | Formula::Variable(_) => {}
+            Formula::Negative(inner) | Formula::Absolute(inner) => inner.figures(found),
+            Formula::Average { body, .. } => body.figures(found),
+            Formula::Arithmetic(_, left, right) => [left, right].into_iter().for_each(|side| side.figures(found)),
+            Formula::Minimum(parts) | Formula::Maximum(parts) => parts.iter().for_each(|part| part.figures(found)),
+            Formula::Measured(measured) => found.push(measured),
+        }
+    }
+}
+
 /// Measurements and what is made of them.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {

@@ -59,6 +59,7 @@ fn plan() -> Plan {
             seed: 7,
             reload: Reload::Never,
             search: Search::Grid,
+            looks: 1,
             server_lost: ServerLost::GoOn,
         },
         claims: Vec::new(),

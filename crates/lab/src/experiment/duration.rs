@@ -14,7 +14,7 @@ const LENGTH_MAX: Duration = Duration::from_secs(24 * 3600);
 const STEADY_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a length of time. 0 is one.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     let end = trimmed.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..end], trimmed[end..].trim());

@@ -36,6 +36,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
             TypedReload::WhenWritten => Reload::WhenWritten,
             TypedReload::Never => Reload::Never,
         },
+        looks: 1,
         server_lost: match run.server_lost {
             TypedServerLost::GoOn => ServerLost::GoOn,
             TypedServerLost::Stop => ServerLost::Stop,

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 
 use super::layout::{section, table, text};
 use super::page::Page;
-use crate::claim::shown;
-use crate::results::{CHANGED, ClaimResult, NearResult};
-use crate::units::{MISSING, percent};
+use crate::results::{CHANGED, ClaimResult, ClaimVerdict, NearResult};
+use crate::table::claims::{interval, more};
+use crate::units::MISSING;
 
 /// The section; nothing where nothing was claimed.
 pub(super) fn section_of(page: &Page) -> Markup {
@@ -14,15 +14,15 @@ pub(super) fn section_of(page: &Page) -> Markup {
     if claims.is_empty() {
         return html! {};
     }
-    let columns =
-        [text("Claim"), text("Holds"), text("Measured"), text("Published"), text("Confidence"), text("What must hold")];
+    let columns = [text("Claim"), text("Verdict"), text("Measured"), text("Published"), text("What must hold")];
     section(
         &page.id("claims"),
         "Claims",
         html! {
             p class="lead" {
-                "Each claim is an expression over the means. Below what was measured stands the 95 % interval of its left side. Confidence is the share of resampled experiments, with repeats drawn \
-                 anew, in which it comes out as here: near 100 % it is clear, near 50 % it is within the noise."
+                "A claim holds if the 95 % interval of what it compares lies wholly on its side of the bound, fails if it lies \
+                 wholly on the other, and is undecided if the bound is inside. The interval is Student's t over the blocks; \
+                 the numbers above it are of all runs together."
             }
             (table("Claims and whether they hold", &columns, html! { @for claim in claims { (row(claim)) } }))
         },
@@ -36,29 +36,33 @@ fn row(claim: &ClaimResult) -> Markup {
                 strong { (claim.text) }
                 @if let Some(why) = &claim.why_not { small { (why) } }
             }
-            td { (mark(claim.holds)) }
+            td { (pill(claim.verdict)) }
             td class="words" {
                 (claim.value.as_deref().unwrap_or(MISSING))
-                @if let Some([low, high]) = claim.interval { small { (shown(low, 3)) " to " (shown(high, 3)) } }
+                @if let Some(interval) = claim.interval.as_ref().and_then(interval) { small { (interval) } }
+                @if let Some(more) = more(claim) { small { (more) } }
             }
             td class="words" {
                 (claim.published.as_deref().unwrap_or(MISSING))
                 @if let Some(near) = claim.near.as_ref().map(NearResult::told) { small { (near) } }
                 @if claim.is_changed { small { (CHANGED) } }
             }
-            td { (confidence(claim)) }
             td class="words" { code { (claim.expression) } }
         }
     }
 }
 
-/// How sure the verdict is, whichever it is.
-fn confidence(claim: &ClaimResult) -> String {
-    let share = claim.confidence.zip(claim.holds).map(|(share, holds)| if holds { share } else { 1.0 - share });
-    share.filter(|share| share.is_finite()).map_or_else(|| MISSING.to_owned(), percent)
+/// A verdict as a word that is also coloured.
+fn pill(verdict: ClaimVerdict) -> Markup {
+    let class = match verdict {
+        ClaimVerdict::Holds => "pill good",
+        ClaimVerdict::Fails => "pill bad",
+        ClaimVerdict::Undecided | ClaimVerdict::NotJudged => "pill",
+    };
+    html! { span class=(class) { (verdict.words()) } }
 }
 
-/// Whether something holds, as a word that is also coloured.
+/// Whether a check of the data holds, as a word that is also coloured.
 pub(super) fn mark(holds: Option<bool>) -> Markup {
     match holds {
         Some(true) => html! { span class="pill good" { "holds" } },

@@ -129,10 +129,10 @@ pub(crate) fn poor_study() -> Results {
     results.claims = vec![ClaimResult {
         text: "</script><i>claim</i>".to_string(),
         expression: "1 < 2 && <b>".to_string(),
-        holds: None,
-        confidence: None,
+        verdict: ClaimVerdict::NotJudged,
         value: None,
         interval: None,
+        blocks_more: None,
         published: None,
         why_not: Some("<b>why</b>".to_string()),
         grade: None,

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::page::{Page, arm_label};
-use crate::results::{Finding, Results};
+use crate::results::{ClaimVerdict, Finding, Results};
 use crate::units::{list, seconds};
 
 /// Warnings that stand open; more are folded.
@@ -106,13 +106,15 @@ pub(super) fn verdict_list(page: &Page) -> Markup {
 fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     let results = page.results;
     let mut out = Vec::new();
-    let count = |holds| results.claims.iter().filter(|claim| claim.holds == holds).count();
-    let (held, failed, open) = (count(Some(true)), count(Some(false)), count(None));
+    let [held, failed, undecided, open] = ClaimVerdict::ALL.map(|verdict| results.count_claims(verdict));
     if held > 0 {
         out.push(("good", format!("{held} of {} claims hold", results.claims.len())));
     }
     if failed > 0 {
-        out.push(("bad", format!("{failed} {} not hold", if failed == 1 { "does" } else { "do" })));
+        out.push(("bad", format!("{failed} {}", if failed == 1 { "fails" } else { "fail" })));
+    }
+    if undecided > 0 {
+        out.push(("", format!("{undecided} undecided")));
     }
     if open > 0 {
         out.push(("", format!("{open} not judged")));

@@ -134,7 +134,7 @@ fn row(out: &mut String, claim: &ClaimResult, measured: &Measured) {
         escaped(&claim.text) + &changed,
         escaped(claim.published.as_deref().unwrap_or("–")),
         escaped(ours),
-        tally::verdict(claim).to_owned(),
+        tally::verdict(claim),
         claim.near.as_ref().map_or_else(|| "–".to_owned(), grade),
         escaped(&measured.told()),
     ];

@@ -1,7 +1,7 @@
 //! How many claims came out how.
 
 use crate::claim::grade::Grade;
-use crate::results::ClaimResult;
+use crate::results::{ClaimResult, ClaimVerdict};
 
 /// Claims counted by verdict and by grade.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,20 +18,23 @@ pub struct Tally {
     pub changed: usize,
 }
 
-/// Every verdict, as it is told.
-const VERDICTS: [&str; 3] = ["hold", "fail", "not judged"];
-
 /// Whether what is claimed is not so.
 pub(super) fn has_failed(claim: &ClaimResult) -> bool {
-    claim.holds == Some(false)
+    claim.verdict == ClaimVerdict::Fails
 }
 
-/// The word for a claim's verdict.
-pub(super) fn verdict(claim: &ClaimResult) -> &'static str {
-    match claim.holds {
-        Some(true) => "holds",
-        Some(false) => "**fails**",
-        None => "not judged",
+/// The word for a claim's verdict, which stands out where it fails.
+pub(super) fn verdict(claim: &ClaimResult) -> String {
+    let word = claim.verdict.words();
+    if has_failed(claim) { format!("**{word}**") } else { word.to_owned() }
+}
+
+/// The word for a verdict behind a number.
+fn counted(verdict: ClaimVerdict) -> &'static str {
+    match verdict {
+        ClaimVerdict::Holds => "hold",
+        ClaimVerdict::Fails => "fail",
+        other => other.words(),
     }
 }
 
@@ -39,14 +42,11 @@ impl Tally {
     /// Counts claims.
     pub fn of<'a>(claims: impl Iterator<Item = &'a ClaimResult> + Clone) -> Self {
         let count = |is: &dyn Fn(&ClaimResult) -> bool| claims.clone().filter(|claim| is(claim)).count();
-        let position = |claim: &ClaimResult| match claim.holds {
-            Some(true) => 0,
-            Some(false) => 1,
-            None => 2,
-        };
         Tally {
             claims: claims.clone().count(),
-            verdicts: (0..).zip(VERDICTS).map(|(at, word)| (word, count(&|claim| position(claim) == at))).collect(),
+            verdicts: ClaimVerdict::ALL
+                .map(|verdict| (counted(verdict), count(&|claim| claim.verdict == verdict)))
+                .to_vec(),
             grades: Grade::ALL.map(|grade| (grade, count(&|claim| claim.grade == Some(grade)))),
             not_graded: count(&|claim| claim.near.is_some() && claim.grade.is_none()),
             changed: count(&|claim| claim.is_changed),

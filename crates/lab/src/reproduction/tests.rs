@@ -53,7 +53,7 @@ fn the_page_counts_grades_and_tells_causes_where_they_are_asked_for() {
     let causes = Causes::parse(causes).expect("causes");
     let page = page::page(&[exhibit("a", claims), not_run], &["c"], &causes);
     for expect in [
-        "| all | 3 | 0 | 0 | 3 | 1 | 1 | 1 | 0 |",
+        "| all | 3 | 0 | 0 | 0 | 3 | 1 | 1 | 1 | 0 |",
         "Of 2 claims that fail or are not matched, the cause of 1 is known, of 1 guessed, of 0 unknown.",
         "| near | – | – | not judged | match: 3.4 (3.06 to 3.74) beside 3.7 |",
         "- *far*: memory\n- *against*: luck (a guess)\n",

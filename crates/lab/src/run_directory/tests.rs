@@ -16,6 +16,7 @@ fn header() -> JournalHeader {
         only: None,
         cores: None,
         claims: Default::default(),
+        blocks_max: None,
     }
 }
 

@@ -5,6 +5,7 @@ mod limits;
 mod lost;
 mod selection;
 mod server;
+mod until_decided;
 mod watched;
 
 use std::cell::Cell;

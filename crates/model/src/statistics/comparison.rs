@@ -4,6 +4,7 @@ use super::estimate::Interval;
 use super::floor::{FLOOR_CONFIDENCE, difference};
 use super::noise::{Deviation, Noise};
 use super::samples::{Samples, mean};
+use super::verdict::{Levels, Margin, Verdict};
 
 /// What the comparison of two measurements shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,19 +60,35 @@ impl Comparison {
 
 /// Two settings that ran in the same experiment, `setting` over `base`.
 ///
-/// Where at least two blocks have a run of both, only those blocks are compared, and drift of the machine cancels;
-/// otherwise all runs are. The noise is [`Noise::of`] all settings of the workload.
+/// Where at least two blocks have a run of both, only those blocks are compared, and drift of the machine cancels: the
+/// interval is Student's t on the logarithm of the ratio in each block, with the spread of these ratios. Otherwise all runs
+/// are compared, with the pooled noise. The noise, of which the floor is, is [`Noise::of`] all settings of the workload.
 pub fn compare_settings(samples: &Samples, setting: usize, base: usize, noise: Option<&Noise>) -> Comparison {
     let common: Vec<(f64, f64)> =
         samples.runs(setting).filter_map(|(block, value)| Some((value, samples.value(base, block)?))).collect();
-    if common.len() >= 2 {
-        let ratio = ratio(mean(common.iter().map(|pair| pair.0)), mean(common.iter().map(|pair| pair.1)));
-        let share = 2.0 / common.len() as f64;
-        return Comparison::judge(ratio, noise.map(|noise| noise.within_block), share, true);
+    if common.len() < 2 {
+        let share = 1.0 / samples.repeats(setting) as f64 + 1.0 / samples.repeats(base) as f64;
+        let ratio = ratio(samples.mean(setting), samples.mean(base));
+        return Comparison::judge(ratio, noise.map(|noise| noise.run), share, false);
     }
-    let share = 1.0 / samples.repeats(setting) as f64 + 1.0 / samples.repeats(base) as f64;
-    let ratio = ratio(samples.mean(setting), samples.mean(base));
-    Comparison::judge(ratio, noise.map(|noise| noise.run), share, false)
+    let deviation = noise.map(|noise| noise.within_block);
+    let share = 2.0 / common.len() as f64;
+    if common.iter().any(|(value, base)| *value <= 0.0 || *base <= 0.0) {
+        let ratio = ratio(mean(common.iter().map(|pair| pair.0)), mean(common.iter().map(|pair| pair.1)));
+        return Comparison::judge(ratio, deviation, share, true);
+    }
+    let distances: Vec<f64> = common.iter().map(|(value, base)| (value / base).ln()).collect();
+    let margin = Margin::of_blocks(&distances, Levels::of_looks(1), 0.0);
+    let end = |end: f64| Some(end.exp());
+    let interval = Interval { value: margin.value.exp(), low: end(margin.low), high: end(margin.high) };
+    let floor = deviation.map_or(0.0, |deviation| deviation.half_width(FLOOR_CONFIDENCE, share));
+    let finding = match margin.verdict() {
+        _ if margin.value.abs() <= floor => Finding::NoDifference,
+        Verdict::Holds => Finding::Faster,
+        Verdict::Fails => Finding::Slower,
+        Verdict::Undecided => Finding::NoDifference,
+    };
+    Comparison { ratio: Some(interval), floor: Some(difference(floor)), paired: true, finding }
 }
 
 /// Two settings of two separate experiments, `setting` of `samples` over `base` of `base_samples`. Each brings its own

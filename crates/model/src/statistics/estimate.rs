@@ -1,6 +1,6 @@
 //! The mean of a setting's runs with its interval.
 
-use super::noise::{Deviation, Noise};
+use super::noise::Deviation;
 use super::samples::Samples;
 
 /// A figure with its 95 % confidence interval.
@@ -38,15 +38,17 @@ impl Interval {
 
 /// The mean of a setting's runs and its 95 % interval; `None` without runs.
 ///
-/// The noise is pooled: [`Noise::of`] all settings of the workload, of which `samples` may be a part. Its drift part is in
-/// the interval, since a mean over two or three blocks keeps the drift of these blocks. A setting with a single run has an
-/// interval too if other settings were repeated. Where nothing completed the noise, which is relative, says nothing: no
-/// interval.
-pub fn estimate(samples: &Samples, setting: usize, noise: Option<&Noise>) -> Option<Interval> {
+/// The spread is that of the setting's own runs, the drift of the machine from block to block included. It is not pooled
+/// with that of other settings: no test sees in few blocks that one setting has more noise than others, and its interval
+/// would be too narrow. One run has no interval, and neither has a setting that completed nothing.
+pub fn estimate(samples: &Samples, setting: usize) -> Option<Interval> {
     let mean = samples.mean(setting)?;
-    let share = 1.0 / samples.repeats(setting) as f64;
-    match noise {
-        Some(noise) if mean > 0.0 => Some(Interval::around(mean, &noise.run, share)),
-        _ => Some(Interval::without_spread(mean)),
+    let repeats = samples.repeats(setting) as f64;
+    if repeats < 2.0 || mean <= 0.0 {
+        return Some(Interval::without_spread(mean));
     }
+    let squares: f64 = samples.runs(setting).map(|(_, value)| (value / mean - 1.0).powi(2)).sum();
+    let degrees_of_freedom = repeats - 1.0;
+    let deviation = Deviation { relative: (squares / degrees_of_freedom).sqrt(), degrees_of_freedom };
+    Some(Interval::around(mean, &deviation, 1.0 / repeats))
 }

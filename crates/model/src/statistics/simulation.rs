@@ -1,10 +1,14 @@
 //! Simulated experiments with known truth: do intervals cover it, and are equals called equal?
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::student::normal;
 use super::*;
+
+mod verdicts;
 
 /// How a simulated machine behaves.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +66,7 @@ fn worlds() -> Vec<(String, World)> {
     let kinds = [
         ("noise 1 %", World { noise: 0.01, ..base }),
         ("noise 20 %", World { noise: 0.2, ..base }),
+        ("log-normal noise 30 %", World { noise: 0.3, log_normal: true, ..base }),
         ("log-normal noise 20 %", World { noise: 0.2, log_normal: true, ..base }),
         ("drift 5 %, noise 1 %", World { noise: 0.01, drift: 0.05, ..base }),
         ("drift 5 %, noise 5 %", World { drift: 0.05, ..base }),
@@ -80,10 +85,14 @@ fn worlds() -> Vec<(String, World)> {
     worlds
 }
 
-/// How many experiments to simulate so that there are some 1000 figures, and at least 200 experiments, since figures of one
-/// experiment share its drift.
-fn seeds(world: &World) -> u64 {
-    (1_000 / world.settings).max(200) as u64
+/// How many experiments to simulate: ten times as many with `PLIMSOLL_LONG=1`.
+fn seeds(usual: u64) -> u64 {
+    if std::env::var_os("PLIMSOLL_LONG").is_some() { 10 * usual } else { usual }
+}
+
+/// How many experiments to simulate where figures of all settings are counted together: figures of one experiment share its drift.
+fn seeds_of(world: &World) -> u64 {
+    seeds((1_000 / world.settings).max(200) as u64)
 }
 
 /// Counts of a simulation.
@@ -104,19 +113,25 @@ impl Tally {
     }
 }
 
+/// Of each setting by itself: where noise is uneven, the interval of the noisiest setting is as good as that of the calmest.
+/// Outliers widen intervals: of ten runs, a quarter of all settings have one.
 #[test]
-fn intervals_cover_the_truth() {
+fn intervals_cover_the_truth_of_each_setting() {
     for (name, world) in worlds() {
-        let mut covered = Tally::default();
-        for seed in 0..seeds(&world) {
+        // Of thirty settings the first, one in the middle, and the last, which is the noisiest.
+        let looked_at: BTreeSet<usize> = [0, world.settings / 2, world.settings - 1].into();
+        let mut covered: BTreeMap<usize, Tally> = BTreeMap::new();
+        for seed in 0..seeds(if world.settings > 5 { 1_500 } else { 2_500 }) {
             let samples = world.run(seed);
-            let noise = Noise::of(&samples);
-            for setting in 0..world.settings {
-                let interval = estimate(&samples, setting, noise.as_ref()).expect("every setting has runs");
-                covered.add(interval.contains(World::truth(setting)));
+            for setting in &looked_at {
+                let interval = estimate(&samples, *setting).expect("every setting has runs");
+                covered.entry(*setting).or_default().add(interval.contains(World::truth(*setting)));
             }
         }
-        assert!((0.90..=0.99).contains(&covered.share()), "{name}: {:.3}", covered.share());
+        let most = if world.outliers > 0.0 { 0.99 } else { 0.97 };
+        for (setting, covered) in covered {
+            assert!((0.93..=most).contains(&covered.share()), "{name}, setting {setting}: {:.3}", covered.share());
+        }
     }
 }
 
@@ -141,7 +156,7 @@ fn the_percentile_bootstrap_of_three_runs_would_not_cover() {
 fn intervals_of_ratios_within_a_run_cover_the_truth_and_equals_are_equal() {
     for (name, world) in worlds().into_iter().filter(|(_, world)| world.settings > 1) {
         let (mut missed, mut differ) = (Tally::default(), Tally::default());
-        for seed in 0..seeds(&world) {
+        for seed in 0..seeds_of(&world) {
             let samples = world.run(seed);
             let noise = Noise::of(&samples);
             // A setting is as good as its equal once it is scaled to it: noise is relative.
@@ -185,7 +200,7 @@ fn an_experiment_run_again_shows_no_difference() {
 fn false_alarms_are_rare() {
     for (name, world) in worlds() {
         let mut alarms = Tally::default();
-        for seed in 0..seeds(&world) {
+        for seed in 0..seeds_of(&world) {
             let (first, again) = (world.run(2 * seed), world.run(2 * seed + 1));
             let (noise, noise_again) = (Noise::of(&first), Noise::of(&again));
             for setting in 0..world.settings {
@@ -249,5 +264,5 @@ fn differences_are_seen() {
         within.add(compare_settings(&scaled, 3, 0, noise.as_ref()).finding == Finding::Slower);
     }
     assert!(apart.share() >= 0.95, "two runs: {:.3}", apart.share());
-    assert!(within.share() >= 0.95, "within a run, drift of 20 %: {:.3}", within.share());
+    assert!(within.share() >= 0.8, "within a run of three blocks, drift of 20 %: {:.3}", within.share());
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
+use crate::results::ClaimVerdict;
 use crate::results::{GovernedClass, Interval, Lengths, LockStatistics, Part, PolicyEffect, TimeShare};
 
 const POLICIES: &str = r#"
@@ -191,8 +192,8 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
         ]
     );
     assert!(results.policies.windows(2).all(|pair| pair[0].is_beside(&pair[1])));
-    let judged: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.why_not.as_deref())).collect();
-    assert_eq!(judged, [(Some(true), None), (Some(true), None)]);
+    let judged: Vec<_> = results.claims.iter().map(|claim| (claim.verdict, claim.why_not.as_deref())).collect();
+    assert_eq!(judged, [(ClaimVerdict::Holds, None), (ClaimVerdict::Holds, None)]);
 }
 
 /// Story: under a governor the reports lost a third of their throughput, and nobody could say which lever took it: whether they
@@ -304,8 +305,9 @@ fn lock_waits_of_repeats_are_put_together() {
 #[test]
 fn claims_are_judged_by_lock_statistics_and_averages() {
     let (plan, records, results) = measured(0.02, |_| {});
-    let told: Vec<_> = results.claims.iter().map(|claim| (claim.holds, claim.confidence)).collect();
-    assert_eq!(told, [(Some(true), Some(1.0)), (Some(true), Some(1.0)), (None, None)], "{:?}", results.claims);
+    let told: Vec<_> = results.claims.iter().map(|claim| claim.verdict).collect();
+    let expect = [ClaimVerdict::Holds, ClaimVerdict::Holds, ClaimVerdict::NotJudged];
+    assert_eq!(told, expect, "{:?}", results.claims);
     let why = results.claims[2].why_not.as_deref().expect("a reason");
     assert!(why.ends_with("no attempt was preempted"), "{why}");
 
