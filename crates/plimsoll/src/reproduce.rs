@@ -54,7 +54,10 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
             break;
         }
     }
-    let written = reproduction.write(&all)?;
+    let Some(written) = reproduction.write(&all)? else {
+        let told = format!("{}: no exhibit was run into it, so there is nothing to tell", place.display());
+        return Err(if stopped { Failure::Interrupted(told) } else { Failure::Input(anyhow::anyhow!(told)) });
+    };
     let exhibits: Vec<Exhibit> = wanted.iter().filter_map(|exhibit| reproduction.exhibit(exhibit)).collect();
     if options.json {
         print_json(&exhibits)?;
@@ -146,21 +149,20 @@ impl Reproduction {
         })
     }
 
-    /// Writes the page of all that is in the folder, and the claims as they were first. Returns the page's path.
-    fn write(&self, all: &[Carried]) -> Result<String, Failure> {
+    /// Writes the page of all that is in the folder, and the claims as they were first. Returns the page's path; `None` if
+    /// there is nothing in it.
+    fn write(&self, all: &[Carried]) -> Result<Option<String>, Failure> {
         let exhibits: Vec<Exhibit> = all.iter().filter_map(|exhibit| self.exhibit(exhibit)).collect();
-        let place = self.place.join(PAGE);
         if exhibits.is_empty() {
-            let error =
-                anyhow::anyhow!("{}: no exhibit was run into it, so there is nothing to tell", self.place.display());
-            return Err(Failure::Input(error));
+            return Ok(None);
         }
         let missing: Vec<&str> = all.iter().map(|(_, plan)| plan.name.as_str()).collect();
         let missing =
             missing.into_iter().filter(|name| exhibits.iter().all(|exhibit| exhibit.id != *name)).collect::<Vec<_>>();
+        let place = self.place.join(PAGE);
         write(&place, &page::page(&exhibits, &missing, &self.causes))?;
         write(&self.place.join(LOCK), &self.first.render())?;
-        Ok(place.display().to_string())
+        Ok(Some(place.display().to_string()))
     }
 }
 
