@@ -25,8 +25,8 @@ pub use point::*;
 pub use server::*;
 pub use time_share::TimeShare;
 
-/// The version of this document. A program refuses documents with a higher one.
-pub const FORMAT: u32 = 2;
+/// The version of this document. A program refuses documents with another one.
+pub const FORMAT: u32 = 3;
 
 /// The whole document.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -90,6 +90,16 @@ pub enum RunDirectoryError {
         /// Who wrote it.
         version: String,
     },
+    /// An earlier version wrote the results.
+    #[error("{}: written in format {format}, and this program reads format {FORMAT}; use plimsoll {version}, or run the experiment again", place.display())]
+    Older {
+        /// The file.
+        place: PathBuf,
+        /// Its format.
+        format: u64,
+        /// Who wrote it.
+        version: String,
+    },
     /// The system refused.
     #[error("{}: {error}", place.display())]
     Io {
@@ -273,10 +283,15 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     };
     let bad = |error: serde_json::Error| RunDirectoryError::Results { place: file.clone(), error: error.to_string() };
     let anything: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
-    let format = anything["format"].as_u64().unwrap_or(0);
+    // What names no format is not ours, and is refused for what it lacks.
+    let format = anything["format"].as_u64().unwrap_or(u64::from(FORMAT));
     if format > u64::from(FORMAT) {
         let version = anything["plimsoll"].as_str().unwrap_or("of a later version").to_owned();
         return Err(RunDirectoryError::Newer { place: file, format, version });
+    }
+    if format < u64::from(FORMAT) {
+        let version = anything["plimsoll"].as_str().unwrap_or("of an earlier version").to_owned();
+        return Err(RunDirectoryError::Older { place: file, format, version });
     }
     serde_json::from_value(anything).map_err(bad)
 }

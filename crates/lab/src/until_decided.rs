@@ -112,7 +112,9 @@ mod tests {
         };
         refused(&with("repeats = 3\n", ""), 10, "claims nothing");
         refused(&with("repeats = 3\n", CLAIM), 2, "2 blocks are fewer than the 3");
-        refused(&with("repeats = 3\nsearch = \"knee\"\n", CLAIM), 10, "searches for a knee");
+        let mut search = with("repeats = 3\n", CLAIM);
+        search.run.search = Search::Knee;
+        refused(&search, 10, "searches for a knee");
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
         }
         let floor = measured.iter().map(|one| self.floor(one)).fold(0.0, f64::max);
         let scale = Scale::of(&pairs);
-        let least = floor.max(resolution / (pairs.len() as f64).sqrt()) * scale.per_relative;
+        let least = floor.max(resolution) * scale.per_relative;
         let distances: Vec<f64> = pairs.iter().map(|(left, right)| scale.distance(*left, *right)).collect();
         let part = judged_blocks(sides.operator, &distances, levels, least, shown);
         let interval = scale.interval(part.1, is_right_constant.then_some(pairs[0].1));

@@ -114,6 +114,10 @@ fn folders_that_cannot_be_read_say_why() {
     };
     check(None, "is no run directory: it has no results.json");
     check(Some("{\"format\": 99, \"plimsoll\": \"7.0.0\"}"), "written in format 99, and this program knows format");
+    check(
+        Some("{\"format\": 2, \"plimsoll\": \"0.1.0\"}"),
+        "written in format 2, and this program reads format 3; use plimsoll 0.1.0",
+    );
     check(Some("{\"format\": 2"), "not the results of a run");
     check(Some("[]"), "not the results of a run");
 }

@@ -19,7 +19,7 @@ think = ["exp 20ms", "exp 5ms"]
 repeats = 3
 [[claim]]
 text = "the average of the table"
-holds = 'average(t in think: gain("cr(300ms)", high, t)) > 2 and average(t in think: penalty(nprio, low, t)) < 1.3'
+holds = 'average(t in think: gain("cr(300ms)", high, t)) > 2 and average(t in think: penalty(nprio, low, t)) < 1.4'
 [[claim]]
 text = "waits for holders"
 holds = "wait_excess(nprio, high) == 100 and preemptions(nprio, low) == 10% and waits(nprio) == 1"
