@@ -212,6 +212,8 @@ pub fn document(
         scalability: Vec::new(),
         policies: Vec::new(),
         levers: Vec::new(),
+        quick: false,
+        runs_left: 0,
         claims: Vec::new(),
         advice: Vec::new(),
         checks: None,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::claim::first_result::Hashes;
 use crate::record::RunRecord;
 use crate::results::FORMAT;
 use crate::run_directory::disk::sync_folder;
@@ -36,6 +37,9 @@ pub struct JournalHeader {
     /// The number of cores it was sized for, if that was asked for.
     #[serde(default)]
     pub cores: Option<usize>,
+    /// Its claims as they were when it was begun, or before if they had results before.
+    #[serde(default)]
+    pub claims: Hashes,
     /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as its file says.
     #[serde(default)]
     pub blocks_max: Option<u32>,
@@ -198,6 +202,7 @@ mod tests {
             quick: true,
             only: None,
             cores: None,
+            claims: Default::default(),
             blocks_max: None,
         }
     }

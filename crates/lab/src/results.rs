@@ -78,6 +78,12 @@ pub struct Results {
     /// What a governor's levers took of each class, where there was a governor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levers: Vec<LeverUse>,
+    /// Whether it was run with the file's `quick` settings.
+    #[serde(default)]
+    pub quick: bool,
+    /// Runs that were not made, because it was stopped; 0 if it is complete.
+    #[serde(default)]
+    pub runs_left: usize,
     /// Claims and whether they hold.
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.

@@ -11,7 +11,6 @@ pub mod comparison;
 mod levers;
 mod lock_waiting;
 mod policies;
-pub mod reproduction;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -158,7 +157,7 @@ impl Style {
 const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "/s", "k/s", "M/s", "%", "times"];
 
 /// Breaks `text` at spaces; a word longer than a line stays whole, so that paths can be copied.
-fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
+pub(crate) fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
     let mut lines = vec![first.to_string()];
     let mut is_empty = true;
     let mut words: Vec<String> = Vec::new();

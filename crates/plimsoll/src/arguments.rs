@@ -223,9 +223,13 @@ pub struct ReproduceOptions {
     pub cores: Option<CoreCount>,
     #[command(flatten)]
     pub until_decided: UntilDecidedOptions,
-    /// Where everything goes [default: runs/reproduce-TIME]
+    /// Where everything goes [default: runs/reproduce-TIME]; exhibits that were run into it before are kept, and one that was
+    /// stopped is gone on with
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Run nothing: write the page (reproduction.md) anew from the runs in this folder, the --out of a reproduction
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub page: Option<PathBuf>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

@@ -23,6 +23,12 @@ macro_rules! source {
     };
 }
 
+/// The claims of these experiments as they were when they had their first results.
+pub static CLAIMS_LOCK: &str = include_str!("../../../experiments/claims.lock");
+
+/// Why claims of these experiments do not hold, as far as that is known.
+pub static CAUSES: &str = include_str!("../../../experiments/causes.toml");
+
 /// Every experiment, in the order in which they are reproduced.
 pub static EXHIBITS: &[Source] = &[
     source!("interference.toml"),
@@ -85,7 +91,9 @@ pub static EXHIBITS: &[Source] = &[
 mod tests {
     use std::path::Path;
 
+    use plimsoll_lab::claim::first_result::FirstResults;
     use plimsoll_lab::experiment::{Terms, parse, resolve};
+    use plimsoll_lab::reproduction::causes::Causes;
 
     use super::*;
     use crate::targets::TARGETS;
@@ -106,6 +114,7 @@ mod tests {
         let root = Path::new("../..");
         let mut found = Vec::new();
         files(&root.join("experiments"), &mut found);
+        found.retain(|file| !file.ends_with("/causes.toml"));
         let listed = |file: &str| EXHIBITS.iter().any(|source| root.join(source.file) == Path::new(file));
         let missing: Vec<&String> = found.iter().filter(|file| !listed(file)).collect();
         assert!(missing.is_empty() && found.len() == EXHIBITS.len(), "not listed in exhibits.rs: {missing:?}");
@@ -117,5 +126,31 @@ mod tests {
                 assert_eq!(plan.name, source.name());
             }
         }
+    }
+
+    /// The claims of every experiment, by its name.
+    fn claims() -> Vec<(String, Vec<String>)> {
+        let of = |source: &Source| {
+            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let plan = resolve(&experiment, &Terms::here(&TARGETS, false)).unwrap_or_else(|error| panic!("{error}"));
+            (plan.name, plan.claims.into_iter().map(|claim| claim.text).collect())
+        };
+        EXHIBITS.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_claim_is_known_by_its_text_and_causes_are_of_claims() {
+        let all = claims();
+        for (name, texts) in &all {
+            let twice = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text));
+            assert_eq!(twice, None, "{name} has two claims of one text");
+        }
+        let causes = Causes::parse(CAUSES).unwrap();
+        for (name, text) in causes.claims() {
+            let claims = all.iter().find(|(known, _)| known == name).map(|(_, claims)| claims);
+            let is_known = claims.is_some_and(|claims| claims.iter().any(|claim| claim == text));
+            assert!(is_known, "experiments/causes.toml: {name} has no claim `{text}`");
+        }
+        FirstResults::parse(CLAIMS_LOCK).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_lab::capacity;
+use plimsoll_lab::claim::first_result::{self, Hashes};
 use plimsoll_lab::document::{Provenance, document, settings};
 use plimsoll_lab::fingerprint::{machine_fingerprint, settings_hash};
 use plimsoll_lab::host_limits::HostLimits;
@@ -41,6 +42,8 @@ pub struct Experiment<'a> {
     pub only: Option<&'a str>,
     /// The number of cores it is sized for, if that was asked for.
     pub cores: Option<usize>,
+    /// Claims that had results before it was begun, as they were then.
+    pub first: Hashes,
     /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as the plan says.
     pub blocks_max: Option<u32>,
 }
@@ -89,7 +92,7 @@ impl Experiment<'_> {
         let header = self.header(&schedule.looks[0], &beginning.provenance(), &machine);
         let mut directory = RunDirectory::create(place, self.text, &machine, &header).map_err(begin_failure)?;
         directory.keep_files(self.files).map_err(begin_failure)?;
-        self.run(schedule, directory, beginning, machine, before)
+        self.run(schedule, directory, beginning, machine, header, before)
     }
 
     /// Goes on where an earlier run of it was ended. `found` is what that one has left.
@@ -122,7 +125,7 @@ impl Experiment<'_> {
             ));
         }
         let before = Before { records: found.records, warnings, ..Before::default() };
-        self.run(schedule, found.directory, beginning, machine, before)
+        self.run(schedule, found.directory, beginning, machine, found.header, before)
     }
 
     fn header(&self, first: &Plan, provenance: &Provenance, machine: &MachineFacts) -> JournalHeader {
@@ -136,8 +139,16 @@ impl Experiment<'_> {
             quick: self.quick,
             only: self.only.map(str::to_owned),
             cores: self.cores,
+            claims: self.claims(),
             blocks_max: self.blocks_max,
         }
+    }
+
+    /// Its claims as they were when they had their first results; those that have had none as they are.
+    fn claims(&self) -> Hashes {
+        let mut claims: Hashes = self.plan.claims.iter().map(|claim| (claim.text.clone(), claim.hash())).collect();
+        claims.extend(self.first.clone());
+        claims
     }
 
     /// What is run, if its data fits into memory.
@@ -152,14 +163,17 @@ impl Experiment<'_> {
         Ok(Schedule { selection: selection.unwrap_or_default(), looks })
     }
 
+    /// Runs what is left to run. `header` is the first line of its journal.
     fn run(
         &self,
         Schedule { selection, looks }: Schedule,
         mut directory: RunDirectory,
         beginning: Beginning,
         machine: MachineFacts,
+        header: JournalHeader,
         Before { records: done, mut warnings, opened }: Before,
     ) -> Result<Ended, Failure> {
+        let done_count = done.len();
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
@@ -202,8 +216,15 @@ impl Experiment<'_> {
             ));
         }
         let settings = settings(&looks[0], &TARGETS);
-        let mut results = document(&looks[0], settings, beginning.provenance(), machine, &records, warnings);
+        let mut provenance = beginning.provenance();
+        if records.len() == done_count {
+            // Nothing was measured by this build: what was is only judged anew.
+            (provenance.version, provenance.commit) = (header.plimsoll, header.commit);
+        }
+        let mut results = document(&looks[0], settings, provenance, machine, &records, warnings);
         results.memory_speed = memory_speed;
+        (results.quick, results.runs_left) = (self.quick, left);
+        first_result::mark(&mut results.claims, &header.claims);
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
         Ok(Ended { results, files, stopped })
     }

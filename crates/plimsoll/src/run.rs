@@ -4,6 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Cores, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimVerdict, Results};
@@ -36,9 +37,16 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let cores = found.header.cores;
         let plan = resolve(&experiment, &terms(quick, cores)?).map_err(Failure::input)?;
         let text = found.text.clone();
-        let blocks_max = found.header.blocks_max;
-        let resumed =
-            Experiment { plan: &plan, text: &text, files: &[], quick, only: only.as_deref(), cores, blocks_max };
+        let resumed = Experiment {
+            plan: &plan,
+            text: &text,
+            files: &[],
+            quick,
+            only: only.as_deref(),
+            cores,
+            first: Hashes::new(),
+            blocks_max: found.header.blocks_max,
+        };
         return show(&resumed.resume(found)?, options.json);
     }
     // The command line asks for one of the two.
@@ -60,8 +68,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     say_how_long(&longest, wanted.run_count(&longest), options.yes)?;
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let files = experiment.workload_files();
-    let quick = options.quick;
-    let ended = Experiment { plan: &plan, text: &text, files: &files, quick, only, cores, blocks_max }.begin(&place)?;
+    let (quick, first) = (options.quick, Hashes::new());
+    let ended =
+        Experiment { plan: &plan, text: &text, files: &files, quick, only, cores, first, blocks_max }.begin(&place)?;
     show(&ended, options.json)
 }
 

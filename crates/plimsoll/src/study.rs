@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use plimsoll_lab::capacity;
+use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::plan::Plan;
@@ -48,8 +49,16 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let plan = plan(&text, &options.target.target)?;
     say_how_long(&plan, plan.run_count(), true)?;
     let warnings = chosen.too_short.map(|why| format!("windows were too short: {why}"));
-    let experiment =
-        Experiment { plan: &plan, text: &text, files: &[], quick: false, only: None, cores: None, blocks_max: None };
+    let experiment = Experiment {
+        plan: &plan,
+        text: &text,
+        files: &[],
+        quick: false,
+        only: None,
+        cores: None,
+        first: Hashes::new(),
+        blocks_max: None,
+    };
     let before = Before { warnings: warnings.into_iter().collect(), opened, ..Before::default() };
     show(&experiment.begin_after(&place, before)?, options.json)
 }

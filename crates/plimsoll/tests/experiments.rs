@@ -231,17 +231,37 @@ fn reports_are_written_anew() {
 }
 
 #[test]
-fn an_exhibit_is_put_beside_what_was_published() {
+fn an_exhibit_is_put_beside_what_was_published_and_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(&["reproduce", "SI-5.4-selection", "--quick", "--out", "out"], folder.path());
+    let reproduce = ["reproduce", "SI-5.3-projection", "--quick", "--out", "out"];
+    let output = run(&reproduce, folder.path());
     assert!([Some(0), Some(1)].contains(&output.status.code()), "its claims hold or not: {}", said(&output));
     let text = printed(&output);
-    for expect in ["SI-5.4-selection: ", "ours: ", "published: ", "out/SI-5.4-selection", " hold, "] {
+    for expect in ["SI-5.3-projection: ", "published: ", "out/SI-5.3-projection", " hold, ", "1 published figures: "] {
         assert!(text.contains(expect), "{text}");
     }
     let failed = text.contains("  FAILS ");
     assert_eq!(output.status.code(), Some(i32::from(failed)), "{text}");
-    assert_eq!(names(&folder.path().join("out/SI-5.4-selection")), FILES);
+    assert_eq!(names(&folder.path().join("out/SI-5.3-projection")), FILES);
+    let lock = fs::read_to_string(folder.path().join("out/claims.lock")).unwrap();
+    assert!(lock.contains("\"A second core helps the widest projection\" = "), "{lock}");
+
+    let page = folder.path().join("out/reproduction.md");
+    let whole = fs::read_to_string(&page).unwrap();
+    assert!(whole.contains("### SI-5.3-projection: ") && whole.contains(", scale 0.1, 3 x "), "{whole}");
+    fs::remove_file(&page).unwrap();
+    assert_ended(&run(&["reproduce", "--page", "out"], folder.path()), 0);
+    assert_eq!(fs::read_to_string(&page).unwrap(), whole);
+
+    // What is finished is not run again, and shows the same.
+    let results = fs::read(folder.path().join("out/SI-5.3-projection/results.json")).unwrap();
+    let output = run(&reproduce, folder.path());
+    assert!(said(&output).contains("SI-5.3-projection: was run before, kept"), "{}", said(&output));
+    assert_eq!(printed(&output), text);
+    assert_eq!(fs::read(folder.path().join("out/SI-5.3-projection/results.json")).unwrap(), results);
+
+    refused(&["reproduce", "SI-5.3-projection", "--out", "out"], folder.path(), "it was run with other settings");
+    refused(&["reproduce", "--page", "nowhere"], folder.path(), "no exhibit was run into it");
     refused(&["reproduce", "SI-9.9"], folder.path(), "there is no experiment of `SI-9.9`");
-    refused(&["reproduce", "SI-9.9"], folder.path(), "SI-5.4-selection");
+    refused(&["reproduce", "SI-9.9"], folder.path(), "SI-5.3-projection");
 }

@@ -66,6 +66,16 @@ impl FirstResults {
         }
     }
 
+    /// Adds claims that had their first results elsewhere; those that are known stay as they are.
+    pub fn add_all(&mut self, other: FirstResults) {
+        for (experiment, claims) in other.0 {
+            let known = self.0.entry(experiment).or_default();
+            for (text, first) in claims {
+                known.entry(text).or_insert(first);
+            }
+        }
+    }
+
     /// The texts of an experiment's claims that had a result once and are not among `texts` any more.
     pub fn withdrawn<'a>(&'a self, experiment: &str, texts: &[&str]) -> Vec<&'a str> {
         let known = self.0.get(experiment).into_iter().flatten();

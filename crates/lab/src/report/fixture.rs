@@ -186,6 +186,8 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         estimates,
         advice: Vec::new(),
         knees: Vec::new(),
+        quick: false,
+        runs_left: 0,
         claims: Vec::new(),
         checks: None,
         warnings,

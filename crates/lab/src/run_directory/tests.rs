@@ -19,6 +19,7 @@ fn header() -> JournalHeader {
         quick: false,
         only: None,
         cores: None,
+        claims: Default::default(),
         blocks_max: None,
     }
 }

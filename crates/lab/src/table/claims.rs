@@ -5,7 +5,7 @@ use crate::claim::shown;
 use crate::results::{CHANGED, ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf, NearResult};
 
 /// `holds`, `FAILS`, `undecided` or `not judged`, then the claim, then the numbers behind it.
-pub(super) fn lines(claim: &ClaimResult) -> Vec<String> {
+pub(crate) fn lines(claim: &ClaimResult) -> Vec<String> {
     let verdict = if claim.verdict == ClaimVerdict::Fails { "FAILS" } else { claim.verdict.words() };
     let mut lines = wrap(&claim.text, &format!("  {verdict:<12}"), "              ");
     let mut facts = Vec::new();

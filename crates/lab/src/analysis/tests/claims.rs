@@ -3,6 +3,7 @@
 use plimsoll_workload::driver::LittlesLaw;
 
 use super::*;
+use crate::claim::grade::Grade;
 use crate::results::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 use ClaimVerdict::{Fails, Holds, NotJudged, Undecided};
 
@@ -207,4 +208,29 @@ fn responses_of_windows_that_break_little_s_law_decide_nothing() {
     // What one window cuts off at its end and the other at its beginning averages out.
     let claims = of_windows(|block| if block == 1 { 12.0 } else { 8.0 });
     assert_eq!(claims[0].verdict, Holds, "{:?}", claims[0]);
+}
+
+#[test]
+fn ours_is_graded_by_the_published_figure_whatever_the_verdict() {
+    let near =
+        |claim: &str, ours: &str, published: &str| format!("{claim}'\nnear = {{ ours = \"{ours}\", {published} }} #");
+    let gain = "throughput(pabort, dop=8) / throughput(standard, dop=8)";
+    let claims = [
+        near("throughput(pabort, dop=8) < throughput(standard, dop=8)", gain, "published = 1.6, factor = 1.2"),
+        near("mean(pow) > 0", gain, "published = 3.7"),
+        near("mean(pow) > 0", gain, "published = [0.5, 0.6]"),
+        near("mean(pow) > 0", "device(dram_read_gb_s, pow, dop=1)", "published = 2"),
+        "mean(pow) > 0".to_owned(),
+    ];
+    let claims = judged(&claims.each_ref().map(String::as_str), 3, |_| {});
+    let grades: Vec<_> = claims.iter().map(|claim| claim.grade).collect();
+    assert_eq!(grades, [Some(Grade::Match), Some(Grade::Direction), Some(Grade::Contrary), None, None]);
+    let match_ = claims[0].near.as_ref().expect("it has a published figure");
+    let [low, high] = match_.interval.expect("it was repeated");
+    assert!(match_.ours.is_some_and(|ours| low <= ours && ours <= high && (1.4..1.6).contains(&ours)), "{match_:?}");
+    let unknown = claims[3].near.as_ref().expect("it has a published figure");
+    assert!(unknown.ours.is_none() && unknown.why_not.as_ref().is_some_and(|why| why.contains("was not measured")));
+    assert_eq!(claims[4].near, None);
+    // The text of a claim is not what makes it another one.
+    assert!(claims[1].hash.starts_with(&claims[4].hash) && claims[1].hash != claims[2].hash);
 }

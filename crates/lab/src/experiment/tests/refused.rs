@@ -184,3 +184,15 @@ fn faults_of_claims_are_told_where_they_stand() {
     // Where escapes make places differ, the whole string is shown.
     check(&claim("\"throughput(\\\"3\\\") > 1\""), "8:9", "`3` is no swept value");
 }
+
+#[test]
+fn published_figures_that_nothing_can_be_graded_by_are_refused() {
+    let near = |rest: &str| with(&format!("[[claim]]\ntext = \"t\"\nholds = \"mean() > 0\"\nnear = {{ {rest} }}"));
+    check(&near("ours = \"meen()\", published = 2"), "7:18", "did you mean `mean`?");
+    check(&near("ours = \"mean() > 1\", published = 2"), "7:18", "where a number is needed");
+    check(&near("ours = \"mean()\", published = 1.2"), "7:39", "a match is 0.8 to 1.8, and 1 among it is no effect");
+    check(&near("ours = \"mean()\", published = [3, 2]"), "7:39", "the lower one first");
+    check(&near("ours = \"mean()\", published = \"2\""), "7:39", "expected a number, or two in brackets");
+    check(&near("ours = \"mean()\", published = 2, factor = 0.5"), "7:39", "so it is above 1, not 0.5");
+    check(&near("ours = \"mean()\", publisht = 2"), "7:27", "did you mean `published`?");
+}

@@ -9,6 +9,7 @@ from
     order_line
 where
     ol_delivery_d > {since}
+    and ol_delivery_d < {until}
 group by
     ol_number
 order by

@@ -18,6 +18,7 @@ where
     and ol_d_id = o_d_id
     and ol_o_id = o_id
     and o_entry_d >= {since}
+    and o_entry_d <= {delivered}
     and o_entry_d <= ol_delivery_d
     and n_nationkey = ascii(substring(c_state from 1 for 1))
 group by

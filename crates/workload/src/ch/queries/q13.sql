@@ -12,6 +12,7 @@ from
                 and c_d_id = o_d_id
                 and c_id = o_c_id
                 and o_carrier_id > 8
+                and o_entry_d <= {delivered}
         group by
             c_id
     ) as c_orders

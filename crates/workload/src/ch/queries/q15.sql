@@ -9,6 +9,7 @@ with revenue (supplier_no, total_revenue) as (
         ol_i_id = s_i_id
         and ol_supply_w_id = s_w_id
         and ol_delivery_d >= {since}
+        and ol_delivery_d < {until}
     group by
         {supplier}
 )

@@ -12,9 +12,11 @@ from
         where
             i_data like '%b'
             and ol_i_id = i_id
+            and ol_o_id <= {loaded}
         group by
             i_id
     ) as t
 where
     ol_i_id = t.i_id
     and ol_quantity <= t.a
+    and ol_o_id <= {loaded}

@@ -16,6 +16,7 @@ where
     and ol_w_id = o_w_id
     and ol_d_id = o_d_id
     and ol_o_id = o_id
+    and o_entry_d < {until}
 group by
     o_id,
     o_w_id,

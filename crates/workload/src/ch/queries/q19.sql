@@ -6,6 +6,7 @@ from
 where
     (
         ol_i_id = i_id
+        and ol_o_id <= {loaded}
         and i_data like '%a'
         and ol_quantity >= 1
         and ol_quantity <= 10
@@ -15,6 +16,7 @@ where
     or
     (
         ol_i_id = i_id
+        and ol_o_id <= {loaded}
         and i_data like '%b'
         and ol_quantity >= 1
         and ol_quantity <= 10
@@ -24,6 +26,7 @@ where
     or
     (
         ol_i_id = i_id
+        and ol_o_id <= {loaded}
         and i_data like '%c'
         and ol_quantity >= 1
         and ol_quantity <= 10

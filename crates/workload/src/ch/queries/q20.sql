@@ -22,7 +22,7 @@ where
             )
             and ol_i_id = s_i_id
             and ol_delivery_d > {window_start}
-            and ol_delivery_d < {window_end}
+            and ol_delivery_d < {until}
         group by
             s_i_id,
             s_w_id,

@@ -15,6 +15,7 @@ where
     and l1.ol_i_id = s_i_id
     and {supplier} = su_suppkey
     and l1.ol_delivery_d >= o_entry_d
+    and o_entry_d <= {delivered}
     and not exists (
         select
             *

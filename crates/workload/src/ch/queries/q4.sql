@@ -5,7 +5,7 @@ from
     orders
 where
     o_entry_d >= {since}
-    and o_entry_d < {until}
+    and o_entry_d <= {delivered}
     and exists (
         select
             *

@@ -24,6 +24,7 @@ where
     and n_regionkey = r_regionkey
     and r_name = 'Europe'
     and o_entry_d >= {since}
+    and o_entry_d < {until}
 group by
     n_name
 order by

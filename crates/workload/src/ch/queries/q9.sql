@@ -17,6 +17,7 @@ where
     and ol_d_id = o_d_id
     and ol_o_id = o_id
     and ol_i_id = i_id
+    and o_entry_d < {until}
     and su_nationkey = n_nationkey
     and i_data like '%BB'
 group by

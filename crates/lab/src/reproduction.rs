@@ -1,0 +1,150 @@
+//! Published exhibits and what came of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
+//! ([`page`]), both from what is kept in run directories.
+
+pub mod causes;
+pub mod page;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use plimsoll_machine::MachineFacts;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::results::{ClaimResult, Results};
+use crate::table::{claims, wrap};
+use crate::units;
+pub use tally::Tally;
+
+/// One published exhibit and what came of reproducing it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Exhibit {
+    /// Its name, as in `SR-fig6-dop`.
+    pub id: String,
+    /// What it is about.
+    pub title: String,
+    /// The study, if it is of one.
+    pub study: Option<String>,
+    /// In what it differs from the study.
+    pub differs: Vec<String>,
+    /// The experiment file.
+    pub file: String,
+    /// The folder with everything that was measured, if it was run.
+    pub directory: String,
+    /// How it was measured; `None` if it was not run.
+    pub measured: Option<Measured>,
+    /// What must come out, judged.
+    pub claims: Vec<ClaimResult>,
+    /// Claims that had a result once and are not made any more.
+    pub withdrawn: Vec<String>,
+    /// Why it was not run.
+    pub why_not_run: Option<String>,
+}
+
+/// How an exhibit was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Commit that measured it; the version, if the commit is not known.
+    pub commit: String,
+    /// UTC, ISO 8601, when it began.
+    pub started: String,
+    /// Whether it is the short form.
+    pub quick: bool,
+    /// Scale of each workload: `oltp 4, olap 0.3`.
+    pub scale: String,
+    /// Window of a run: `10 s`.
+    pub window: String,
+    /// How often each setting was run.
+    pub repeats: u32,
+    /// Runs, and how many of them are invalid.
+    pub runs: (usize, usize),
+    /// Runs that were not made, because it was stopped.
+    pub runs_left: usize,
+    /// The machine, in a line.
+    pub machine: String,
+}
+
+impl Exhibit {
+    /// Whether a claim fails, or it could not be run at all.
+    pub fn has_failed(&self) -> bool {
+        self.why_not_run.is_some() || self.claims.iter().any(tally::has_failed)
+    }
+}
+
+impl Measured {
+    /// How the runs of these results were measured.
+    pub fn of(results: &Results) -> Self {
+        let settings = &results.experiment.settings;
+        let points = &results.points;
+        Measured {
+            commit: results.commit.clone().unwrap_or_else(|| results.plimsoll.clone()),
+            started: results.started.clone(),
+            quick: results.quick,
+            scale: scales(results),
+            window: settings.get("run.measure_s").and_then(Value::as_f64).map(units::seconds).unwrap_or_default(),
+            repeats: points.iter().map(|point| point.repeat).max().unwrap_or(0),
+            runs: (points.len(), points.iter().filter(|point| !point.valid).count()),
+            runs_left: results.runs_left,
+            machine: machine(&results.machine),
+        }
+    }
+
+    /// In a few words, for a cell of a table: `0c76132f1a2b, scale 4, 3 x 10 s`.
+    pub fn told(&self) -> String {
+        format!("{}, scale {}, {} x {}", self.commit, self.scale, self.repeats, self.window)
+    }
+}
+
+/// The scale of each workload, or all scales where they are swept.
+fn scales(results: &Results) -> String {
+    let experiment = &results.experiment;
+    let names = &experiment.workloads;
+    let of = |name: &String| {
+        let key = format!("{name}.scale");
+        let is_its = |axis: &str| axis.split('+').any(|part| part == key || (part == "scale" && names.len() == 1));
+        let told = match experiment.sweep.iter().find(|axis| is_its(&axis.key)) {
+            Some(axis) => axis.values.iter().map(units::value).collect::<Vec<_>>().join("/"),
+            None => experiment.settings.get(&key).map(units::value).unwrap_or_default(),
+        };
+        (name.clone(), told)
+    };
+    let all: BTreeMap<String, String> = names.iter().map(of).collect();
+    let several = names.iter().map(|name| format!("{name} {}", all[name]));
+    match names.as_slice() {
+        [only] => all[only].clone(),
+        _ => several.collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn machine(machine: &MachineFacts) -> String {
+    let virtualised = if machine.virtualised.is_some() { ", virtual" } else { "" };
+    format!(
+        "{} of {} cores of {}{virtualised}, {}, kernel {}",
+        machine.cores_usable,
+        machine.cores_online,
+        machine.cpu_model,
+        units::bytes(machine.memory_bytes),
+        machine.kernel
+    )
+}
+
+/// The whole text for a terminal, ending in a line break.
+pub fn render(exhibits: &[Exhibit]) -> String {
+    let mut out = Vec::new();
+    for exhibit in exhibits {
+        out.extend(wrap(&format!("{}: {}", exhibit.id, exhibit.title), "", "  "));
+        out.extend(exhibit.claims.iter().flat_map(claims::lines));
+        out.extend(exhibit.why_not_run.iter().flat_map(|why| wrap(why, "  not run     ", "              ")));
+        if exhibit.why_not_run.is_none() {
+            out.push(format!("  {}", exhibit.directory));
+        }
+        out.push(String::new());
+    }
+    let tally = Tally::of(exhibits.iter().flat_map(|exhibit| &exhibit.claims));
+    out.push(tally.verdicts());
+    out.push(tally.grades());
+    out.push(String::new());
+    out.join("\n")
+}

@@ -1,0 +1,41 @@
+//! Why claims do not hold, as far as that is known: `experiments/causes.toml`, by experiment and by the claim's text.
+//!
+//! What came out is written by the program from what was measured. Why it came out is known to people, and is kept here so
+//! that the page can be written anew at any time.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Every known cause.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Causes(BTreeMap<String, BTreeMap<String, Cause>>);
+
+/// Why a claim does not hold, or why our figure is another one than the published one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// In words, without figures: those are told from what was measured.
+    pub cause: String,
+    /// Whether it is a guess, which no measurement has settled.
+    #[serde(default)]
+    pub guess: bool,
+}
+
+impl Causes {
+    /// Reads the file.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// Why this claim came out as it did.
+    pub fn of(&self, experiment: &str, claim: &str) -> Option<&Cause> {
+        self.0.get(experiment)?.get(claim)
+    }
+
+    /// Every experiment and claim that a cause is known of.
+    pub fn claims(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(experiment, claims)| claims.keys().map(|claim| (experiment.as_str(), claim.as_str())))
+    }
+}
