@@ -145,12 +145,12 @@ mod tests {
             let twice = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text));
             assert_eq!(twice, None, "{name} has two claims of one text");
         }
-        let causes = Causes::parse(CAUSES).unwrap();
+        let causes = Causes::parse(CAUSES).expect("it can be read");
         for (name, text) in causes.claims() {
             let claims = all.iter().find(|(known, _)| known == name).map(|(_, claims)| claims);
             let is_known = claims.is_some_and(|claims| claims.iter().any(|claim| claim == text));
             assert!(is_known, "experiments/causes.toml: {name} has no claim `{text}`");
         }
-        FirstResults::parse(CLAIMS_LOCK).unwrap();
+        FirstResults::parse(CLAIMS_LOCK).expect("it can be read");
     }
 }

@@ -239,7 +239,7 @@ fn write(place: &Path, text: &str) -> Result<(), Failure> {
 
 /// The plans of every exhibit.
 fn plans(terms: &Terms<'_>) -> Result<Vec<Carried>, Failure> {
-    let plan = |source: &'static Source| {
+    let plan = |source: &'static Source| -> Result<Carried, Failure> {
         let experiment = parse(source.text, source.file).map_err(Failure::world)?;
         Ok((source, resolve(&experiment, terms).map_err(Failure::world)?))
     };
