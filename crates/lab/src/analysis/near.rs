@@ -18,8 +18,8 @@ pub(super) fn near(claim: &Claim, plan: &Plan, figures: &dyn Figures, blocks: &[
         published: scale.published,
         factor: scale.factor,
         no_effect: scale.no_effect,
-        interval: ours.is_ok().then(|| interval(&of_blocks)).flatten(),
         ours: ours.as_ref().ok().copied(),
+        interval,
         why_not: ours.err(),
     })
 }
