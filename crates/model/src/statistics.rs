@@ -38,7 +38,7 @@ mod noise;
 mod outliers;
 mod samples;
 #[cfg(test)]
-mod simulation;
+mod tests;
 pub(crate) mod student;
 pub mod verdict;
 

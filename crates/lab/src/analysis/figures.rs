@@ -86,10 +86,10 @@ impl<'a> RunFigures<'a> {
     }
 
     /// Refuses figures of responses where windows break Little's law: responses that ended are then not those of the requests that
-    /// ran.
+    /// ran. All windows of the experiment count, also for the figures of one block.
     fn check_responses(&self, cell: &Cell) -> Result<(), String> {
-        let whole = self.reading(&Cell { part: Part::All, ..cell.clone() })?;
-        let why = WindowCheck::why_undecided([whole.workload]);
+        let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
+        let why = WindowCheck::why_undecided(runs.into_iter().flatten().copied());
         why.map_or(Ok(()), |why| Err(format!("undecided, because in {} {why}", self.plan.arms[cell.arm].name)))
     }
 
