@@ -37,9 +37,9 @@ mod floor;
 mod noise;
 mod outliers;
 mod samples;
+pub(crate) mod student;
 #[cfg(test)]
 mod tests;
-pub(crate) mod student;
 pub mod verdict;
 
 pub use comparison::{Comparison, Finding, compare_runs, compare_settings};

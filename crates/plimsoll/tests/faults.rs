@@ -11,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use plimsoll_lab::results::FORMAT;
 use program::{Running, assert_ended, items, json, names, plimsoll, run, said};
 use serde_json::Value;
 use trial::{FILES, MIXED, SMALL, all_runs, finished, folder, runs};
@@ -89,9 +90,9 @@ fn what_was_changed_is_not_gone_on_with() {
     let changes = [
         ("experiment.toml", experiment.replace("100ms", "110ms"), "its experiment.toml was changed"),
         ("experiment.toml", experiment.replace("kind", "kin"), "out/experiment.toml:4:1"),
-        ("journal.jsonl", journal.replacen("\"format\":2", "\"format\":99", 1), "in format 99"),
+        ("journal.jsonl", journal.replacen(&format!("\"format\":{FORMAT}"), "\"format\":99", 1), "in format 99"),
         ("journal.jsonl", torn.join("\n") + "\n", "journal.jsonl:2: not a line of a journal"),
-        ("results.json", results.replacen("\"format\": 2", "\"format\": 99", 1), "in format 99"),
+        ("results.json", results.replacen(&format!("\"format\": {FORMAT}"), "\"format\": 99", 1), "in format 99"),
     ];
     for (name, text, expect) in changes {
         let before = read(name);
