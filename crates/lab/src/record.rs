@@ -46,7 +46,7 @@ pub struct SampleRow {
     pub seconds: f64,
     /// Requests completed.
     pub completed: u64,
-    /// As [`WorkloadResult::throughput_per_s`](crate::results::WorkloadResult::throughput_per_s).
+    /// As [`Part::throughput_per_s`](crate::results::Part::throughput_per_s).
     pub throughput_per_s: f64,
     /// Mean latency of the completed requests, microseconds; `None` if none completed.
     pub latency_mean_us: Option<f64>,
