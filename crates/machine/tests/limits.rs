@@ -205,9 +205,9 @@ fn what_the_page_cache_writes_past_a_limit_is_seen() {
 fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Option<Verdict> {
     let state = tempfile::tempdir().unwrap();
     let (go, done) = (folder.join("go"), folder.join("done"));
-    // The shell stays, as a database does.
+    // The process stays, as a database does, and as one: a child would outlive it.
     let script = format!(
-        "while [ ! -e {} ]; do sleep 0.02; done; {command}; echo $? > {}; sleep 1000",
+        "while [ ! -e {} ]; do sleep 0.02; done; {command}; echo $? > {}; exec sleep 1000",
         go.display(),
         done.display()
     );
