@@ -188,6 +188,12 @@ impl Figure {
     pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
         self.read(reading, Asking::Nothing).ok()
     }
+
+    /// The value of a figure of devices, in which no workload has a part; `None` where it is not known.
+    pub fn of_device(&self, device: &Device) -> Option<f64> {
+        let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
+        self.value(&Reading { device, achieved: &achieved, workload: &workload, part: &workload.all })
+    }
 }
 
 /// Rows are the same if they have the same name.

@@ -3,7 +3,6 @@
 //! Every row says by itself what it is of: the experiment, the hash of its settings, the commit, the machine. A swept key
 //! is a column of its own, a number where all of its values are numbers and text otherwise.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -16,10 +15,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 
-use crate::figures::{Figure, Reading, figure, figures};
+use crate::figures::{Figure, figure, figures};
 use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
-use crate::results::{Results, SweptAxis, WorkloadResult};
+use crate::results::{Results, SweptAxis};
 
 /// A row and where it comes from.
 struct Row<'a> {
@@ -188,12 +187,7 @@ impl Column {
             Values::Count(of) => Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt64Array>()),
             Values::Float(of) => Arc::new(rows.iter().map(of).collect::<Float64Array>()),
             Values::Device(figure) => {
-                // Devices have no workload; nothing of this one is read.
-                let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
-                let of = |row: &Row<'_>| {
-                    let (device, part) = (&row.sample.device, &workload.all);
-                    figure.value(&Reading { device, achieved: &achieved, workload: &workload, part })
-                };
+                let of = |row: &Row<'_>| figure.of_device(&row.sample.device);
                 Arc::new(rows.iter().map(of).collect::<Float64Array>())
             }
         }

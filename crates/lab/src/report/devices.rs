@@ -6,14 +6,14 @@ use maud::{Markup, html};
 
 use super::layout::{figure_cell, number, table, text};
 use super::page::Page;
-use crate::figures::{Figure, Reading, Unit, given_by};
-use crate::results::{Point, Unmeasured, WorkloadResult};
+use crate::figures::{Figure, Unit, given_by};
+use crate::results::{Point, Unmeasured};
 use crate::units::{percent, significant};
 
 /// Every figure that some run has, a row for each run.
 pub(super) fn devices(page: &Page) -> Markup {
     let points = &page.results.points;
-    let is_known = |figure: &&Figure| points.iter().any(|point| value(figure, point).is_some());
+    let is_known = |figure: &&Figure| points.iter().any(|point| figure.of_device(&point.device).is_some());
     let figures: Vec<&Figure> = given_by("device").filter(is_known).collect();
     let mut columns = vec![number("Run"), text("Arm")];
     columns.extend(figures.iter().filter_map(|figure| figure.claim?.subject).map(number));
@@ -36,15 +36,8 @@ pub(super) fn devices(page: &Page) -> Markup {
     }
 }
 
-/// A figure of the machine during a run, which no workload has a part in.
-fn value(figure: &Figure, point: &Point) -> Option<f64> {
-    let workload = WorkloadResult::default();
-    let (device, achieved, part) = (&point.device, &point.achieved, &workload.all);
-    figure.value(&Reading { device, achieved, workload: &workload, part })
-}
-
 fn written(figure: &Figure, point: &Point) -> Option<String> {
-    let value = value(figure, point)?;
+    let value = figure.of_device(&point.device)?;
     Some(match figure.unit {
         Unit::Share => percent(value),
         unit => format!("{} {}", significant(value), unit.name()),

@@ -1,8 +1,7 @@
 //! What sensors tell reaches runs and their seconds.
 
 use super::*;
-use crate::figures::{Reading, given_by};
-use crate::results::WorkloadResult;
+use crate::figures::given_by;
 
 const ONE: &str = r#"
 name  = "sensed"
@@ -24,10 +23,8 @@ fn figures_of_the_machine_are_in_the_run_and_in_its_seconds_or_a_reason_is() {
     let [record] = &records[..] else { panic!("{} runs", records.len()) };
     let (point, samples) = (&record.point, &record.samples);
     assert_eq!(samples.len(), 2, "a second and the rest");
-    let workload = WorkloadResult::default();
-    let (achieved, part) = (&point.achieved, &workload.all);
     for figure in given_by("device") {
-        let value = |device| figure.value(&Reading { device, achieved, workload: &workload, part });
+        let value = |device| figure.of_device(device);
         // What disks took is of operations, of which a second may have none; memory reads are counted in turns.
         let may_lack = figure.key.ends_with("_ms") || figure.key == "device.dram_read_gb_s";
         let is_known = samples.iter().any(|sample| value(&sample.device).is_some());
