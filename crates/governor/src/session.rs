@@ -329,7 +329,7 @@ impl Session {
     /// When the client has thought within its transaction for as long as it may.
     fn ends_at(&self) -> Option<Instant> {
         let is_thinking = match &self.flow {
-            Flow::Relay | Flow::Refusing(_) => self.outstanding.is_empty() && !self.is_unit_open,
+            Flow::Relay | Flow::Refusing(_) => !self.is_under_way(),
             Flow::RolledBack(_) => true,
             _ => false,
         };
@@ -405,7 +405,12 @@ impl Session {
 
     /// Whether there is no transaction and nothing under way.
     fn is_at_rest(&self) -> bool {
-        self.status == Status::Idle && self.outstanding.is_empty() && !self.is_unit_open
+        self.status == Status::Idle && !self.is_under_way()
+    }
+
+    /// Whether a unit is open or outstanding.
+    fn is_under_way(&self) -> bool {
+        self.is_unit_open || !self.outstanding.is_empty()
     }
 
     /// From now on the unit in flight may be late, and the watcher is told if somebody less important may be in its way.
@@ -513,14 +518,12 @@ impl Session {
             Flow::RolledBack(_) => (Phase::Preempted, self.since),
             Flow::Rewinding(rewind) if rewind.runs_again() => (Phase::Active, self.unit.since),
             Flow::Rewinding(_) => (Phase::Preempted, self.unit.since),
-            Flow::Relay | Flow::Refusing(_) if !self.outstanding.is_empty() || self.is_unit_open => {
-                (Phase::Active, self.unit.since)
-            }
+            Flow::Relay | Flow::Refusing(_) if self.is_under_way() => (Phase::Active, self.unit.since),
             Flow::Relay | Flow::Refusing(_) if self.transaction.is_some() => (Phase::IdleInTransaction, self.since),
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
         };
         let is_awaited = match &self.flow {
-            Flow::Relay | Flow::Refusing(_) => !self.outstanding.is_empty() || self.is_unit_open,
+            Flow::Relay | Flow::Refusing(_) => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
             Flow::Ungoverned => true,
             Flow::Queued(_) | Flow::RolledBack(_) | Flow::Ended { .. } => false,

@@ -196,7 +196,7 @@ impl Session {
         count(&statistics.units);
         statistics.times.unit.record(now.saturating_duration_since(self.unit.since));
         self.forget_cancels();
-        let is_alone = self.outstanding.is_empty() && !self.is_unit_open;
+        let is_alone = !self.is_under_way();
         let answered = std::mem::replace(&mut self.unit, Unit::new(now));
         if let Some(inside) = &mut self.transaction {
             inside.unit_immunity = None;

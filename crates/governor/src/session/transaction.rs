@@ -167,7 +167,7 @@ impl Transaction {
 impl Session {
     /// Why the transaction must not be rolled back for another now, if so.
     pub(super) fn immunity(&self, transaction: &Transaction) -> Option<Immunity> {
-        let is_idle = self.outstanding.is_empty() && !self.is_unit_open;
+        let is_idle = !self.is_under_way();
         if transaction.may_end {
             return Some(Immunity::MayHaveEnded);
         }
@@ -197,11 +197,10 @@ impl Session {
     pub(super) fn replay_verdict(&self, transaction: &Transaction, attempts: u32) -> Result<(), NoReplay> {
         let class = self.settings.class(transaction.class);
         let bound = self.settings.preemption.bound.rollbacks();
-        let is_under_way = !self.outstanding.is_empty() || self.is_unit_open;
         may_replay(&ReplayFacts {
             is_off: !class.replay,
             commit_sent: transaction.may_end,
-            answered: is_under_way && self.status == Status::Idle && self.unit.is_seen(),
+            answered: self.is_under_way() && self.status == Status::Idle && self.unit.is_seen(),
             units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },
             bytes: transaction.recording.as_ref().map_or(0, |recording| recording.size()),
             bytes_max: self.settings.preemption.replay_bytes_max as u64,
