@@ -71,7 +71,6 @@ fn window_check(measured: &WorkloadMeasurement) -> WindowCheck {
     let seconds = measured.window.as_secs_f64();
     let open = measured.open_loop.as_ref();
     WindowCheck {
-        in_flight: measured.all.in_flight,
         littles_law: Some(measured.littles_law()),
         offered_per_s: open.map(|open| open.offered as f64 / seconds),
         backlog: open.map(|open| open.backlog),

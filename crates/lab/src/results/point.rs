@@ -155,8 +155,6 @@ pub struct WorkloadResult {
 /// How far the window of a run shows a steady state of one workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowCheck {
-    /// Requests in the system when the window opened and when it closed. Counts.
-    pub in_flight: InFlight,
     /// The two sides of Little's law; `None` in documents of versions that did not measure them.
     pub littles_law: Option<LittlesLaw>,
     /// In open loop: requests that arrived, per second of the window.
