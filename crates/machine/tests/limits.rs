@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -38,7 +38,7 @@ struct Subprocess(Child);
 impl Subprocess {
     fn start(program: &str, arguments: &[&str]) -> Subprocess {
         let quiet = |command: &mut Command| command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        Subprocess(quiet(Command::new(program).args(arguments)))
+        Subprocess(quiet(Command::new(program).args(arguments).stdin(Stdio::piped())))
     }
 
     fn id(&self) -> i32 {
@@ -204,14 +204,11 @@ fn what_the_page_cache_writes_past_a_limit_is_seen() {
 /// this is not possible here.
 fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Option<Verdict> {
     let state = tempfile::tempdir().unwrap();
-    let (go, done) = (folder.join("go"), folder.join("done"));
-    // The process stays, as a database does, and as one: a child would outlive it.
-    let script = format!(
-        "while [ ! -e {} ]; do sleep 0.02; done; {command}; echo $? > {}; exec sleep 1000",
-        go.display(),
-        done.display()
-    );
-    let subprocess = Subprocess::start("sh", &["-c", &script]);
+    let done = folder.join("done");
+    // The process stays, as a database does, and has no child when the window begins: one that ends takes its count of what
+    // it wrote with it, and then whatever anyone writes to the disk may be the group's.
+    let script = format!("read go; {command}; echo $? > {}; exec sleep 1000", done.display());
+    let mut subprocess = Subprocess::start("sh", &["-c", &script]);
     let mut limiter = Limiter::begin(Host::real(), subprocess.subject(folder), state.path()).unwrap();
     if let Err(error) = limiter.set(&limits(&[(key, 2.0)])) {
         assert!(error.to_string().contains("without a disk of its own"), "{error}");
@@ -219,7 +216,7 @@ fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Opt
         return None;
     }
     let window = limiter.observe();
-    std::fs::write(&go, "").unwrap();
+    subprocess.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let status =
         until("the command to end", || std::fs::read_to_string(&done).ok().filter(|status| status.ends_with('\n')));
     after();
