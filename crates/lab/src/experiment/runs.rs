@@ -13,7 +13,7 @@ use crate::plan::{Reload, RunPlan, Search, ServerLost};
 const SEED: u64 = 7;
 
 /// Repeats without a number: the fewest from which an interval of some use follows.
-const REPEATS: u32 = 3;
+const REPEATS: u32 = 5;
 
 /// Warm-up and window without a length, as in `plimsoll study`.
 const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
@@ -22,7 +22,7 @@ const MEASURE: Duration = Duration::from_secs(10);
 /// What a quick run has at most where `[quick]` says nothing.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
-const QUICK_REPEATS: u32 = 3;
+const QUICK_REPEATS: u32 = 5;
 
 /// Cores that others may keep busy for each that can be used: the kernel's own housekeeping takes less, and a tenth of the
 /// machine is what an experiment can be off by without showing it.

@@ -295,14 +295,14 @@ fn defaults_are_filled_in() {
     assert_eq!((workload.name.as_str(), workload.scale, workload.clients.clients), ("tpcc", 1.0, 1));
     assert_eq!(workload.clients.priority, PriorityRule::Always(Priority::LOW));
     assert_eq!((plan.run.warmup, plan.run.measure), (WarmUp::For(Duration::from_secs(2)), Duration::from_secs(10)));
-    assert_eq!((plan.run.repeats, plan.run.seed, plan.run_count()), (3, 7, 3));
+    assert_eq!((plan.run.repeats, plan.run.seed, plan.run_count()), (5, 7, 5));
 }
 
 #[test]
 fn quick_follows_its_rule_and_its_table() {
-    let short = plan(&MW.replace("repeats = 3", "repeats = 5"), true);
+    let short = plan(&MW.replace("repeats = 3", "repeats = 8"), true);
     assert_eq!((short.run.warmup, short.run.measure), (WarmUp::For(Duration::from_secs(1)), Duration::from_secs(2)));
-    assert_eq!((short.run.repeats, short.setting_count()), (3, Some(15)));
+    assert_eq!((short.run.repeats, short.setting_count()), (5, Some(15)));
     let text = format!(
         "{MW}\n[quick]\nmeasure = \"500ms\"\nrepeats = 1\n[quick.set]\nscale = 1\ndop = 1\n[quick.sweep]\nlock_policy = [\"standard\", \"pow\"]\n"
     );
