@@ -4,8 +4,10 @@
 //! give equal answers. What cannot be said is `None`, or comes with the reason in words.
 //!
 //! In reading order: [`statistics`] (means with intervals, comparisons, the noise floor, outliers), [`knee`] (the smallest
-//! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law).
+//! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law), [`freshness`]
+//! (how recent the copy is that queries read).
 
+pub mod freshness;
 pub mod knee;
 pub mod statistics;
 pub mod usl;
