@@ -33,6 +33,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("process", std::process::id().to_string()),
         ("uptime_s", governor.clock(call.now).as_secs().to_string()),
         ("event_loop", governor.event_loop.get().map_or("none yet", |event_loop| event_loop.name()).to_owned()),
+        ("mode", if settings.is_beside { "beside the server" } else { "in the connection path" }.to_owned()),
         ("server", settings.server.address()),
         ("control", control),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),
