@@ -208,6 +208,11 @@ impl Governor {
         self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
     }
 
+    /// Whether no client comes through: sessions beside which it works are not its own.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        self.settings().is_beside || self.registry.is_empty()
+    }
+
     /// Whether a transaction of that class may enter. Its session's number is the ticket.
     pub fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
         self.admission.lock().ask(Ticket(session.0), class, self.clock(now))

@@ -144,6 +144,14 @@ fn drain(governor: &Arc<Governor>, why: &str) {
         return;
     }
     notify::tell("STOPPING=1");
+    if governor.settings().is_beside {
+        tracing::info!(
+            sessions = governor.registry.len(),
+            "ends, and sessions at the server go on as they were before: {why}"
+        );
+        governor.tell_all(|| WorkerCommand::Drain);
+        return;
+    }
     tracing::info!(sessions = governor.registry.len(), "no more clients are taken, and sessions end when idle: {why}");
     governor.tell_all(|| WorkerCommand::Drain);
 }

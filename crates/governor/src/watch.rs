@@ -8,6 +8,8 @@
 //! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
 //! (`outside`).
 //!
+//! Beside a server no session rings: it looks itself which there are, and who important waits for a lock (`beside`).
+//!
 //! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
 
 mod act;

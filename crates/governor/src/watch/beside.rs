@@ -97,6 +97,8 @@ pub(super) struct Beside {
     is_anybody_late: bool,
     /// What the levers' state was told for: the settings' number, sessions that cannot be seen.
     told: Option<(u64, usize)>,
+    /// Whether the log is to say which levers work, once all of them are known.
+    is_new_at_work: bool,
 }
 
 impl Beside {
@@ -109,6 +111,7 @@ impl Beside {
             connection: None,
             is_anybody_late: false,
             told: None,
+            is_new_at_work: false,
         }
     }
 
@@ -180,6 +183,12 @@ impl Beside {
             levers::all_off(&self.governor, &why);
             return Ok(());
         }
+        if self.told.is_some() && std::mem::take(&mut self.is_new_at_work) {
+            for lever in self.governor.levers() {
+                let (name, works, why) = (lever.name, lever.is_on, lever.why);
+                tracing::info!(lever = name, works, "{why}");
+            }
+        }
         let can_signal =
             |user: &str| (up.signals == Signals::ByRight || user == up.role) && !up.unsignallable.contains(user);
         let Noticed { is_anybody_late, unseen } = self.cards.see(&sight, settings, own, can_signal, now);
@@ -216,6 +225,7 @@ impl Beside {
                     Standing::Settling(since)
                 }
                 _ => {
+                    self.is_new_at_work = true;
                     tracing::info!(
                         name = NAME_BESIDE,
                         "sessions that applications have opened are governed from now on"

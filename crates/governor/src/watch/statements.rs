@@ -105,7 +105,8 @@ pub(crate) const SESSIONS: &str = concat!(
     "a.usename operator(pg_catalog.=) current_user, ",
     micros!("pg_catalog.clock_timestamp()"),
     " from pg_catalog.pg_stat_activity as a where a.usesysid operator(pg_catalog.>) 0::pg_catalog.oid ",
-    "and (a.backend_type operator(pg_catalog.=) 'client backend' or a.state is null)"
+    "and (a.backend_type operator(pg_catalog.=) 'client backend' ",
+    "or a.backend_type is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid)"
 );
 
 /// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction (`$3`) and

@@ -1,9 +1,11 @@
 //! A governor beside its server, in a process of its own: the sessions that it governs are opened at the server directly.
 
-use std::sync::Arc;
+use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::governor::{GovernorMode, GovernorProcess, GovernorSettings};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::{Need, skip};
@@ -298,8 +300,7 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "only root may give processes back what others took");
     }
-    let (server, mut own) = server();
-    let server = Arc::new(server);
+    let (server, _own) = server();
     let mut governor = start(&server, CLASSES);
     let (batch, shop) = (open(&server, "batch"), open(&server, "shop"));
     let has = |process: i32, expect: i32| nice(process) == Some(expect);
@@ -311,15 +312,12 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     governor.kill_and_start();
     assert!(has(batch.process_id(), 10) || has(batch.process_id(), 0));
     wait_until("the share to be restored", || has(batch.process_id(), 0));
-    governor.signal(Signal::HUP);
     std::fs::write(&governor.file, &text).unwrap();
     governor.kill_and_start();
     wait_until("batch to have its share again", || has(batch.process_id(), 10));
     // A holder inherits the share of the important session that waits for it.
-    own.run("begin; lock table account").unwrap();
     let mut holder = batch;
     let process = holder.process_id();
-    own.run("rollback").unwrap();
     holder.run("begin; update account set money = 1 where id = 5").unwrap();
     let holder = running(holder, "select pg_sleep(3)");
     let waiting = running(shop, "update account set money = 2 where id = 5");
@@ -332,4 +330,45 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     governor.signal(Signal::TERM);
     assert!(governor.ended());
     assert!(has(process, 0), "an end puts everything back");
+}
+
+/// An experiment puts a governor beside its server: its settings are right, and sessions that call themselves by a class are of it.
+#[test]
+fn experiments_have_one_beside_their_server() {
+    let (server, _own) = server();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("plimsoll");
+    let own = std::env::current_exe().unwrap();
+    // What is started as `plimsoll govern --config FILE` is this program.
+    let script = format!(
+        "#!/bin/sh\n{}=\"$3\" exec {} governor --exact --nocapture --test-threads=1\n",
+        super::SETTINGS,
+        own.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let settings = GovernorSettings {
+        mode: GovernorMode::named("beside").unwrap(),
+        low_mpl: None,
+        preemption: "pow".to_owned(),
+        threshold: Duration::from_millis(2),
+        look_interval: None,
+        low_share: "nice-10".to_owned(),
+        config: None,
+        program: Some(program),
+    };
+    let governor =
+        GovernorProcess::start(&url(&server, server.user()), true, settings).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(governor.url().port, server.port(), "clients connect to the server");
+    let classes: Vec<String> = governor.counts().unwrap().into_iter().map(|counts| counts.class).collect();
+    assert_eq!(classes, ["high", "low"]);
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root may give processes back what others took");
+    }
+    let (mut low, high) = (open(&server, "batch"), open(&server, "shop"));
+    low.run("set application_name = 'plimsoll low'").unwrap();
+    wait_until("the low session to have its share", || nice(low.process_id()) == Some(10));
+    assert_eq!(nice(high.process_id()), Some(0));
+    low.run("set application_name = 'plimsoll high'").unwrap();
+    wait_until("the session to be high", || nice(low.process_id()) == Some(0));
 }

@@ -58,7 +58,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
 }
 
 /// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a transaction again
-/// after one.
+/// after one. Sessions that are no client's, such as those that look at the server, are of the high class and left as they are.
 fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
     let rules = [0, 1].map(|class| {
@@ -68,9 +68,9 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
     format!(
         "# Written by plimsoll.\n\
          control = {server}\n\
-         default_class = \"low\"\n\
+         default_class = \"high\"\n\
          \n[mode]\nproxy = false\n\
-         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\n\
+         \n[[class]]\nname = \"high\"\npriority = \"high\"\npreemptible = false\n\
          \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\ncpu = {share}\n\
          {rules}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}\

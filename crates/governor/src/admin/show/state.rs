@@ -25,7 +25,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         (None, None) => "not tried yet".to_owned(),
     };
     let is_draining = governor.is_draining.load(Relaxed);
-    let waits_for = if is_draining { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
+    let waits_for =
+        if is_draining && !settings.is_beside { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
     let lines = [
         ("state", if is_draining { "draining" } else { "active" }.to_owned()),
         ("waits_for", waits_for),

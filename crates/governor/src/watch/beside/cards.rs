@@ -185,7 +185,9 @@ impl Known {
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction);
         let since = |moment: i64| {
-            let ago = Duration::from_micros(u64::try_from(at - moment).unwrap_or_default());
+            // Of what cannot be seen, or has not begun, nothing is known.
+            let ago = if moment > 0 { u64::try_from(at - moment).unwrap_or_default() } else { 0 };
+            let ago = Duration::from_micros(ago);
             now.checked_sub(ago).unwrap_or(now)
         };
         let began = row.transaction_began.filter(|_| is_inside);
