@@ -74,7 +74,13 @@ impl Table {
         // A young governor has seen less than the window; what it shows is over what it has seen.
         let seen = state.classes.iter().filter_map(|class| class.last_10_s.as_ref()).map(|window| window.seconds);
         let seen = seen.fold(0.0, f64::max);
-        let window = if seen > 0.0 { format!("last {seen:.0} s") } else { "no second yet".to_owned() };
+        let window = if state.is_beside {
+            "class".to_owned()
+        } else if seen > 0.0 {
+            format!("last {seen:.0} s")
+        } else {
+            "no second yet".to_owned()
+        };
         self.line("");
         self.line(&format!("{window:<14}     tx/s      p50      p95      p99   1 min p95  in  wait  sess"));
         state.classes.iter().for_each(|class| self.line(&class_line(class)));

@@ -133,7 +133,7 @@ impl PostgresSession {
 
     /// What a statement means that a governor beside the server has cancelled: nobody else cancels where there is one.
     fn cancelled(&self, error: &WireError) -> Option<DatabaseError> {
-        let is_cancel = error.server().is_some_and(|error| failure::is_cancel(error));
+        let is_cancel = error.server().is_some_and(failure::is_cancel);
         (self.named.is_some() && is_cancel).then_some(DatabaseError::Preempted)
     }
 

@@ -86,8 +86,8 @@ macro_rules! micros {
 }
 
 /// Every session that others have opened, and those of governors: process, user, database and application as bytes, address, state,
-/// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 letters of its statement as
-/// bytes unless it is idle, whether it is of the control role, and the moment. A row without a state is of a session that the role
+/// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its statement unless
+/// it is idle, whether it is of the control role, and the moment. A row without a state is of a session that the role
 /// may not see, or of none: nobody can tell.
 pub(crate) const SESSIONS: &str = concat!(
     "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
@@ -100,8 +100,8 @@ pub(crate) const SESSIONS: &str = concat!(
     micros!("a.query_start"),
     ", ",
     micros!("a.state_change"),
-    ", pg_catalog.textsend(pg_catalog.substr(a.query, 1, ",
-    "(a.state operator(pg_catalog.<>) 'idle')::pg_catalog.int4 operator(pg_catalog.*) 4096)), ",
+    ", pg_catalog.substr(pg_catalog.textsend(a.query), 1, ",
+    "(a.state operator(pg_catalog.<>) 'idle')::pg_catalog.int4 operator(pg_catalog.*) 4096), ",
     "a.usename operator(pg_catalog.=) current_user, ",
     micros!("pg_catalog.clock_timestamp()"),
     " from pg_catalog.pg_stat_activity as a where a.usesysid operator(pg_catalog.>) 0::pg_catalog.oid ",

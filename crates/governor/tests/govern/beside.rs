@@ -164,6 +164,7 @@ fn sessions_that_others_open_are_seen_and_classified() {
         let error = admin.run(statement).expect_err(statement).to_string();
         assert!(error.contains("works beside its server") || error.contains("no session"), "{statement}: {error}");
     }
+    assert_eq!(value(&pairs(&mut admin, "SHOW STATS_TOTALS"), "high"), "", "what is not counted is null");
     let (is_on, why) = lever(&mut admin, "admission");
     assert!(!is_on && why.contains("beside"), "{why}");
     drop((admin, shop));
@@ -360,8 +361,7 @@ fn experiments_have_one_beside_their_server() {
     let governor =
         GovernorProcess::start(&url(&server, server.user()), true, settings).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(governor.url().port, server.port(), "clients connect to the server");
-    let classes: Vec<String> = governor.counts().unwrap().into_iter().map(|counts| counts.class).collect();
-    assert_eq!(classes, ["high", "low"]);
+    assert!(governor.counts().unwrap().is_empty(), "nobody counts transactions that do not pass through");
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "only root may give processes back what others took");
     }

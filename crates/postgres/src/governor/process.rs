@@ -197,8 +197,11 @@ impl GovernorProcess {
         self.takes_classes
     }
 
-    /// What it has counted of each class since it began.
+    /// What it has counted of each class since it began; nothing beside the server, where no transaction passes through it.
     pub fn counts(&self) -> Result<Vec<ProxyCounts>, WireError> {
+        if self.settings.mode.beside {
+            return Ok(Vec::new());
+        }
         let mut counts = Vec::new();
         Connection::open(&self.console)?.text_rows("SHOW STATS_TOTALS", &mut |row| counts.extend(counts_of(row)))?;
         Ok(counts)

@@ -1,8 +1,9 @@
 //! The statements of a governor beside its server: whom they meet, and whom they do not.
 
 use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::url::ServerUrl;
 
-use super::stage::{Stage, url};
+use super::stage::{Client, LOW, Stage, governor, url};
 use crate::watch::beside::Observing;
 use crate::watch::statements::{CANCEL_OBSERVED, END_OBSERVED};
 
@@ -99,4 +100,28 @@ fn looks_take_any_text() {
     let row = sight.rows.iter().find(|row| row.process == victim.process()).expect("it is seen");
     assert_eq!(String::from_utf8_lossy(&row.text), "select pg_sleep(0.3), '\u{e4}'");
     victim.outcome().unwrap();
+}
+
+/// A text of a database with another encoding is no text of ours: cut into letters, it was an error on servers that look for
+/// the end of each, and one client could blind the governor.
+#[test]
+fn looks_take_texts_of_databases_with_other_encodings() {
+    let stage = Stage::new("pow");
+    let mut other = Connection::open(&url(&stage.server)).unwrap();
+    other.run("create database latin encoding 'LATIN1' locale 'C' template template0").unwrap();
+    let latin = ServerUrl { database: "latin".to_owned(), ..url(&stage.server) };
+    let (governor, ..) = governor(&stage.server, "never", |_| {});
+    let client = Client::new(&governor, &latin, LOW);
+    let mut own = Connection::open_isolated(&url(&stage.server)).unwrap();
+    let observing = Observing::on(&mut own).unwrap();
+    client.send("select pg_sleep(0.5) -- \u{e4}");
+    let process = client.process();
+    stage.until("it sleeps", &format!("select wait_event = 'PgSleep' from pg_stat_activity where pid = {process}"));
+    let sight = observing.sight(&mut own).unwrap();
+    let row = sight.rows.iter().find(|row| row.process == process).expect("it is seen");
+    assert!(row.text.ends_with(b"-- \xe4"), "{:?}", row.text);
+    client.outcome().unwrap();
+    drop(client);
+    stage.until("it has gone", &format!("select not exists (select from pg_stat_activity where pid = {process})"));
+    other.run("drop database latin").unwrap();
 }
