@@ -21,7 +21,8 @@ pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
     if options.check {
         return say(config, options);
     }
-    match if options.beside { govern_beside(config) } else { govern(config) } {
+    let ended = if options.beside { govern_beside(config) } else { govern(config) };
+    match ended {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(GovernError::Config(error)) => Err(Failure::input(error)),
         Err(error) => Err(Failure::world(error)),
