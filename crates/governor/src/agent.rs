@@ -15,6 +15,10 @@
 //! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
 //! are closed with it.
 //!
+//! Beside a server sessions outlive a governor that is killed, and their processes keep what it gave them. So the next governor
+//! takes every process to have begun with the share and in the groups of the server's first process, as the server leaves them, and
+//! brings those back to it that have anything else.
+//!
 //! A class may name control groups, made and delegated by an operator, in which the processes that serve it are to be
 //! (`groups`): for what nice values cannot divide, a disk's bandwidth above all.
 
@@ -31,7 +35,7 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_machine::process_share::has_autogroups;
+use plimsoll_machine::process_share::{ProcessFacts, has_autogroups};
 
 use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
@@ -105,6 +109,11 @@ impl Agent {
         if self.server != found {
             self.put_back();
             self.server = found;
+            let is_beside = self.governor.settings().is_beside;
+            let postmaster = self.server.as_ref().ok().filter(|_| is_beside).map(|postmaster| postmaster.id);
+            let facts = postmaster.and_then(|process| ProcessFacts::of(self.hands.host(), process));
+            self.hands.began_with(facts.map(|facts| facts.share));
+            self.groups.are_left(is_beside);
         }
         self.told_for = None;
     }
@@ -197,6 +206,7 @@ impl Agent {
 
     /// Goes over all sessions, then over the workers that some of them lead.
     fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
+        self.groups.of_classes(settings);
         if !postmaster.is_running(self.hands.host()) {
             self.server = Err("the server's first process has ended".to_owned());
             self.told_for = None;

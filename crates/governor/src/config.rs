@@ -9,6 +9,7 @@ pub mod check;
 mod classes;
 mod known_keys;
 mod lenient;
+mod mode;
 pub mod problem;
 pub mod quantity;
 mod resolve;
@@ -63,11 +64,16 @@ struct Unusable {
 
 /// Reads a file. `classes` are those that there are already.
 pub fn read(file: &Path, classes: &[String]) -> Result<Config, ConfigError> {
-    read_partly(file, classes).map_err(|unusable| unusable.error)
+    read_for(file, classes, false)
+}
+
+/// Reads a file, for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
+pub fn read_for(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, ConfigError> {
+    read_partly(file, classes, is_beside).map_err(|unusable| unusable.error)
 }
 
 /// Reads a file; of one that cannot be used it says which servers it names.
-fn read_partly(file: &Path, classes: &[String]) -> Result<Config, Box<Unusable>> {
+fn read_partly(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, Box<Unusable>> {
     let name = file.display().to_string();
     let wrong = |message: String| {
         let error = ConfigError { file: name.clone(), faults: vec![Fault { place: None, message }] };
@@ -86,15 +92,20 @@ fn read_partly(file: &Path, classes: &[String]) -> Result<Config, Box<Unusable>>
         environment: &|name| std::env::var(name).ok().or_else(|| account(name)),
         classes,
     };
-    parse_partly(&text, &name, &surroundings)
+    parse_partly(&text, &name, &surroundings, is_beside)
 }
 
 /// Understands a file's text. Errors name the file.
 pub fn parse(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Result<Config, ConfigError> {
-    parse_partly(text, file_name, surroundings).map_err(|unusable| unusable.error)
+    parse_partly(text, file_name, surroundings, false).map_err(|unusable| unusable.error)
 }
 
-fn parse_partly(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Result<Config, Box<Unusable>> {
+fn parse_partly(
+    text: &str,
+    file_name: &str,
+    surroundings: &Surroundings<'_>,
+    is_beside: bool,
+) -> Result<Config, Box<Unusable>> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
     let unusable = |problems, server, control| Box::new(Unusable { error: source.error(problems), server, control });
     let mut problems = known_keys::wrong_keys(text).map_err(|problem| unusable(vec![problem], None, None))?;
@@ -112,7 +123,11 @@ fn parse_partly(text: &str, file_name: &str, surroundings: &Surroundings<'_>) ->
     };
     let (typed, mistyped) = lenient::read(text);
     add(&mut problems, mistyped);
-    let Some(typed) = typed else { return Err(unusable(problems, None, None)) };
+    let Some(mut typed) = typed else { return Err(unusable(problems, None, None)) };
+    if is_beside {
+        typed.mode.proxy = Some(false);
+    }
+    add(&mut problems, mode::contradictions(text, typed.mode.is_beside()));
     let Resolved { settings, server, control } = resolve::resolve(&typed, surroundings);
     match settings {
         Ok((settings, mut warnings)) if problems.is_empty() => {

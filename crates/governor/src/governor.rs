@@ -44,6 +44,8 @@ pub struct Governor {
     pub history: Mutex<History>,
     /// The file of the settings, which `RELOAD` reads anew.
     pub config_file: OnceLock<PathBuf>,
+    /// Whether it was started beside its server, whatever the file says.
+    pub is_beside_asked: OnceLock<bool>,
     /// How the relay receives and sends, once it runs; never [`EventLoop::Auto`].
     pub event_loop: OnceLock<EventLoop>,
     /// How the main thread is told to end.
@@ -164,6 +166,7 @@ impl Governor {
             reach: Reach::default(),
             history: Mutex::default(),
             config_file: OnceLock::new(),
+            is_beside_asked: OnceLock::new(),
             event_loop: OnceLock::new(),
             main: OnceLock::new(),
             is_draining: AtomicBool::new(false),
@@ -203,6 +206,11 @@ impl Governor {
     /// Tells every worker something.
     pub fn tell_all(&self, command: impl Fn() -> WorkerCommand) {
         self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
+    }
+
+    /// Whether no client comes through: sessions beside which it works are not its own.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        self.settings().is_beside || self.registry.is_empty()
     }
 
     /// Whether a transaction of that class may enter. Its session's number is the ticket.

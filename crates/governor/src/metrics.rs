@@ -71,6 +71,27 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     }),
 ];
 
+/// What only a governor in the connection path counts: nobody beside a server knows these.
+const IN_PATH_ONLY: [&str; 17] = [
+    "transactions",
+    "units",
+    "errors",
+    "queued",
+    "let_in_beyond_limits",
+    "refused_queue_full",
+    "refused_timeout",
+    "preempted_idle",
+    "replays_verified",
+    "replays_differed",
+    "replays_unsafe",
+    "tags_refused",
+    "transaction_seconds",
+    "unit_seconds",
+    "queue_seconds",
+    "class_queued",
+    "class_paused",
+];
+
 /// Counters of each class, kept in nanoseconds and reported in seconds.
 const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 1] = [(
     "tracked_saved_seconds",
@@ -118,7 +139,7 @@ const SECONDS: [Of<fn(&Facts) -> f64>; 2] = [
 const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
     ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.uptime_seconds)),
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
-    ("sessions_max", "The limit of sessions.", |facts| Some(facts.sessions_max)),
+    ("sessions_max", "The limit of sessions.", |facts| facts.sessions_max),
     ("draining", "1 while the governor waits for its sessions to end.", |facts| Some(facts.is_draining.into())),
     ("control_up", "1 while the governor's own connection to the server is up.", |facts| {
         Some(facts.is_control_up.into())
@@ -143,7 +164,8 @@ struct Facts {
     own: OwnProcess,
     look_seconds: f64,
     uptime_seconds: f64,
-    sessions_max: f64,
+    sessions_max: Option<f64>,
+    is_beside: bool,
     is_draining: bool,
     is_control_up: bool,
     levers: Vec<(&'static str, bool)>,
@@ -169,12 +191,18 @@ impl Facts {
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
             uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
-            sessions_max: settings.listen.clients_max.into(),
+            sessions_max: (!settings.is_beside).then(|| settings.listen.clients_max.into()),
+            is_beside: settings.is_beside,
             is_draining: governor.is_draining.load(Relaxed),
             is_control_up,
             levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
             untouchable,
         }
+    }
+
+    /// Whether a metric of classes is known.
+    fn tells(&self, name: &str) -> bool {
+        !self.is_beside || !IN_PATH_ONLY.contains(&name)
     }
 
     fn count(&self, class: ClassIndex, is_it: impl Fn(Phase) -> bool) -> f64 {
@@ -248,7 +276,7 @@ impl Collector for Metrics {
 impl Metrics {
     fn classes(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let classes = || self.0.statistics.classes();
-        for (name, about, of) in CLASS_COUNTERS {
+        for (name, about, of) in CLASS_COUNTERS.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             for class in classes() {
                 let labels = [("class", class.name.as_str())];
@@ -263,13 +291,13 @@ impl Metrics {
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
             }
         }
-        for (name, about, of) in CLASS_GAUGES {
+        for (name, about, of) in CLASS_GAUGES.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
             for (index, class) in (0..).map(ClassIndex).zip(classes()) {
                 metric.encode_family(&[("class", class.name.as_str())])?.encode_gauge(&of(facts, index))?;
             }
         }
-        for (name, about, of) in CLASS_HISTOGRAMS {
+        for (name, about, of) in CLASS_HISTOGRAMS.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
             for class in classes() {
                 let counts = of(class).counts();

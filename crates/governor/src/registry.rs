@@ -171,6 +171,26 @@ pub struct CardState {
     pub is_awaited: bool,
     /// Cancels under way.
     pub cancels: Cancels,
+    /// What the server shows of it; `None` for a session that comes through the governor.
+    pub observed: Option<Observed>,
+}
+
+/// What a server shows of a session that others have opened there directly. Moments are the server's, microseconds since 1970:
+/// together they say which statement of which transaction it was that was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observed {
+    /// When its process began.
+    pub process_began: i64,
+    /// When its transaction began; `None` without one.
+    pub transaction_began: Option<i64>,
+    /// When its last statement began; `None` before the first.
+    pub statement_began: Option<i64>,
+    /// When it began to do what it does.
+    pub state_since: i64,
+    /// Whether it waits for a lock.
+    pub waits_for_lock: bool,
+    /// Whether its transaction would be a victim if its class opted in.
+    pub is_tracked: bool,
 }
 
 /// One session.
@@ -196,7 +216,7 @@ pub struct SessionCard {
 pub struct BackendKey {
     /// The process id on the server's machine.
     pub process: i32,
-    /// 4 bytes; 4 to 256 with protocol 3.2.
+    /// 4 bytes; 4 to 256 with protocol 3.2; none of a session that others have opened, which nobody can cancel by it.
     pub secret: Box<[u8]>,
 }
 
@@ -225,6 +245,7 @@ impl SessionCard {
             replayable: Ok(()),
             is_awaited: false,
             cancels: Cancels::default(),
+            observed: None,
         };
         SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
     }
@@ -340,7 +361,8 @@ impl Registry {
         use subtle::ConstantTimeEq;
         let cards = self.cards.lock();
         let is_it = |card: &&Arc<SessionCard>| {
-            card.key.get().is_some_and(|key| key.process == process && bool::from(key.secret.ct_eq(secret)))
+            let fits = |key: &BackendKey| key.process == process && bool::from(key.secret.ct_eq(secret));
+            card.key.get().is_some_and(|key| !key.secret.is_empty() && fits(key))
         };
         cards.values().find(is_it).cloned()
     }

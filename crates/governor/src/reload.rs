@@ -22,6 +22,9 @@ pub enum ReloadError {
     /// The governor was not started from a file.
     #[error("this governor was not started from a file, so there is nothing to read anew")]
     NoFile,
+    /// The file is for the other mode.
+    #[error("`proxy` in [mode] can be changed by a restart only")]
+    Mode,
     /// Classes are missing or in other places.
     #[error("class `{0}` is gone or in another place; classes can be taken away or renamed by a restart only")]
     Classes(String),
@@ -62,7 +65,9 @@ impl Governor {
     fn try_reload_file(&self) -> Result<Reloaded, ReloadError> {
         let file = self.config_file.get().ok_or(ReloadError::NoFile)?;
         let names: Vec<String> = self.settings().classes.iter().map(|class| class.name.clone()).collect();
-        let config = config::read(file, &names)?;
+        // Who was started by `--beside` stays there, whatever the file says.
+        let is_beside = self.is_beside_asked.get().copied().unwrap_or(false);
+        let config = config::read_for(file, &names, is_beside)?;
         let mut reloaded = self.reload(config.settings)?;
         reloaded.warnings = config.warnings;
         Ok(reloaded)
@@ -96,6 +101,9 @@ impl Governor {
         // Held throughout, so that of two reloads one comes after the other.
         let mut current = self.settings.write();
         let mut settings = make(&current);
+        if settings.is_beside != current.is_beside {
+            return Err(ReloadError::Mode);
+        }
         for (place, class) in current.classes.iter().enumerate() {
             match settings.classes.get_mut(place) {
                 Some(other) if other.name == class.name => other.is_paused = class.is_paused,

@@ -49,8 +49,17 @@ pub enum End {
 /// Runs a governor until it is told to end. SIGHUP reads the settings anew; SIGTERM and SIGINT wait until each session is
 /// between transactions, a second SIGINT and SIGQUIT end at once.
 pub fn govern(config_file: &Path) -> Result<End, GovernError> {
+    start(config_file, false)
+}
+
+/// The same beside the server, whatever `[mode]` in the file says.
+pub fn govern_beside(config_file: &Path) -> Result<End, GovernError> {
+    start(config_file, true)
+}
+
+fn start(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let system = |what: &str, error: &dyn std::fmt::Display| GovernError::System(format!("{what}: {error}"));
-    let config = config::read(config_file, &[])?;
+    let config = config::read_for(config_file, &[], is_beside)?;
     log::start(config.settings.log);
     let (sender, heard) = mpsc::channel();
     // Before anything else, so that a signal that comes now is not the end of a process that has left things behind.
@@ -59,6 +68,7 @@ pub fn govern(config_file: &Path) -> Result<End, GovernError> {
     let governor = Arc::new(Governor::new(config.settings, Instant::now()));
     let file = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_owned());
     governor.config_file.set(file).expect("the governor is new");
+    governor.is_beside_asked.set(is_beside).expect("the governor is new");
     governor.main.set(commands(&sender)).expect("the governor is new");
     hear(signals, sender.clone());
     for warning in &config.warnings {
@@ -67,8 +77,12 @@ pub fn govern(config_file: &Path) -> Result<End, GovernError> {
     let page = page::start(&governor).map_err(|error| GovernError::System(error.to_string()))?;
     let running = relay::start(Arc::clone(&governor)).map_err(|error| GovernError::System(error.to_string()))?;
     let watcher = watch::start(Arc::clone(&governor));
+    let is_beside = governor.settings().is_beside;
+    if is_beside {
+        tracing::info!(server = %governor.settings().server.address(), "beside the server: no client comes through this governor");
+    }
     for address in running.addresses() {
-        tracing::info!("clients come in at {address}");
+        tracing::info!("{} at {address}", if is_beside { "the console is" } else { "clients come in" });
     }
     if let Some(address) = page.address() {
         tracing::info!("the live page is at http://{address}/");
@@ -130,6 +144,14 @@ fn drain(governor: &Arc<Governor>, why: &str) {
         return;
     }
     notify::tell("STOPPING=1");
+    if governor.settings().is_beside {
+        tracing::info!(
+            sessions = governor.registry.len(),
+            "ends, and sessions at the server go on as they were before: {why}"
+        );
+        governor.tell_all(|| WorkerCommand::Drain);
+        return;
+    }
     tracing::info!(sessions = governor.registry.len(), "no more clients are taken, and sessions end when idle: {why}");
     governor.tell_all(|| WorkerCommand::Drain);
 }

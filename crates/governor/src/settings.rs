@@ -17,7 +17,9 @@ pub use described::needs_restart;
 /// Everything that can be set. A reload replaces it as a whole.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where clients come in.
+    /// Whether the governor works beside its server: no client comes through it, and it governs the sessions that it sees there.
+    pub is_beside: bool,
+    /// Where clients come in; beside a server, where the console is.
     pub listen: Listen,
     /// The server behind; user, password and database of the URL are not used: clients bring their own.
     pub server: ServerUrl,
@@ -151,7 +153,8 @@ pub struct ClassSettings {
     /// Whether what was rolled back is replayed if that can be done without anybody noticing.
     pub replay: bool,
     /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
-    /// that can be replayed as far as is known then.
+    /// that can be replayed as far as is known then. Beside a server: whether they do so after 57014, so that statements of
+    /// theirs may be cancelled.
     pub retries: bool,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
@@ -235,6 +238,10 @@ impl Settings {
 
     /// The levers that work or not by what is set alone.
     pub fn own_levers(&self) -> Vec<Lever> {
+        if self.is_beside {
+            let why = "the governor works beside the server, so that no transaction passes through it";
+            return ["admission", "replay"].map(|name| Lever { name, is_on: false, why: why.to_owned() }).into();
+        }
         let limited: Vec<&str> =
             self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
         let admission = match (limited.is_empty(), self.total_mpl) {
@@ -293,6 +300,7 @@ pub(crate) fn for_tests() -> Settings {
     let pattern = glob::Pattern::new("high*").expect("a pattern");
     let rule = ClassRule { user: Some(pattern), ..ClassRule::of(ClassIndex(0)) };
     Settings {
+        is_beside: false,
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().expect("an address")],
             socket_folders: Vec::new(),

@@ -64,15 +64,23 @@ impl Table {
         };
         let draining = if state.is_draining { ", draining" } else { "" };
         let up = length(Some(state.uptime_s));
-        self.wrapped("", &format!("plimsoll {} in front of {}, up {up}{draining}", state.version, state.server));
-        self.wrapped("", &format!("{} of at most {} sessions; {control}", state.sessions, state.sessions_max));
+        let place = if state.is_beside { "beside" } else { "in front of" };
+        self.wrapped("", &format!("plimsoll {} {place} {}, up {up}{draining}", state.version, state.server));
+        let most = state.sessions_max.map_or(String::new(), |most| format!(" of at most {most}"));
+        self.wrapped("", &format!("{}{most} sessions; {control}", state.sessions));
     }
 
     fn classes(&mut self, state: &State) {
         // A young governor has seen less than the window; what it shows is over what it has seen.
         let seen = state.classes.iter().filter_map(|class| class.last_10_s.as_ref()).map(|window| window.seconds);
         let seen = seen.fold(0.0, f64::max);
-        let window = if seen > 0.0 { format!("last {seen:.0} s") } else { "no second yet".to_owned() };
+        let window = if state.is_beside {
+            "class".to_owned()
+        } else if seen > 0.0 {
+            format!("last {seen:.0} s")
+        } else {
+            "no second yet".to_owned()
+        };
         self.line("");
         self.line(&format!("{window:<14}     tx/s      p50      p95      p99   1 min p95  in  wait  sess"));
         state.classes.iter().for_each(|class| self.line(&class_line(class)));
@@ -97,7 +105,13 @@ impl Table {
         for class in &state.classes {
             let Some(tracked) = &class.tracked else { continue };
             let beginning = format!("track: {}: ", shortened(&class.name, 17));
-            if tracked.victims > 0 {
+            if tracked.victims > 0 && state.is_beside {
+                let words = format!(
+                    "of the last 200 victims {} were its, whose statements would be cancelled",
+                    tracked.victims
+                );
+                self.wrapped(&beginning, &words);
+            } else if tracked.victims > 0 {
                 let words = format!(
                     "of the last {} transactions to be rolled back, {} would have ended in 40001",
                     tracked.victims, tracked.errors_40001

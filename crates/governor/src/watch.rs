@@ -8,10 +8,13 @@
 //! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
 //! (`outside`).
 //!
+//! Beside a server no session rings: it looks itself which there are, and who important waits for a lock (`beside`).
+//!
 //! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
 
 mod act;
 mod aimed;
+mod beside;
 mod control;
 mod graph;
 mod late;
@@ -31,6 +34,7 @@ use std::time::{Duration, Instant};
 use crate::agent::Agent;
 use crate::governor::Governor;
 use crate::settings::Settings;
+use beside::Beside;
 use control::Control;
 pub(crate) use control::here as server_here;
 use outside::Outside;
@@ -83,13 +87,16 @@ struct Watch {
     agent: Agent,
     round: Round,
     outside: Outside,
+    /// The sessions that others have opened, for a governor beside its server.
+    beside: Beside,
 }
 
 impl Watch {
     fn new(governor: Arc<Governor>, stop: Arc<AtomicBool>) -> Self {
         let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));
         let (round, outside) = (Round::new(governor.clone()), Outside::new(Instant::now()));
-        Watch { governor, stop, control, agent, round, outside }
+        let beside = Beside::new(governor.clone());
+        Watch { governor, stop, control, agent, round, outside, beside }
     }
 
     fn run(mut self) {
@@ -97,9 +104,12 @@ impl Watch {
             let now = Instant::now();
             let is_new = self.tend(now);
             let outside_due = self.outside.due(&self.governor.settings(), now);
-            let sleep = [self.agent.due(now), outside_due].into_iter().flatten().fold(SLEEP_MAX, Duration::min);
+            let sleep = [self.agent.due(now), outside_due, self.beside.due(now)]
+                .into_iter()
+                .flatten()
+                .fold(SLEEP_MAX, Duration::min);
             // Who has rung while there was no connection does not ring again.
-            if is_new || self.governor.bell.wait(sleep) {
+            if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) {
                 self.watch();
             }
         }
@@ -114,8 +124,9 @@ impl Watch {
     fn tend(&mut self, now: Instant) -> bool {
         let settings = self.governor.settings();
         let is_new = self.control.tend(&settings, now);
-        if is_new {
-            self.agent.server(self.control.server_of_this_machine());
+        if self.beside.tend(&mut self.control, &settings, now) | is_new {
+            let here = self.control.server_of_this_machine();
+            self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
         }
         self.agent.tend(&settings, now);
         self.governor.log_unlogged_preemptions();

@@ -56,7 +56,7 @@ pub enum Command {
     /// Nothing is installed and nothing is changed: one read-only connection, at most 1 % of a core. The role needs
     /// pg_monitor to see the sessions of others; docs/observe.md explains every figure. Ctrl-C ends early with a report.
     Observe(ObserveOptions),
-    /// Stand in front of a PostgreSQL server and keep important work fast
+    /// Stand in front of a PostgreSQL server, or beside it, and keep important work fast
     ///
     /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it anew, SIGTERM waits until sessions are idle and
     /// ends, SIGQUIT ends at once.
@@ -338,6 +338,9 @@ pub struct GovernOptions {
     /// The settings, as docs/examples/plimsoll.toml
     #[arg(long, value_name = "FILE", required_unless_present = "hash_password")]
     pub config: Option<PathBuf>,
+    /// Work beside the server, not in the connection path, whatever `[mode]` in the settings says
+    #[arg(long, requires = "config")]
+    pub beside: bool,
     /// Read the settings, say what they mean and what is wrong with them, and end
     #[arg(long, requires = "config")]
     pub check: bool,

@@ -23,6 +23,7 @@ mod length;
 mod lock_scheduler;
 mod preemption;
 mod replay;
+mod sole_governor;
 mod starvation_bound;
 
 pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
@@ -38,4 +39,5 @@ pub use preemption::{
     Action, Activity, Edge, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Rules, Standing, WaitGraph, decide,
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
+pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
 pub use starvation_bound::StarvationBound;

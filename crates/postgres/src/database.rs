@@ -103,7 +103,7 @@ impl PostgresDatabase {
         let way = governor.url();
         // With settings of the operator's own, a user's class is what their rules say.
         let is_by_rules = user.is_some() && governor.settings().config.is_some();
-        let tells_class = governor.takes_classes() && !is_by_rules;
+        let tells_class = governor.takes_classes() && !is_by_rules && !governor.settings().mode.beside;
         Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
     }
 

@@ -3,6 +3,7 @@
 //! [`GovernorSettings`] are what a target's options ask for, `configuration` is the file that the governor reads, and
 //! [`GovernorProcess`] is the process, which ends with this value, or with this process. Clients come to it through a socket in a
 //! folder that nobody else may enter, and say with each transaction of which class it is: by a comment in the statement that begins it.
+//! In the mode `beside` clients connect to the server itself, and say of which class they are by their application names.
 
 mod configuration;
 mod own_settings;
@@ -32,6 +33,7 @@ pub static GOVERNOR_MODES: &[&str] = &[
     "only-admission",
     "only-preemption",
     "only-shares",
+    "beside",
 ];
 
 /// What processes that serve low priority can get of the cores.
@@ -52,6 +54,8 @@ pub struct GovernorMode {
     pub shares: bool,
     /// One that holds what a high-priority transaction waits for gets that one's share of the cores.
     pub inheritance: bool,
+    /// Clients connect to the server itself, and the governor governs the sessions that it sees there.
+    pub beside: bool,
 }
 
 impl GovernorMode {
@@ -63,6 +67,7 @@ impl GovernorMode {
         idle_preemption: true,
         shares: true,
         inheritance: true,
+        beside: false,
     };
 
     /// No lever: a proxy.
@@ -73,6 +78,7 @@ impl GovernorMode {
         idle_preemption: false,
         shares: false,
         inheritance: false,
+        beside: false,
     };
 
     /// The mode of that name in [`GOVERNOR_MODES`]; `None` where there is to be no governor.
@@ -91,6 +97,8 @@ impl GovernorMode {
             "only-admission" => GovernorMode { admission: true, ..off },
             "only-preemption" => GovernorMode { preemption: true, replay: true, idle_preemption: true, ..off },
             "only-shares" => GovernorMode { shares: true, inheritance: true, ..off },
+            // What needs no place in the path.
+            "beside" => GovernorMode { admission: false, replay: false, idle_preemption: false, beside: true, ..on },
             _ => return None,
         })
     }
@@ -123,6 +131,11 @@ pub(crate) const CLASSES: [&str; 2] = ["low", "high"];
 /// The place in [`CLASSES`] of a transaction's class: whatever is above low is high.
 pub(crate) fn class_of(priority: Priority) -> usize {
     usize::from(priority > Priority::LOW)
+}
+
+/// What a session calls itself beside a governor, whose rules know its class by that.
+pub(crate) fn name_of_class(class: usize) -> String {
+    format!("plimsoll {}", CLASSES[class])
 }
 
 /// A statement that says of which class the transaction is that it begins. What is behind a statement moves no place in it, and

@@ -10,7 +10,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::arrow_rows;
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
-use crate::governor::{CLASSES, class_of, tagged};
+use crate::governor::{CLASSES, class_of, name_of_class, tagged};
 use crate::plan;
 use crate::server::ServerSettings;
 use address_map::AddressMap;
@@ -30,6 +30,8 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
     /// Whether each transaction says of which class it is, for a governor between us and the server.
     pub tells_class: bool,
+    /// Whether the session calls itself by its class, for a governor beside the server.
+    pub names_class: bool,
 }
 
 impl From<&ServerSettings> for SessionOptions {
@@ -38,7 +40,8 @@ impl From<&ServerSettings> for SessionOptions {
             isolation: settings.isolation().sql().to_owned(),
             cpu_scheduler: settings.cpu_policy(),
             settings: settings.session_settings(),
-            tells_class: settings.governor().is_some(),
+            tells_class: settings.governor().is_some_and(|governor| !governor.mode.beside),
+            names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
         }
     }
 }
@@ -55,6 +58,10 @@ pub struct PostgresSession {
     begin: [Prepared; CLASSES.len()],
     /// The class of the transactions that begin from now on; `None` where nobody is to be told.
     class: Option<usize>,
+    /// The class by which the session is to call itself from its next transaction on; `None` where it need not.
+    name_due: Option<usize>,
+    /// The class by which it does; `None` where nobody is to be told.
+    named: Option<usize>,
     commit: Prepared,
     rollback: Prepared,
     is_open: bool,
@@ -78,6 +85,10 @@ impl PostgresSession {
             connection.prepare(&format!("begin_{}", CLASSES[class]), &tagged("BEGIN", told))
         };
         let begin = [begins(0)?, begins(1)?];
+        let named = options.names_class.then(|| class_of(Priority::default()));
+        if let Some(class) = named {
+            connection.run(&naming(class))?;
+        }
         let (commit, rollback) = (connection.prepare("commit", "COMMIT")?, connection.prepare("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
@@ -86,6 +97,8 @@ impl PostgresSession {
             of_class: Default::default(),
             begin,
             class,
+            name_due: None,
+            named,
             commit,
             rollback,
             is_open: false,
@@ -110,12 +123,27 @@ impl PostgresSession {
         Err(DatabaseError::Failed("no transaction is open; begin one first".to_owned()))
     }
 
+    /// Calls itself by the class of the transaction that is about to begin, if it does not.
+    fn name_class(&mut self) -> Result<(), WireError> {
+        let Some(class) = self.name_due.take_if(|_| !self.is_open) else { return Ok(()) };
+        self.connection.run(&naming(class))?;
+        self.named = Some(class);
+        Ok(())
+    }
+
+    /// What a statement means that a governor beside the server has cancelled: nobody else cancels where there is one.
+    fn cancelled(&self, error: &WireError) -> Option<DatabaseError> {
+        let is_cancel = error.server().is_some_and(failure::is_cancel);
+        (self.named.is_some() && is_cancel).then_some(DatabaseError::Preempted)
+    }
+
     fn try_execute(
         &mut self,
         statement: &'static Statement,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), WireError> {
+        self.name_class()?;
         // Within a transaction its beginning has told.
         let class = self.class.filter(|_| !self.is_open);
         let (known, prefix) = match class {
@@ -130,6 +158,11 @@ impl PostgresSession {
         let prepared = known.get(statement).expect("it was just put there");
         self.connection.execute(prepared, parameters, rows)
     }
+}
+
+/// How a session calls itself by a class.
+fn naming(class: usize) -> String {
+    format!("SET application_name = '{}'", name_of_class(class))
 }
 
 /// What a session begins with: where names are looked for, isolation, and settings that were asked for.
@@ -149,12 +182,14 @@ impl Session for PostgresSession {
     fn set_priority(&mut self, priority: Priority) {
         self.share.set(priority);
         self.class = self.class.map(|_| class_of(priority));
+        self.name_due = self.named.map(|_| class_of(priority)).filter(|class| self.named != Some(*class));
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
         if self.is_open {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
+        self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
         self.connection
             .execute(&self.begin[self.class.unwrap_or_default()], &[], &mut self.nothing)
             .map_err(|error| failure::of_command("BEGIN", error))?;
@@ -170,7 +205,7 @@ impl Session for PostgresSession {
     ) -> Result<(), DatabaseError> {
         self.try_execute(statement, parameters, rows).map_err(|error| {
             self.recover();
-            failure::of_statement(statement, parameters, error)
+            self.cancelled(&error).unwrap_or_else(|| failure::of_statement(statement, parameters, error))
         })
     }
 
@@ -190,10 +225,11 @@ impl Session for PostgresSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
         let answered = arrow_rows::query(&mut self.connection, &tagged(sql, self.class));
         let batches = answered.map_err(|error| {
             self.recover();
-            failure::of_query(sql, error)
+            self.cancelled(&error).unwrap_or_else(|| failure::of_query(sql, error))
         })?;
         Ok(QueryAnswer { batches, snapshot: "now".to_owned() })
     }

@@ -36,6 +36,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         settable_by: Vec::new(),
     });
     let settings = Settings {
+        is_beside: false,
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().unwrap()],
             socket_folders: Vec::new(),

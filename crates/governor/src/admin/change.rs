@@ -5,3 +5,13 @@ pub mod pause;
 pub mod reload;
 pub mod set;
 pub mod shutdown;
+
+use super::answer::Refusal;
+
+/// Something that only a governor in the connection path can do.
+fn not_beside(what: &str) -> Refusal {
+    Refusal::new(
+        "55000",
+        format!("{what} means nothing here: this governor works beside its server, not in the connection path"),
+    )
+}

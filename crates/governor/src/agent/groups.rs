@@ -19,6 +19,7 @@ use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::ProcessFacts;
 
 use super::server::is_postgres;
+use crate::settings::Settings;
 
 /// For how long a session has to serve a class before its process is moved to that class's groups.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
@@ -33,6 +34,10 @@ pub(super) struct Groups {
     wishes: BTreeMap<i32, Wish>,
     mover: Option<Mover>,
     troubles: Troubles,
+    /// Whether processes may be in groups of classes because a governor was killed that had moved them.
+    may_be_left: bool,
+    /// The groups of all classes, if so.
+    of_classes: Folders,
 }
 
 /// What a process's session asks for.
@@ -57,6 +62,8 @@ struct Order {
     process: i32,
     postmaster: ProcessIdentity,
     folders: Folders,
+    /// Groups of classes that it is to leave for those of the server's first process, whoever moved it there.
+    leaves: Folders,
 }
 
 /// Why processes are not where they should be, by number, and whether that has changed since it was told.
@@ -65,7 +72,27 @@ struct Troubles(Arc<Mutex<(BTreeMap<i32, String>, bool)>>);
 
 impl Groups {
     pub(super) fn new(host: Host) -> Self {
-        Groups { host, wishes: BTreeMap::new(), mover: None, troubles: Troubles::default() }
+        Groups {
+            host,
+            wishes: BTreeMap::new(),
+            mover: None,
+            troubles: Troubles::default(),
+            may_be_left: false,
+            of_classes: Folders::default(),
+        }
+    }
+
+    /// Whether processes may be in groups of classes because a governor was killed that had moved them.
+    pub(super) fn are_left(&mut self, may_be_left: bool) {
+        self.may_be_left = may_be_left;
+    }
+
+    /// The classes, whose groups processes may have to leave.
+    pub(super) fn of_classes(&mut self, settings: &Settings) {
+        if self.may_be_left {
+            let folders = settings.classes.iter().flat_map(|class| class.control_groups.iter().cloned());
+            self.of_classes = folders.collect::<Vec<_>>().into();
+        }
     }
 
     /// Whether anybody is, or should be, in a group of a class.
@@ -75,7 +102,7 @@ impl Groups {
 
     /// Where a process should be.
     pub(super) fn wish(&mut self, process: i32, folders: &Folders, postmaster: ProcessIdentity, now: Instant) {
-        if folders.is_empty() && !self.wishes.contains_key(&process) {
+        if folders.is_empty() && !self.wishes.contains_key(&process) && self.of_classes.is_empty() {
             return;
         }
         let mut begins = false;
@@ -88,9 +115,10 @@ impl Groups {
         }
         let is_settled = begins || now.saturating_duration_since(wish.since) >= SETTLED;
         let place = if is_settled || wish.told == wish.folders { &wish.folders } else { &Folders::default() };
-        if wish.told != *place {
+        if wish.told != *place || begins && !self.of_classes.is_empty() {
             wish.told = Folders::clone(place);
-            let order = Order { process, postmaster, folders: Folders::clone(place) };
+            let leaves = Folders::clone(&self.of_classes);
+            let order = Order { process, postmaster, folders: Folders::clone(place), leaves };
             let mover = self.mover.get_or_insert_with(|| Mover::start(self.host.clone(), self.troubles.clone()));
             // A mover that could not be started has said so.
             let _ = mover.orders.send(order);
@@ -186,6 +214,7 @@ impl Moves {
         if let Some(homes) = self.homes.remove(&process) {
             self.send_home(process, &homes);
         }
+        self.leave(process, order);
         let mut trouble = None;
         for folder in order.folders.iter() {
             match self.place(process, folder.clone()) {
@@ -198,6 +227,16 @@ impl Moves {
             troubles.remove(&process.id);
             troubles.extend(trouble.map(|why| (process.id, why)));
         });
+    }
+
+    /// Moves a process out of groups in which a governor has left it that was killed.
+    fn leave(&self, process: ProcessIdentity, order: &Order) {
+        for folder in order.leaves.iter() {
+            let Ok(group) = GroupFolder::at(&self.host, folder.clone()) else { continue };
+            let is_there = group.beside(&self.host, process).as_ref() == Some(&group);
+            let home = group.beside(&self.host, order.postmaster).filter(|home| is_there && *home != group);
+            self.send_home(process, home.as_slice());
+        }
     }
 
     fn place(&mut self, process: ProcessIdentity, folder: PathBuf) -> Result<(), GroupError> {

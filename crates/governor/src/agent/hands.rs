@@ -17,6 +17,9 @@ pub(super) struct Hands {
     held: BTreeMap<i32, Held>,
     /// The processes that were asked for since the walk began.
     asked: BTreeSet<i32>,
+    /// What every process of the server had when it began, where that is known: beside a server, whose processes may have shares
+    /// that a governor gave them which was killed. Otherwise a process is taken to have had what it has when it is first seen.
+    first: Option<ProcessShare>,
     /// Whether the list of those who cannot be touched is another than the one that was told.
     is_list_new: bool,
 }
@@ -36,7 +39,12 @@ struct Held {
 
 impl Hands {
     pub(super) fn new(host: Host) -> Self {
-        Hands { host, held: BTreeMap::new(), asked: BTreeSet::new(), is_list_new: false }
+        Hands { host, held: BTreeMap::new(), asked: BTreeSet::new(), first: None, is_list_new: false }
+    }
+
+    /// From now on every process is taken to have begun with that share, or to have what it should where that is not known.
+    pub(super) fn began_with(&mut self, first: Option<ProcessShare>) {
+        self.first = first;
     }
 
     pub(super) fn host(&self) -> &Host {
@@ -53,11 +61,15 @@ impl Hands {
         self.asked.contains(&process)
     }
 
-    /// A walk has ended: who was not asked for has gone.
+    /// A walk has ended: who was not asked for has gone, or, beside a server, is not governed any more.
     pub(super) fn end(&mut self) {
-        let Hands { held, asked, is_list_new, .. } = self;
+        let Hands { host, held, asked, first, is_list_new } = self;
         held.retain(|process, held| {
             let stays = asked.contains(process);
+            if !stays && first.is_some() && held.share != CpuShare::Untouched {
+                // Of those who have ended nothing is left to be put back.
+                let _ = held.before.give(host, held.identity);
+            }
             *is_list_new |= !stays && held.trouble.is_some();
             stays
         });
@@ -73,7 +85,7 @@ impl Hands {
         self.asked.insert(process);
         match self.held.get(&process) {
             Some(held) if held.share == share => return,
-            None if share == CpuShare::Untouched => return,
+            None if share == CpuShare::Untouched && self.first.is_none() => return,
             _ => {}
         }
         let facts = ProcessFacts::of(&self.host, process);
@@ -83,7 +95,12 @@ impl Hands {
             return;
         };
         let known = self.held.get(&process).filter(|held| held.identity == facts.identity);
-        let before = known.map_or(facts.share, |held| held.before);
+        let first = self.first.map_or(facts.share, |first| ProcessShare {
+            // Each process of a server is a session of its own, and so is its autogroup.
+            autogroup: facts.share.autogroup.map(|_| 0),
+            ..first
+        });
+        let before = known.map_or(first, |held| held.before);
         let wanted = match share {
             CpuShare::Untouched => before,
             CpuShare::Nice(nice) => before.with_nice(nice),

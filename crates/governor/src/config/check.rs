@@ -24,11 +24,13 @@ const WIDTH: usize = 80;
 pub struct Report {
     /// The file.
     pub file: String,
-    /// The server that clients are passed on to.
+    /// The server that clients are passed on to; beside a server, that server.
     pub server: String,
+    /// Whether the governor works beside the server.
+    pub is_beside: bool,
     /// As whom the governor asks it; null if it does not.
     pub control: Option<String>,
-    /// Where clients come in.
+    /// Where clients come in; beside a server, where the console is.
     pub listen: Vec<String>,
     /// `off`, `offered` or `required`.
     pub tls: &'static str,
@@ -105,7 +107,12 @@ impl fmt::Display for CheckError {
 
 /// Reads a file and says what it means. With `connect` it asks the server, too, even if parts of the file are wrong.
 pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
-    match read_partly(file, &[]) {
+    check_for(file, connect, false)
+}
+
+/// The same for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
+pub fn check_for(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
+    match read_partly(file, &[], is_beside) {
         Ok(Config { settings, mut warnings }) => {
             warnings.extend(levers_here(&settings));
             let found = connect.then(|| connect::probe(tried(&settings)));
@@ -128,9 +135,10 @@ pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
 
 fn tried(settings: &Settings) -> Tried<'_> {
     Tried {
-        server: Some(&settings.server),
+        server: (!settings.is_beside).then_some(&settings.server),
         control: settings.control.as_ref(),
-        clients_max: Some(settings.listen.clients_max),
+        is_beside: settings.is_beside,
+        clients_max: (!settings.is_beside).then_some(settings.listen.clients_max),
         certificate: settings.listen.certificate.as_ref(),
         shares: has_shares(settings),
     }
@@ -182,6 +190,7 @@ impl Report {
         Report {
             file: file.display().to_string(),
             server: settings.server.address(),
+            is_beside: settings.is_beside,
             control: settings.control.as_ref().map(ToString::to_string),
             listen: settings.listen.addresses.iter().map(ToString::to_string).chain(folders).collect(),
             tls: match (&settings.listen.tls, settings.listen.tls_required) {
@@ -310,7 +319,12 @@ impl fmt::Display for Report {
         let mut line = |key: &str, value: &str| write_line(out, key, value);
         line("server", &self.server)?;
         line("control", self.control.as_deref().unwrap_or("none"))?;
-        line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;
+        if self.is_beside {
+            line("clients", "none come through: the governor works beside the server")?;
+            line("console at", &list(&self.listen))?;
+        } else {
+            line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;
+        }
         line("live page", &self.http.as_ref().map_or("none".to_owned(), |address| format!("http://{address}/")))?;
         let Console { database, may_change, may_look } = &self.console;
         line(
@@ -362,6 +376,8 @@ impl Report {
         let number = |bound: Option<u32>| bound.map_or("any".to_owned(), |bound| bound.to_string());
         for class in &self.classes {
             let rolled_back = match (class.preemptible, class.replay, class.retries) {
+                (true, _, true) if self.is_beside => "by cancel",
+                (true, _, false) if self.is_beside => "counted only",
                 (false, _, _) | (true, false, false) => "never",
                 (true, true, false) => "if replayed",
                 (true, true, true) => "or 40001",

@@ -9,7 +9,7 @@ use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms
 
 use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
-use super::typed::{At, TypedClass, TypedRule, TypedSettings};
+use super::typed::{At, TypedClass, TypedPreemptible, TypedRule, TypedSettings};
 use crate::settings::{ClassSettings, CpuShare};
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
@@ -73,6 +73,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
 fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     let place = typed.span();
     let typed = typed.value();
+    let class_place = place.clone();
     let priority = match &typed.priority {
         Some(priority) => {
             let read_priority = priority.value().parse::<Priority>().map_err(|error| error.to_string());
@@ -98,9 +99,20 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
         class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
     }
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
-    class.preemptible = typed.preemptible.unwrap_or(class.preemptible);
     class.replay = typed.replay.unwrap_or(class.replay);
     class.retries = typed.retries.unwrap_or(class.retries);
+    match typed.preemptible {
+        None => {}
+        Some(TypedPreemptible::Allowed(allowed)) => class.preemptible = allowed,
+        Some(TypedPreemptible::RetryByApplication) if read.is_beside => {
+            (class.preemptible, class.retries) = (true, true);
+        }
+        Some(TypedPreemptible::RetryByApplication) => {
+            let message = "preemptible = \"retry-by-application\" is for a governor beside its server ([mode] proxy = false); \
+                           in the connection path write preemptible = true, and retries = true if clients retry after 40001";
+            read.problems.add(class_place, message);
+        }
+    }
     class
 }
 

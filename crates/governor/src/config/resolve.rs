@@ -10,7 +10,7 @@ use plimsoll_policy::{PREEMPTION_POLICIES, PreemptionPolicy, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::problem::{Problem, Problems, listed, suggestion};
-use super::typed::{At, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
+use super::typed::{At, TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
 use crate::settings::{Cpu, EventLoop, Http, Listen, Log, PassingOn, Preemption, Settings};
 
@@ -34,14 +34,20 @@ pub(super) struct Resolved {
 
 /// Checks every value and fills in the defaults.
 pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) -> Resolved {
-    let mut read = Reader { surroundings, problems: Problems::default(), warnings: Vec::new() };
+    let is_beside = typed.mode.is_beside();
+    let mut read = Reader { surroundings, is_beside, problems: Problems::default(), warnings: Vec::new() };
+    let control = typed.control.as_ref().map(|url| read.url(url));
+    if is_beside && control.is_none() {
+        let message = "the key `control` is missing here: beside a server the governor has no other connection; add it";
+        read.problems.add(0..0, message);
+    }
     let server = match &typed.server {
         Some(url) => read.url(url),
+        None if is_beside => control.clone().flatten(),
         None => read.problems.note(0..0, Err("the key `server` is missing here; add it".to_owned())),
     };
-    let control = typed.control.as_ref().map(|url| read.url(url));
     let servers = (server.clone(), control.clone().flatten());
-    let listen = read.listen(&typed.listen);
+    let listen = if is_beside { read.console(&typed.admin) } else { read.listen(&typed.listen) };
     let classes = classes::resolve(typed, &mut read);
     let total_mpl = typed.admission.mpl.as_ref().and_then(|mpl| read.number(mpl, 1..=1_000_000));
     let preemption = read.preemption(&typed.preemption);
@@ -59,6 +65,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let all = || {
         let (classes, rules) = classes?;
         Some(Settings {
+            is_beside,
             listen: listen?,
             server: server?,
             passing_on,
@@ -88,6 +95,8 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
 /// What reading needs, and what it finds.
 pub(super) struct Reader<'a> {
     pub(super) surroundings: &'a Surroundings<'a>,
+    /// Whether the governor works beside its server.
+    pub(super) is_beside: bool,
     pub(super) problems: Problems,
     pub(super) warnings: Vec<String>,
 }
@@ -210,6 +219,29 @@ impl Reader<'_> {
             tls,
             certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
+        })
+    }
+
+    /// Where the console is beside a server; nobody else comes in there.
+    fn console(&mut self, typed: &TypedAdmin) -> Option<Listen> {
+        const OPERATORS_MAX: u32 = 100;
+        let usual = || if typed.socket_folder.is_none() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };
+        let addresses = match &typed.address {
+            Some(address) => vec![self.address(address)?],
+            None => usual(),
+        };
+        Some(Listen {
+            addresses,
+            socket_folders: typed.socket_folder.iter().map(|folder| self.path(folder)).collect(),
+            clients_max: OPERATORS_MAX,
+            logins_max_per_address: OPERATORS_MAX,
+            login_timeout: Duration::from_secs(15),
+            proxy_protocol_from: Vec::new(),
+            workers: 1,
+            event_loop: EventLoop::Epoll,
+            tls: None,
+            certificate: None,
+            tls_required: false,
         })
     }
 

@@ -14,8 +14,7 @@ use toml::Spanned;
 #[schemars(title = "Plimsoll governor", deny_unknown_fields)]
 pub struct TypedSettings {
     /// The server that clients are passed on to: `postgres://host:port`, or `postgres:///?host=/folder/of/socket`. User, password
-    /// and database are not used: clients bring their own.
-    #[schemars(required)]
+    /// and database are not used: clients bring their own. Beside a server it may be left out: `control` names it.
     pub server: Option<At<String>>,
     /// Whether clients may log in as any role that the server admits without asking for anything, such as by `peer` on the
     /// governor's own socket. The default is `false`: the governor refuses such clients unless they could have connected to the
@@ -37,6 +36,9 @@ pub struct TypedSettings {
     /// Users, by exact name, who are let through ungoverned, whatever else is set.
     #[serde(default)]
     pub break_glass: Vec<At<String>>,
+    /// In the connection path, or beside the server.
+    #[serde(default)]
+    pub mode: TypedMode,
     /// Where clients come in.
     #[serde(default)]
     pub listen: TypedListen,
@@ -64,6 +66,22 @@ pub struct TypedSettings {
     /// What is written to standard error.
     #[serde(default)]
     pub log: TypedLog,
+}
+
+/// In the connection path, or beside the server.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedMode {
+    /// Whether clients come through the governor. With `false` it works beside the server: it governs the sessions that
+    /// applications open there themselves, by its `control` connection alone. The default is `true`.
+    pub proxy: Option<bool>,
+}
+
+impl TypedMode {
+    /// Whether the governor works beside its server.
+    pub fn is_beside(&self) -> bool {
+        self.proxy == Some(false)
+    }
 }
 
 /// Where clients come in.
@@ -137,13 +155,62 @@ pub struct TypedClass {
     #[serde(default)]
     pub control_groups: Vec<At<String>>,
     /// Whether its transactions may be rolled back for those of higher priority. The default is `true` for priority low, and
-    /// `false` for others.
-    pub preemptible: Option<bool>,
+    /// `false` for others. Beside a server `true` only counts them; `"retry-by-application"` cancels their statements (57014),
+    /// for applications that run such a transaction again.
+    pub preemptible: Option<TypedPreemptible>,
     /// Whether the governor replays its rolled-back transactions where the client cannot notice. The default is `true`.
     pub replay: Option<bool>,
     /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
     /// transactions that it can replay, and none whose client is thinking. The default is `false`.
     pub retries: Option<bool>,
+}
+
+/// Whether transactions of a class may be rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypedPreemptible {
+    /// `true` or `false`.
+    Allowed(bool),
+    /// `"retry-by-application"`: beside a server, statements are cancelled.
+    RetryByApplication,
+}
+
+/// What [`TypedPreemptible::RetryByApplication`] is called.
+pub const RETRY_BY_APPLICATION: &str = "retry-by-application";
+
+impl<'de> Deserialize<'de> for TypedPreemptible {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl serde::de::Visitor<'_> for Reader {
+            type Value = TypedPreemptible;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "true, false or \"{RETRY_BY_APPLICATION}\"")
+            }
+            fn visit_bool<E>(self, allowed: bool) -> Result<Self::Value, E> {
+                Ok(TypedPreemptible::Allowed(allowed))
+            }
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Self::Value, E> {
+                match word {
+                    RETRY_BY_APPLICATION => Ok(TypedPreemptible::RetryByApplication),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for TypedPreemptible {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TypedPreemptible".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "anyOf": [{ "type": "boolean" }, { "const": RETRY_BY_APPLICATION }] })
+    }
 }
 
 /// Who belongs to a class. All that is said must hold.
@@ -215,6 +282,10 @@ pub struct TypedCpu {
 pub struct TypedAdmin {
     /// The name of the console's database. The default is `plimsoll`.
     pub database: Option<At<String>>,
+    /// Beside a server: the console's own address. The default is `127.0.0.1:6432`, unless there is a `socket_folder`.
+    pub address: Option<At<String>>,
+    /// Beside a server: a folder in which the console's Unix socket is made, with the name `.s.PGSQL.6432`.
+    pub socket_folder: Option<At<String>>,
     /// Who may use it, one table each; nobody without any.
     #[serde(default, rename = "user")]
     pub users: Vec<At<TypedAdminUser>>,

@@ -117,6 +117,12 @@ fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
         let message = "preemption only tracks what it would do: write policy = \"pow\" in [preemption] to have it done";
         warnings.push(message.to_owned());
     }
+    let is_cancelled = |class: &ClassSettings| class.preemptible && class.retries;
+    if settings.is_beside && settings.preemption.policy.acts() && !settings.classes.iter().any(is_cancelled) {
+        let message = "no class has preemptible = \"retry-by-application\", so that beside the server nothing is cancelled: \
+                       preemptions are counted only";
+        warnings.push(message.to_owned());
+    }
     if watches && !settings.classes.iter().any(|class| class.preemptible) {
         warnings.push("no class is `preemptible`, so nothing is ever rolled back".to_owned());
     }
@@ -130,14 +136,16 @@ fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
 fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
     let is_open = |address: &IpAddr| !address.is_loopback();
     for address in settings.listen.addresses.iter().filter(|address| is_open(&address.ip())) {
-        if settings.listen.tls.is_none() {
+        if settings.is_beside {
+            warnings.push(format!("{address}: the console can be reached over a network, unencrypted"));
+        } else if settings.listen.tls.is_none() {
             warnings.push(format!("{address} can be reached over a network, unencrypted: give [listen.tls]"));
         } else if !settings.listen.tls_required {
             let message = format!("{address} can be reached over a network, also unencrypted: write required = true");
             warnings.push(message);
         }
     }
-    if settings.server.socket().is_some() {
+    if settings.server.socket().is_some() && !settings.is_beside {
         let message = "`server` is a Unix socket, so the server takes every client for the user that the governor runs as: \
                        its pg_hba.conf needs scram-sha-256, not `peer` or `trust`, for `local`";
         warnings.push(message.to_owned());

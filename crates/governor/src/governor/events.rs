@@ -29,6 +29,10 @@ pub enum Outcome {
     Pending,
     /// The policy is `track`: nothing was done. Whether the victim could have been replayed, as far as was known then.
     Tracked(Result<(), NoReplay>),
+    /// The policy is `track`, or the victim's class does not opt in to cancels beside a server: nothing was done.
+    TrackedBeside,
+    /// Beside a server: its statement was cancelled, and its application got 57014.
+    Cancelled,
     /// Nothing was done, because the victim must not be rolled back while it waits for its client.
     Spared(NoReplay),
     /// The victim had moved on.
@@ -60,6 +64,8 @@ impl fmt::Display for Outcome {
             Outcome::Pending => f.write_str("pending"),
             Outcome::Tracked(Ok(())) => f.write_str("tracked: could be replayed"),
             Outcome::Tracked(Err(why)) => write!(f, "tracked: 40001 to be expected ({why})"),
+            Outcome::TrackedBeside => f.write_str("tracked: would be cancelled"),
+            Outcome::Cancelled => f.write_str("57014: left to its application"),
             Outcome::Spared(why) => write!(f, "spared ({why})"),
             Outcome::TooLate => f.write_str("too late"),
             Outcome::Replayed => f.write_str("replayed"),

@@ -39,14 +39,16 @@ pub struct State {
     pub event_loop: Option<String>,
     /// The server behind.
     pub server: String,
+    /// Whether the governor works beside the server: then it sees sessions, and neither counts nor times transactions.
+    pub is_beside: bool,
     /// Whether the governor waits for its sessions to end.
     pub is_draining: bool,
     /// The governor's own connection to the server.
     pub control: Control,
     /// Sessions, of all classes.
     pub sessions: u64,
-    /// How many there may be.
-    pub sessions_max: u32,
+    /// How many there may be; null beside a server, where it is the server's to say.
+    pub sessions_max: Option<u32>,
     /// How many transactions may be inside, of all classes together.
     pub mpl: Option<u32>,
     /// The preemption policy.
@@ -97,9 +99,9 @@ pub struct ClassState {
     pub sessions: u64,
     /// Its sessions by what they do: `idle`, `active`, `idle in transaction`, `queued`, `preempted`, `starting`.
     pub phases: std::collections::BTreeMap<String, u64>,
-    /// The last 10 seconds.
+    /// The last 10 seconds; null beside a server.
     pub last_10_s: Option<WindowState>,
-    /// The last minute.
+    /// The last minute; null beside a server.
     pub last_60_s: Option<WindowState>,
     /// Since the governor began.
     pub totals: Totals,
@@ -265,6 +267,7 @@ impl State {
             uptime_s: seconds(governor.clock(now)),
             event_loop: governor.event_loop.get().map(|event_loop| event_loop.name().to_owned()),
             server: settings.server.address(),
+            is_beside: settings.is_beside,
             is_draining: governor.is_draining.load(Relaxed),
             control: Control {
                 is_set: settings.control.is_some(),
@@ -272,7 +275,7 @@ impl State {
                 error: health.control_error,
             },
             sessions: sessions.len() as u64,
-            sessions_max: settings.listen.clients_max,
+            sessions_max: (!settings.is_beside).then_some(settings.listen.clients_max),
             mpl: settings.total_mpl,
             policy: settings.preemption.policy.to_string(),
             resident_bytes: own.resident_bytes,
@@ -298,13 +301,20 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
     let tracks = settings.preemption.policy.watches() && !settings.preemption.policy.acts();
     let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
+    // Nobody times transactions that do not pass through.
+    let window = |place: usize, length: Duration| {
+        let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
+        Some(WindowState::of(&window))
+    };
     let of_class = |(place, class): (usize, &crate::settings::ClassSettings)| {
         let index = ClassIndex(u16::try_from(place).expect("there are 64 classes at most"));
         let mut phases = std::collections::BTreeMap::new();
         for (_, phase) in states.iter().filter(|(of, _)| *of == index) {
             *phases.entry(phase.name().to_owned()).or_default() += 1;
         }
-        let of_points = || history.points().map(|point| point.classes.get(place).copied().unwrap_or((0.0, None)));
+        let points = if settings.is_beside { 0 } else { history::POINTS };
+        let of_points =
+            || history.points().take(points).map(|point| point.classes.get(place).copied().unwrap_or((0.0, None)));
         ClassState {
             name: class.name.clone(),
             priority: class.limits.priority.to_string(),
@@ -315,8 +325,8 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             queued: waiting.iter().filter(|waiting| waiting.class == index).count() as u64,
             sessions: phases.values().sum(),
             phases,
-            last_10_s: history.window(place, SHORT).map(|window| WindowState::of(&window)),
-            last_60_s: history.window(place, LONG).map(|window| WindowState::of(&window)),
+            last_10_s: window(place, SHORT),
+            last_60_s: window(place, LONG),
             totals: Totals::of(governor.statistics.class(index)),
             tracked: tracks.then(|| Tracked::of(governor.statistics.class(index), &events)),
             chart_transactions_per_s: of_points().map(|(rate, _)| rate).collect(),
@@ -392,15 +402,14 @@ impl Times {
 impl Tracked {
     fn of(class: &ClassStatistics, events: &[PreemptionEvent]) -> Self {
         let of_class = events.iter().filter(|event| event.victim_class == class.name);
-        let tracked: Vec<_> = of_class
-            .filter_map(|event| match event.outcome {
-                Outcome::Tracked(replay) => Some(replay),
-                _ => None,
-            })
-            .collect();
+        let (mut victims, mut errors_40001) = (0, 0);
+        for event in of_class {
+            victims += u64::from(matches!(event.outcome, Outcome::Tracked(_) | Outcome::TrackedBeside));
+            errors_40001 += u64::from(matches!(event.outcome, Outcome::Tracked(Err(_))));
+        }
         Tracked {
-            victims: tracked.len() as u64,
-            errors_40001: tracked.iter().filter(|replay| replay.is_err()).count() as u64,
+            victims,
+            errors_40001,
             saved_s: Some(seconds(Duration::from_nanos(class.tracked_saved_nanos.load(Relaxed)))),
         }
     }

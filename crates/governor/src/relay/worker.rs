@@ -167,14 +167,14 @@ impl Worker {
     /// Whether nothing is left that a drain waits for, in any worker: operators at the console look on until then.
     fn is_drained(&self) -> bool {
         self.context.is_draining
-            && self.context.governor.registry.is_empty()
+            && self.context.governor.serves_nobody()
             && self.pairs.iter().flatten().all(|pair| !pair.is_waited_for())
     }
 
     /// The last session's worker tells the others, which wait for that.
     fn pass_on_drain(&mut self) {
         let governor = &self.context.governor;
-        let is_over = self.context.is_draining && governor.registry.is_empty();
+        let is_over = self.context.is_draining && governor.serves_nobody();
         // A login that began as the drain did may have come in after all had ended.
         if is_over && !self.has_passed_on_drain {
             governor.tell_all(|| WorkerCommand::Drain);

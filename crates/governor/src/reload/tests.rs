@@ -89,3 +89,23 @@ fn a_file_that_is_wrong_changes_nothing_and_is_counted() {
     let counted = [&governor.statistics.reloads, &governor.statistics.reloads_failed].map(|count| count.load(Relaxed));
     assert_eq!(counted, [1, 2]);
 }
+
+/// A governor that had become one of the other kind would have neither clients nor sessions that it sees.
+#[test]
+fn the_mode_is_changed_by_a_restart_only() {
+    let governor = governor();
+    let mut beside = for_tests();
+    beside.is_beside = true;
+    assert_eq!(governor.reload(beside), Err(ReloadError::Mode));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plimsoll.toml");
+    let text = "server = \"postgres://u@localhost:1/none\"\ncontrol = \"postgres://u@localhost:1/none\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let settings = config::read_for(&file, &[], true).unwrap_or_else(|error| panic!("{error}")).settings;
+    assert!(settings.is_beside);
+    let governor = Governor::new(settings, Instant::now());
+    governor.config_file.set(file).expect("it is new");
+    assert_eq!(governor.reload_file(), Err(ReloadError::Mode), "it was not asked to be beside, whatever its file says");
+    governor.is_beside_asked.set(true).expect("it is new");
+    assert!(governor.reload_file().is_ok());
+}

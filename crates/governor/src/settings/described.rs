@@ -5,37 +5,51 @@ use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use super::{ClassSettings, CpuShare, Settings};
 use crate::config::quantity::{write_duration, write_size};
+use crate::config::typed::RETRY_BY_APPLICATION;
 
 impl Settings {
     /// Every setting by the key that it has in the file, in the file's order. Verifiers are left out.
     pub fn described(&self) -> Vec<(String, String)> {
         let mut lines = Lines::default();
         lines.add("server", place_of(&self.server));
-        lines.add("trust_clients", self.passing_on.trust_clients);
-        lines.add("announce_class", self.passing_on.announce_class);
-        lines.add("proxy_protocol", self.passing_on.proxy_protocol);
+        lines.add("mode.proxy", !self.is_beside);
+        if !self.is_beside {
+            lines.add("trust_clients", self.passing_on.trust_clients);
+            lines.add("announce_class", self.passing_on.announce_class);
+            lines.add("proxy_protocol", self.passing_on.proxy_protocol);
+        }
         lines.add("control", self.control.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string));
         lines.add("default_class", &self.class(self.rules.default_class()).name);
         lines.add("break_glass", listed(&self.break_glass));
-        self.describe_listen(&mut lines);
+        if !self.is_beside {
+            self.describe_listen(&mut lines);
+        }
         for class in &self.classes {
-            describe_class(class, &mut lines);
+            describe_class(class, self.is_beside, &mut lines);
         }
         for (place, rule) in self.rules.rules().iter().enumerate() {
             lines.add(&format!("rule.{}", place + 1), format!("{rule} -> {}", self.class(rule.class).name));
         }
-        lines.add("admission.mpl", number(self.total_mpl));
+        if !self.is_beside {
+            lines.add("admission.mpl", number(self.total_mpl));
+        }
         let preemption = &self.preemption;
         lines.add("preemption.policy", &preemption.policy);
         lines.add("preemption.threshold", write_duration(preemption.threshold));
         lines.add("preemption.look_interval", write_duration(preemption.look_interval));
-        lines.add("preemption.idle_counts_as_waiting", preemption.idle_counts_as_waiting);
         lines.add("preemption.rollbacks_max", preemption.bound.rollbacks().unwrap_or(0));
-        lines.add("preemption.replay_bytes_max", write_size(preemption.replay_bytes_max));
-        lines.add("preemption.replay_functions", listed(&preemption.replay_functions));
+        if !self.is_beside {
+            lines.add("preemption.idle_counts_as_waiting", preemption.idle_counts_as_waiting);
+            lines.add("preemption.replay_bytes_max", write_size(preemption.replay_bytes_max));
+            lines.add("preemption.replay_functions", listed(&preemption.replay_functions));
+        }
         lines.add("cpu.shares", self.cpu.shares);
         lines.add("cpu.inheritance", self.cpu.inheritance);
         lines.add("admin.database", &self.admin.database);
+        if self.is_beside {
+            lines.add("admin.address", listed(&self.listen.addresses));
+            lines.add("admin.socket_folder", listed(self.listen.socket_folders.iter().map(|folder| folder.display())));
+        }
         for user in &self.admin.users {
             lines.add(&format!("admin.user.{}", user.name), if user.may_change { "may change" } else { "may look" });
         }
@@ -78,7 +92,16 @@ impl Settings {
 
 /// Whether what has that key stays as it is until a restart.
 pub fn needs_restart(key: &str) -> bool {
-    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers", "listen.event_loop"];
+    let keys = [
+        "server",
+        "mode.proxy",
+        "admin.address",
+        "admin.socket_folder",
+        "listen.addresses",
+        "listen.socket_folders",
+        "listen.workers",
+        "listen.event_loop",
+    ];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }
 
@@ -92,17 +115,24 @@ impl Lines {
     }
 }
 
-fn describe_class(class: &ClassSettings, lines: &mut Lines) {
+fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     let timeout = |length: Option<_>| length.map_or_else(|| "none".to_owned(), write_duration);
     let mut add = |key: &str, value: String| lines.add(&format!("class.{}.{key}", class.name), value);
     add("priority", class.limits.priority.to_string());
-    add("mpl", number(class.limits.mpl));
-    add("queue_max", number(class.limits.queue_max));
-    add("queue_timeout", timeout(class.limits.timeout));
+    if !is_beside {
+        add("mpl", number(class.limits.mpl));
+        add("queue_max", number(class.limits.queue_max));
+        add("queue_timeout", timeout(class.limits.timeout));
+    }
     add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
     add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
     add("cpu", class.cpu.to_string());
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
+    if is_beside {
+        let is_opted_in = class.preemptible && class.retries;
+        add("preemptible", if is_opted_in { RETRY_BY_APPLICATION.to_owned() } else { class.preemptible.to_string() });
+        return;
+    }
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
     add("retries", class.retries.to_string());

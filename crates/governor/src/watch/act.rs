@@ -18,7 +18,7 @@ use crate::registry::SessionCard;
 use crate::settings::Settings;
 
 /// For how long after a look what was decided may be done.
-const LEASE: Duration = Duration::from_millis(500);
+pub(super) const LEASE: Duration = Duration::from_millis(500);
 
 /// How long a lost connection is given beyond the lease: a process may have been between seeing the clock and the signal.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);

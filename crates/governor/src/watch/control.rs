@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
+use super::beside::Observing;
 use super::{levers, statements};
 use crate::agent::ServerHere;
 use crate::governor::Governor;
@@ -41,8 +42,10 @@ pub(super) struct Up {
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
+    /// What it needs beside a server.
+    pub observing: Option<Observing>,
     /// As whom.
-    role: String,
+    pub role: String,
     used: Instant,
 }
 
@@ -119,7 +122,7 @@ impl Control {
     }
 
     fn connect(&mut self, url: &ServerUrl, now: Instant) -> bool {
-        match open(url, now) {
+        match open(url, self.governor.settings().is_beside, now) {
             Ok(mut up) => {
                 tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
                 levers::preemption(&self.governor, up.signals, &up.role);
@@ -167,12 +170,23 @@ pub(super) fn impatient(url: &ServerUrl) -> ServerUrl {
     ServerUrl { connect_timeout: url.connect_timeout.min(PATIENCE), ..url.clone() }
 }
 
+/// What the control connection calls itself, by which governors of one server know each other.
+pub(super) const NAME: &str = "plimsoll governor";
+
+/// The same beside a server.
+pub(super) const NAME_BESIDE: &str = "plimsoll governor beside";
+
 /// Connects.
-fn open(url: &ServerUrl, now: Instant) -> Result<Up, WireError> {
-    let url = ServerUrl { application_name: "plimsoll governor".to_owned(), ..impatient(url) };
+fn open(url: &ServerUrl, is_beside: bool, now: Instant) -> Result<Up, WireError> {
+    let name = if is_beside { NAME_BESIDE } else { NAME };
+    let url = ServerUrl { application_name: name.to_owned(), ..impatient(url) };
     let mut connection = Connection::open_isolated(&url)?;
     connection.set_timeout(Some(PATIENCE))?;
-    Up::on(connection, now)
+    let mut up = Up::on(connection, now)?;
+    if is_beside {
+        up.observing = Some(Observing::on(&mut up.connection)?);
+    }
+    Ok(up)
 }
 
 impl Up {
@@ -193,6 +207,7 @@ impl Up {
             advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
+            observing: None,
             role,
             unsignallable: BTreeSet::new(),
             used: now,

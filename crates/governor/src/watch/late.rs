@@ -22,14 +22,17 @@ pub(super) struct Late {
 pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> Late {
     let (mut processes, mut highest, mut lowest_inside) = (Vec::new(), Priority::LOW, Priority::PROMOTED);
     for card in governor.registry.all() {
-        let (phase, priority, since) = {
+        let (phase, priority, since, may_wait) = {
             let state = card.state();
-            (state.phase, present_priority(settings, &state), state.since)
+            // Where the server shows who waits, nobody else needs to be asked about.
+            let may_wait = state.observed.is_none_or(|observed| observed.waits_for_lock);
+            (state.phase, present_priority(settings, &state), state.since, may_wait)
         };
         if matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted) {
             lowest_inside = lowest_inside.min(priority);
         }
-        let is_late = phase == Phase::Active && now.saturating_duration_since(since) >= settings.preemption.threshold;
+        let is_late =
+            phase == Phase::Active && may_wait && now.saturating_duration_since(since) >= settings.preemption.threshold;
         if let Some(process) = card.process().filter(|_| is_late && priority > Priority::LOW) {
             processes.push(process);
             highest = highest.max(priority);

@@ -96,6 +96,9 @@ impl Round {
                 Action::Preempt { victim, waiter } => self.track(&scene, settings, victim, waiter),
             }
         }
+        if settings.is_beside && settings.preemption.policy.acts() {
+            self.track_beside(&mut scene, settings, &rules);
+        }
         let seen = Seen { changed: looked != self.last, blocked: !looked.waits.is_empty() };
         self.last = looked;
         let looked_at = LookedAt { server: self.last.at, here: began };
@@ -203,7 +206,10 @@ impl Round {
         if targets.is_empty() {
             return Ok(acted);
         }
-        let done = cancel(up, &self.governor, settings, &targets, looked_at)?;
+        let done = match settings.is_beside {
+            true => super::beside::cancel(up, &self.governor, &targets, looked_at)?,
+            false => cancel(up, &self.governor, settings, &targets, looked_at)?,
+        };
         for (target, _) in targets.iter().zip(done).filter(|(_, done)| !done) {
             // Of those that were sent the session counts the ones that have done something.
             let class = target.card.state().class;
@@ -227,6 +233,21 @@ impl Round {
         true
     }
 
+    /// Counts those who would be victims beside a server if their classes opted in.
+    fn track_beside(&mut self, scene: &mut Scene, settings: &Settings, rules: &Rules<'_>) {
+        for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
+            let observed = node.session.as_ref().and_then(|(_, state)| state.observed);
+            standing.preemptible = observed.is_some_and(|observed| observed.is_tracked);
+        }
+        for action in decide(&scene.graph, rules) {
+            let Action::Preempt { victim, waiter } = action else { continue };
+            let is_cancelled = scene.nodes[victim].session.as_ref().is_some_and(|(_, state)| state.preemptible);
+            if !is_cancelled {
+                self.track(scene, settings, victim, waiter);
+            }
+        }
+    }
+
     /// Counts whom the policy would roll back, once for each unit, and for how long the waiter waits for that.
     fn track(&mut self, scene: &Scene, settings: &Settings, victim: usize, waiter: usize) {
         let [victim_is, waiter_is] = [victim, waiter].map(|at| scene.nodes[at].session.as_ref());
@@ -235,7 +256,11 @@ impl Round {
         let which = (state.transaction, state.unit);
         if self.dealt_with.insert(card.id, which) != Some(which) {
             count(&self.governor.statistics.class(state.class).preemptions_tracked);
-            self.note(settings, scene, victim, waiter, "tracked", Outcome::Tracked(state.replayable));
+            let outcome = match settings.is_beside {
+                true => Outcome::TrackedBeside,
+                false => Outcome::Tracked(state.replayable),
+            };
+            self.note(settings, scene, victim, waiter, "tracked", outcome);
         }
     }
 

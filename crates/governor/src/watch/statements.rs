@@ -67,10 +67,98 @@ pub(crate) const CANCEL: &str = of_victims!("pg_catalog.pg_cancel_backend(pid)")
 /// The same without doing anything to them.
 pub(crate) const CHECK: &str = of_victims!("true");
 
+/// What a session beside a server begins with, too: texts come as bytes.
+pub(crate) const OPENING_BESIDE: &str = "set bytea_output = 'hex'";
+
+/// Whether the role may see what sessions of others do, and whether the server keeps account of that at all.
+pub(crate) const SIGHT_RIGHTS: &str = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
+    pg_catalog.current_setting('track_activities')";
+
+/// A moment as microseconds since 1970: equal moments are equal numbers.
+macro_rules! micros {
+    ($moment:literal) => {
+        concat!(
+            "(pg_catalog.date_part('epoch', ",
+            $moment,
+            ") operator(pg_catalog.*) 1e6::pg_catalog.float8)::pg_catalog.int8"
+        )
+    };
+}
+
+/// Every session that others have opened, and those of governors: process, user, database and application as bytes, address, state,
+/// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its statement unless
+/// it is idle, whether it is of the control role, and the moment. A row without a state is of a session that the role
+/// may not see, or of none: nobody can tell.
+pub(crate) const SESSIONS: &str = concat!(
+    "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
+    "pg_catalog.textsend(a.application_name), pg_catalog.host(a.client_addr), a.state, ",
+    "a.wait_event_type operator(pg_catalog.=) 'Lock', ",
+    micros!("a.backend_start"),
+    ", ",
+    micros!("a.xact_start"),
+    ", ",
+    micros!("a.query_start"),
+    ", ",
+    micros!("a.state_change"),
+    ", pg_catalog.substr(pg_catalog.textsend(a.query), 1, ",
+    "(a.state operator(pg_catalog.<>) 'idle')::pg_catalog.int4 operator(pg_catalog.*) 4096), ",
+    "a.usename operator(pg_catalog.=) current_user, ",
+    micros!("pg_catalog.clock_timestamp()"),
+    " from pg_catalog.pg_stat_activity as a where a.usesysid operator(pg_catalog.>) 0::pg_catalog.oid ",
+    "and (a.backend_type operator(pg_catalog.=) 'client backend' ",
+    "or a.backend_type is null and a.datid operator(pg_catalog.>) 0::pg_catalog.oid)"
+);
+
+/// Cancels the statement of process `$1` if it is the one that was looked at: the same process (`$2`), transaction (`$3`) and
+/// statement (`$4`), still at work, still waiting if that is why (`$5`), still waited for link by link (`$6` who waits, `$7` who is
+/// waited for), and before `$8`. One that waits for a standby has committed already. Has a row if it was cancelled.
+pub(crate) const CANCEL_OBSERVED: &str = concat!(
+    "with stale(pid) as materialized (select l.waiter from rows from (pg_catalog.unnest($6::pg_catalog.int4[]), ",
+    "pg_catalog.unnest($7::pg_catalog.int4[])) as l(waiter, blocker) ",
+    "where not l.blocker operator(pg_catalog.=) any (pg_catalog.pg_blocking_pids(l.waiter))) ",
+    "select pg_catalog.pg_cancel_backend(a.pid) from pg_catalog.pg_stat_get_activity($1::pg_catalog.int4) as a ",
+    "where not exists (select from stale) and a.state operator(pg_catalog.=) 'active' and ",
+    micros!("a.backend_start"),
+    " operator(pg_catalog.=) $2::pg_catalog.int8 and ",
+    micros!("a.xact_start"),
+    " operator(pg_catalog.=) $3::pg_catalog.int8 and ",
+    micros!("a.query_start"),
+    " operator(pg_catalog.=) $4::pg_catalog.int8 and (a.wait_event operator(pg_catalog.=) 'SyncRep') is not true ",
+    "and (not $5::pg_catalog.bool or pg_catalog.pg_blocking_pids(a.pid) operator(pg_catalog.<>) '{}') ",
+    "and pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.<) $8::pg_catalog.float8"
+);
+
+/// Ends the session of process `$1` if its client still thinks within a transaction as it did: the same process (`$2`), transaction
+/// (`$3`) and moment at which it began to think (`$4`). Has a row if it was ended.
+pub(crate) const END_OBSERVED: &str = concat!(
+    "select pg_catalog.pg_terminate_backend(a.pid) from pg_catalog.pg_stat_get_activity($1::pg_catalog.int4) as a where ",
+    "a.state operator(pg_catalog.=) any ('{idle in transaction,idle in transaction (aborted)}'::pg_catalog.text[]) and ",
+    micros!("a.backend_start"),
+    " operator(pg_catalog.=) $2::pg_catalog.int8 and ",
+    micros!("a.xact_start"),
+    " operator(pg_catalog.=) $3::pg_catalog.int8 and ",
+    micros!("a.state_change"),
+    " operator(pg_catalog.=) $4::pg_catalog.int8"
+);
+
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 9] =
-    [OPENING, OPENING_SINCE_14, TRY_OUT, RIGHTS, BACKEND_BEGAN, LOOK, ADVISORY, CANCEL, CHECK];
+pub(crate) const ALL: [&str; 14] = [
+    OPENING,
+    OPENING_SINCE_14,
+    OPENING_BESIDE,
+    TRY_OUT,
+    RIGHTS,
+    SIGHT_RIGHTS,
+    BACKEND_BEGAN,
+    LOOK,
+    ADVISORY,
+    CANCEL,
+    CHECK,
+    SESSIONS,
+    CANCEL_OBSERVED,
+    END_OBSERVED,
+];
 
 /// Every function, type, operator and relation in a text that does not say `pg_catalog`, and every word that stands for one.
 /// Reads what is written above, not SQL at large: no comments, no names in quotes, no dollar quotes.

@@ -56,6 +56,7 @@ pub fn settings(server: &str) -> Settings {
     });
     let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap()), ..ClassRule::of(ClassIndex(0)) };
     Settings {
+        is_beside: false,
         listen: Listen {
             addresses: vec!["127.0.0.1:0".parse().unwrap()],
             socket_folders: Vec::new(),

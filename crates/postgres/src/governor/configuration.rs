@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::GovernorSettings;
+use super::{CLASSES, GovernorSettings, name_of_class};
 use crate::url::ServerUrl;
 
 /// The number in the name of the governor's socket, where it listens on no address.
@@ -23,6 +23,9 @@ const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
 /// The low class says `retries = true`, because the clients of our driver run a transaction again after 40001.
 pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let mode = settings.mode;
+    if mode.beside {
+        return beside(server, socket_folder, password, settings);
+    }
     let server = quoted(&server.to_string());
     let folder = quoted(&socket_folder.display().to_string());
     let policy = quoted(if mode.preemption { &settings.preemption } else { "never" });
@@ -51,6 +54,37 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         idle = mode.idle_preemption,
         shares = mode.shares,
         inheritance = mode.inheritance,
+    )
+}
+
+/// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a transaction again
+/// after one. Sessions that are no client's, such as those that look at the server, are of the high class and left as they are.
+fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
+    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
+    let rules = [0, 1].map(|class| {
+        let (class, name) = (CLASSES[class], name_of_class(class));
+        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", quoted(&name))
+    });
+    format!(
+        "# Written by plimsoll.\n\
+         control = {server}\n\
+         default_class = \"high\"\n\
+         \n[mode]\nproxy = false\n\
+         \n[[class]]\nname = \"high\"\npriority = \"high\"\npreemptible = false\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\ncpu = {share}\n\
+         {rules}\
+         \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}\
+         \n[admin]\ndatabase = \"{CONSOLE}\"\nsocket_folder = {folder}\n\
+         \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
+         \n[http]\naddress = \"off\"\n",
+        server = quoted(&server.to_string()),
+        share = quoted(&settings.low_share.replace('-', " ")),
+        rules = rules.concat(),
+        policy = quoted(&settings.preemption),
+        threshold = quoted(&micros(settings.threshold)),
+        look = look.unwrap_or_default(),
+        folder = quoted(&socket_folder.display().to_string()),
+        password = quoted(password),
     )
 }
 

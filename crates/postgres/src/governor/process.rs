@@ -137,13 +137,14 @@ impl GovernorProcess {
             let _ = watch.wait();
             return Err(GovernorError::DidNotStart { program, why: "it ended at once".to_owned(), log });
         };
-        let url = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
+        let own = ServerUrl { host: ServerHost::Socket(folder.path().to_owned()), port: PORT, ..server.clone() };
         let console = ServerUrl {
             user: READER.to_owned(),
             password: Some(Password::new(password)),
             database: CONSOLE.to_owned(),
-            ..url.clone()
+            ..own.clone()
         };
+        let url = if settings.mode.beside { server.clone() } else { own };
         let governor = GovernorProcess { settings, watch, input, process, url, console, takes_classes, folder };
         match governor.wait_until_ready() {
             Ok(()) => Ok(governor),
@@ -151,15 +152,20 @@ impl GovernorProcess {
         }
     }
 
-    /// Waits until a client is let in.
+    /// Waits until a client is let in, or, beside the server, until the governor has begun to work.
     fn wait_until_ready(&self) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            let refused = match Connection::open(&self.url) {
+            let entrance = if self.settings.mode.beside { &self.console } else { &self.url };
+            let refused = match Connection::open(entrance) {
+                Ok(mut console) if self.settings.mode.beside => match works(&mut console) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
                 Ok(_) => return Ok(()),
                 // It cannot be reached yet, or says itself that it is not ready.
                 Err(WireError::Server(error)) if error.code != "57P03" => return Err(error.to_string()),
-                Err(error) => error,
+                Err(error) => error.to_string(),
             };
             if !self.process.is_running(&Host::real()) {
                 return Err("it ended while it was starting".to_owned());
@@ -191,8 +197,11 @@ impl GovernorProcess {
         self.takes_classes
     }
 
-    /// What it has counted of each class since it began.
+    /// What it has counted of each class since it began; nothing beside the server, where no transaction passes through it.
     pub fn counts(&self) -> Result<Vec<ProxyCounts>, WireError> {
+        if self.settings.mode.beside {
+            return Ok(Vec::new());
+        }
         let mut counts = Vec::new();
         Connection::open(&self.console)?.text_rows("SHOW STATS_TOTALS", &mut |row| counts.extend(counts_of(row)))?;
         Ok(counts)
@@ -220,6 +229,17 @@ impl Drop for GovernorProcess {
         let _ = self.process.signal(Signal::KILL);
         let _ = self.watch.wait();
     }
+}
+
+/// Whether a governor beside its server sees the sessions there, or why not.
+fn works(console: &mut Connection) -> Result<(), String> {
+    let mut outcome = Err("it has not looked at the server yet".to_owned());
+    let read = console.text_rows("SHOW LEVERS", &mut |row| {
+        if let [Some("sessions"), Some(works), why] = row {
+            outcome = if *works == "t" { Ok(()) } else { Err(why.unwrap_or_default().to_owned()) };
+        }
+    });
+    read.map_err(|error| error.to_string()).and(outcome)
 }
 
 /// A row of `SHOW STATS_TOTALS`: the class, transactions, queries, their times and the time of waiting to be let in in microseconds,

@@ -118,3 +118,18 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
     let own = told.trim().strip_prefix("--config ").unwrap();
     assert!(!std::path::Path::new(own).exists(), "{own}");
 }
+
+#[test]
+fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
+    let asked = settings(&[("governor", "beside"), ("governor_low_share", "idle")]).unwrap();
+    assert!(asked.mode.beside && asked.mode.shares && !asked.mode.admission && !asked.mode.replay);
+    let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
+    let text = text(&server, std::path::Path::new("/tmp/g"), "secret", &asked);
+    let made: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(made["mode"]["proxy"].as_bool(), Some(false));
+    assert!(made.get("listen").is_none() && made.get("server").is_none());
+    let names: Vec<_> = made["rule"].as_array().unwrap().iter().map(|rule| rule["application_name"].as_str()).collect();
+    assert_eq!(names, [0, 1].map(name_of_class).iter().map(|name| Some(name.as_str())).collect::<Vec<_>>());
+    let low = &made["class"].as_array().unwrap()[1];
+    assert_eq!((low["preemptible"].as_str(), low["cpu"].as_str()), (Some("retry-by-application"), Some("idle")));
+}

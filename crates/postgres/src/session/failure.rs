@@ -65,6 +65,11 @@ fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseErro
     }
 }
 
+/// Whether a statement was cancelled by `pg_cancel_backend` or a key, and not by a time-out.
+pub(super) fn is_cancel(error: &ServerError) -> bool {
+    error.code == "57014" && error.message.contains("due to user request")
+}
+
 fn refused(error: &WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
     let told = told(error);
     let Some(server) = error.server() else { return DatabaseError::Failed(told) };

@@ -8,6 +8,9 @@ use crate::config::problem::{listed, suggestion};
 
 /// From now on no transaction of the class begins; those that run go on. Those that come wait, as long as their class says.
 pub fn pause(call: &Call<'_>) -> Result<Answer, Refusal> {
+    if call.governor.settings().is_beside {
+        return Err(super::not_beside("PAUSE"));
+    }
     let classes = classes(call)?;
     tracing::warn!(user = call.user, classes = names(call, &classes), "console: PAUSE");
     call.governor.pause(&classes, true);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 use crate::config::problem::{listed, suggestion};
+use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings};
 
@@ -21,6 +22,10 @@ const KEYS: [&str; 7] = [
 
 /// What can be set of a class, as `class.NAME.KEY`.
 const CLASS_KEYS: [&str; 6] = ["mpl", "queue_max", "preemptible", "replay", "retries", "cpu"];
+
+/// Keys of both kinds that mean nothing beside a server.
+const IN_PATH_ONLY: [&str; 6] =
+    ["admission.mpl", "preemption.idle_counts_as_waiting", "mpl", "queue_max", "replay", "retries"];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -40,6 +45,10 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         _ => return Err(Refusal::new("42601", "write SET key = value").hint("SHOW CONFIG has the keys.")),
     };
     let mut wanted = (*call.governor.settings()).clone();
+    let of_class = class_key(key).map(|(_, key)| key);
+    if wanted.is_beside && (IN_PATH_ONLY.contains(&key) || of_class.is_some_and(|key| IN_PATH_ONLY.contains(&key))) {
+        return Err(super::not_beside(key));
+    }
     apply(&mut wanted, key, &value)?;
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
@@ -64,7 +73,14 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
             let message = format!("there is no class \"{class}\"{}", suggestion(class, known));
             return Err(Refusal::new("42704", message));
         };
+        let is_beside = settings.is_beside;
         let class = &mut settings.classes[usize::from(place.0)];
+        if is_beside && class_key == "preemptible" {
+            // What is cancelled is retried by the application or not at all.
+            class.retries = value == RETRY_BY_APPLICATION;
+            let value = if class.retries { "true" } else { value };
+            return truth(value).map(|preemptible| class.preemptible = preemptible).map_err(wrong);
+        }
         return apply_to_class(class, class_key, value).unwrap_or_else(|| Err(unknown(key))).map_err(|mut refusal| {
             refusal.message = format!("{key}: {}", refusal.message);
             refusal

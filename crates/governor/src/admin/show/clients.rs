@@ -42,7 +42,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             state.phase.name().into(),
             since(state.since),
             if is_between { Cell::Null } else { since(state.transaction_since) },
-            state.transaction.into(),
+            // Beside a server some pass between two looks.
+            if state.observed.is_some() { Cell::Null } else { state.transaction.into() },
             state.rollbacks.into(),
             immune(&state),
             card.process().map(i64::from).into(),

@@ -25,7 +25,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         (None, None) => "not tried yet".to_owned(),
     };
     let is_draining = governor.is_draining.load(Relaxed);
-    let waits_for = if is_draining { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
+    let waits_for =
+        if is_draining && !settings.is_beside { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
     let lines = [
         ("state", if is_draining { "draining" } else { "active" }.to_owned()),
         ("waits_for", waits_for),
@@ -33,6 +34,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("process", std::process::id().to_string()),
         ("uptime_s", governor.clock(call.now).as_secs().to_string()),
         ("event_loop", governor.event_loop.get().map_or("none yet", |event_loop| event_loop.name()).to_owned()),
+        ("mode", if settings.is_beside { "beside the server" } else { "in the connection path" }.to_owned()),
         ("server", settings.server.address()),
         ("control", control),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),

@@ -45,12 +45,12 @@ pub const AVERAGES: &[Column] =
 
 /// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
-    rows(call, |place, class| [total_cells(class), average_cells(call, place)].concat())
+    rows(call, |place, class| [total_cells(call, class), average_cells(call, place)].concat())
 }
 
 /// Totals alone.
 pub fn totals(call: &Call<'_>) -> Result<Answer, Refusal> {
-    rows(call, |_, class| total_cells(class))
+    rows(call, |_, class| total_cells(call, class))
 }
 
 /// Averages alone.
@@ -67,8 +67,12 @@ fn rows(call: &Call<'_>, cells: impl Fn(usize, &ClassStatistics) -> Vec<Cell>) -
     Ok(Answer::of(call.governor.statistics.classes().enumerate().map(row).collect()))
 }
 
-fn total_cells(class: &ClassStatistics) -> Vec<Cell> {
+/// Beside a server nobody counts what does not pass through: null.
+fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
     let counts = ClassCounts::of(class);
+    if call.governor.settings().is_beside {
+        return [vec![Cell::Null; 6], vec![counts.preempted.into()]].concat();
+    }
     vec![
         counts.transactions.into(),
         counts.units.into(),
@@ -82,7 +86,8 @@ fn total_cells(class: &ClassStatistics) -> Vec<Cell> {
 
 /// Null until there are two seconds to compare; times are null where nothing ended.
 fn average_cells(call: &Call<'_>, place: usize) -> Vec<Cell> {
-    let Some(window) = call.governor.history.lock().window(place, PERIOD) else { return vec![Cell::Null; 5] };
+    let window = call.governor.history.lock().window(place, PERIOD);
+    let Some(window) = window.filter(|_| !call.governor.settings().is_beside) else { return vec![Cell::Null; 5] };
     let counts = &window.counts;
     let micros = |time: Option<Duration>| time.map_or(Cell::Null, Cell::micros);
     vec![

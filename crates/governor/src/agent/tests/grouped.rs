@@ -10,7 +10,7 @@ use crate::registry::SessionCard;
 use crate::settings::{CpuShare, Settings};
 
 /// The class low has a group; the server is in another, as its unit has put it.
-fn machine(change: impl FnOnce(&mut Settings)) -> Machine {
+pub(super) fn machine(change: impl FnOnce(&mut Settings)) -> Machine {
     let machine = Machine::new(|settings| {
         settings.classes[1].control_groups = ["/sys/fs/cgroup/db/reports".into()].into();
         change(settings);
@@ -23,12 +23,12 @@ fn machine(change: impl FnOnce(&mut Settings)) -> Machine {
     machine
 }
 
-fn member(machine: &Machine, process: i32) {
+pub(super) fn member(machine: &Machine, process: i32) {
     machine.write(&format!("/proc/{process}/cgroup"), "0::/db\n");
 }
 
 /// Waits until a process is in a group, which another thread sees to.
-fn until(machine: &Machine, process: i32, group: &str) {
+pub(super) fn until(machine: &Machine, process: i32, group: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let file = machine.folder.path().join(format!("proc/{process}/cgroup"));
     while std::fs::read_to_string(&file).unwrap().trim() != format!("0::/{group}") {
@@ -37,7 +37,7 @@ fn until(machine: &Machine, process: i32, group: &str) {
     }
 }
 
-fn walk_at(machine: &Machine, agent: &mut Agent, now: Instant) {
+pub(super) fn walk_at(machine: &Machine, agent: &mut Agent, now: Instant) {
     agent.tend(&machine.governor.settings(), now.max(agent.next) + EVERY);
 }
 

@@ -157,11 +157,16 @@ impl Machine {
     }
 
     /// Nice value, scheduling policy, nice value of the autogroup.
-    fn share(&self, process: i32) -> (i32, i32, i32) {
+    pub(super) fn share(&self, process: i32) -> (i32, i32, i32) {
         let fields = self.kernel.fields(process).unwrap();
         let group = fs::read_to_string(self.folder.path().join(format!("proc/{process}/autogroup"))).unwrap();
         let group = group.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
         (fields[18].parse().unwrap(), fields[40].parse().unwrap(), group)
+    }
+
+    /// Gives a process a nice value, as whoever started it has.
+    pub(super) fn nice(&self, process: i32, nice: i32) {
+        self.kernel.set(process, 18, nice).unwrap();
     }
 
     /// An agent that has found the server.

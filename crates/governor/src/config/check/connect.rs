@@ -37,6 +37,8 @@ pub(super) struct Tried<'a> {
     pub(super) server: Option<&'a ServerUrl>,
     /// As whom the governor asks it, if one is set and the key is right.
     pub(super) control: Option<&'a ServerUrl>,
+    /// Whether the governor works beside its server.
+    pub(super) is_beside: bool,
     /// How many clients the governor takes; `None` if nothing is known of that.
     pub(super) clients_max: Option<u32>,
     /// The certificate that clients are shown; `None` if they are offered no TLS.
@@ -194,9 +196,11 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
                   (select r.rolsuper from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user), \
                   pg_catalog.current_setting('max_connections'), \
-                  pg_catalog.current_setting('superuser_reserved_connections')";
-    let (mut signals, mut room) = ((false, false), None);
+                  pg_catalog.current_setting('superuser_reserved_connections'), \
+                  pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage')";
+    let (mut signals, mut room, mut sees_all) = ((false, false), None, false);
     let read = connection.text_rows(rights, &mut |row| {
+        sees_all = row.get(4) == Some(&Some("t"));
         signals = (row.first() == Some(&Some("t")), row.get(1) == Some(&Some("t")));
         let number = |place: usize| row.get(place).copied().flatten().and_then(|number| number.parse::<u32>().ok());
         room = number(2).zip(number(3)).map(|(most, reserved)| most.saturating_sub(reserved));
@@ -207,6 +211,11 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
             found.good("rights", format!("{user} is a superuser; pg_signal_backend would be enough"));
         }
         (Ok(()), (true, false)) => found.good("rights", format!("{user} may cancel statements of others")),
+        (Ok(()), (false, false)) if tried.is_beside => found.warnings.push(format!(
+            "{user} may not cancel statements of others, so that beside the server nothing is cancelled and no session is ended. \
+             Run as a superuser: GRANT pg_signal_backend TO {}",
+            quoted(user)
+        )),
         (Ok(()), (false, false)) => found.good(
             "rights",
             format!(
@@ -215,6 +224,13 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
                 quoted(user)
             ),
         ),
+    }
+    if tried.is_beside && !sees_all {
+        let grant = format!("GRANT pg_read_all_stats TO {}", quoted(user));
+        let message = "may not see what sessions of other roles do, so that the governor leaves them alone";
+        found.bad("sessions", format!("{user} {message}. Run as a superuser: {grant}"));
+    } else if tried.is_beside {
+        found.good("sessions", format!("{user} may see what every session does"));
     }
     if let Some((clients_max, room)) = tried.clients_max.zip(room).filter(|(clients_max, room)| clients_max >= room) {
         found.warnings.push(format!(

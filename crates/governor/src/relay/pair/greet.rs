@@ -151,6 +151,13 @@ impl Pair {
             self.on_client(b"", context, now);
             return;
         }
+        if settings.is_beside {
+            let what =
+                format!("this governor works beside the server {} and takes no clients", settings.server.address());
+            let hint =
+                format!("Connect to the server. The console here is the database \"{}\".", settings.admin.database);
+            return self.refuse(&Refusal::new("3D000", what).hint(hint), context, now);
+        }
         let is_break_glass = settings.break_glass.contains(&startup.login.user);
         let conduct = if is_break_glass || startup.is_replication { Conduct::Raw } else { Conduct::Governed };
         let (chosen, mut packet) = (startup.class.clone(), packet.to_vec());

@@ -5,16 +5,20 @@ use plimsoll_postgres::url::ServerUrl;
 
 use super::acting::scene_of;
 use super::stage::{Client, HIGH, LOW, Stage, server, url};
+use crate::watch::beside::Observing;
 use crate::watch::control::{self, Up};
 use crate::watch::look::{advisory_holders, look};
 use crate::watch::statements;
 
 /// Functions by name, arguments and result: each notes that it ran and gives what the server's own gives.
-const FUNCTIONS: [(&str, &str, &str, &str); 16] = [
+const FUNCTIONS: [(&str, &str, &str, &str); 19] = [
     ("unnest", "a int4[]", "setof int4", "return query select pg_catalog.unnest(a)"),
     ("unnest", "a bool[]", "setof bool", "return query select pg_catalog.unnest(a)"),
     ("pg_blocking_pids", "a int4", "int4[]", "return pg_catalog.pg_blocking_pids(a)"),
     ("pg_cancel_backend", "a int4", "bool", "return pg_catalog.pg_cancel_backend(a)"),
+    ("pg_terminate_backend", "a int4", "bool", "return false"),
+    ("textsend", "a text", "bytea", "return pg_catalog.textsend(a)"),
+    ("substr", "a bytea, b int4, c int4", "bytea", "return pg_catalog.substr(a, b, c)"),
     ("clock_timestamp", "", "timestamptz", "return pg_catalog.clock_timestamp()"),
     ("date_part", "a text, b timestamptz", "float8", "return pg_catalog.date_part(a, b)"),
     ("extract", "a text, b timestamptz", "numeric", "return pg_catalog.date_part(a, b)"),
@@ -39,7 +43,8 @@ const OPERATORS: [(&str, &str, &str); 4] = [
 
 /// Types and relations with the names of the server's own.
 const TYPES: [&str; 5] = ["int4", "int8", "bool", "text", "float8"];
-const RELATIONS: [(&str, &str); 2] = [("pg_roles", "true as rolsuper, 'x' as rolname"), ("pg_locks", "1 as pid")];
+const RELATIONS: [(&str, &str); 3] =
+    [("pg_roles", "true as rolsuper, 'x' as rolname"), ("pg_locks", "1 as pid"), ("pg_stat_activity", "1 as pid")];
 
 /// Makes all of them in a schema where any user may create something.
 fn plant(connection: &mut Connection) {
@@ -140,6 +145,16 @@ fn ask_everything(up: &mut Up) {
     assert_eq!(rows, 1);
     up.connection.run(statements::TRY_OUT).unwrap();
     control::here(&mut up.connection).unwrap();
+    let observing = Observing::on(&mut up.connection).unwrap();
+    assert!(!observing.sight(&mut up.connection).unwrap().rows.is_empty());
+    let process = process.to_string();
+    for (sql, parameters) in [
+        (statements::CANCEL_OBSERVED, &[process.as_str(), "1", "1", "1", "f", "{}", "{}", "4e9"][..]),
+        (statements::END_OBSERVED, &[process.as_str(), "1", "1", "1"]),
+    ] {
+        let prepared = up.connection.prepare_text("", sql).unwrap();
+        up.connection.prepared_text_rows(&prepared, parameters, &mut |row| panic!("{row:?}")).unwrap();
+    }
 }
 
 /// Temporary objects come before the server's own wherever a name has no schema, whatever `search_path` is.

@@ -1,0 +1,85 @@
+//! Beside a server: sessions outlive a governor that was killed, with what it gave their processes.
+
+use std::time::Duration;
+
+use super::grouped::{machine as with_groups, member, until, walk_at};
+use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
+use crate::settings::CpuShare;
+
+/// An agent that ends without putting anything back, as when its process is killed.
+fn killed(agent: crate::agent::Agent) {
+    std::mem::forget(agent);
+}
+
+#[test]
+fn shares_that_a_killed_governor_left_are_restored() {
+    let machine = Machine::new(|settings| settings.is_beside = true);
+    let (_high, low) = (machine.session(200, HIGH), machine.session(201, LOW));
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (10, 0, 10)));
+    killed(agent);
+    // Meanwhile the session has become important, and its process still has what it had.
+    low.state().served = HIGH;
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (0, 0, 0));
+    low.state().served = LOW;
+    machine.walk(&mut agent);
+    killed(agent);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (10, 0, 10));
+    drop(agent);
+    assert_eq!(machine.share(201), (0, 0, 0), "what the server gave it, not what was found");
+}
+
+/// A server that was started with less of the cores has sessions that begin with that.
+#[test]
+fn sessions_get_back_what_their_server_has() {
+    let machine = Machine::new(|settings| {
+        settings.is_beside = true;
+        settings.classes[1].cpu = CpuShare::Idle;
+    });
+    machine.nice(POSTMASTER, 3);
+    let _low = machine.session(201, LOW);
+    machine.nice(201, 3);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (3, 5, 19));
+    drop(agent);
+    assert_eq!(machine.share(201), (3, 0, 0));
+}
+
+/// A session that is not to be governed any more, because its user breaks the glass now, is as it was.
+#[test]
+fn a_session_that_is_not_governed_any_more_has_what_it_had() {
+    let machine = Machine::new(|settings| settings.is_beside = true);
+    let low = machine.session(201, LOW);
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (10, 0, 10));
+    machine.governor.registry.remove(low.id);
+    machine.walk(&mut agent);
+    assert_eq!(machine.share(201), (0, 0, 0));
+}
+
+#[test]
+fn groups_in_which_a_killed_governor_left_processes_are_left() {
+    let machine = with_groups(|settings| settings.is_beside = true);
+    let (low, _other) = (machine.session(201, LOW), machine.session(202, LOW));
+    [POSTMASTER, 201, 202].iter().for_each(|process| member(&machine, *process));
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    until(&machine, 201, "db/reports");
+    until(&machine, 202, "db/reports");
+    killed(agent);
+    low.state().served = HIGH;
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    until(&machine, 201, "db");
+    let later = agent.next + Duration::from_secs(5);
+    walk_at(&machine, &mut agent, later);
+    drop(agent);
+    until(&machine, 202, "db");
+}

@@ -1,0 +1,156 @@
+//! Keys that mean something in one mode only: in the connection path, or beside the server.
+
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Problem;
+
+/// A key: its table (empty for the top), its name, and what it would need or what to do instead.
+type Key = (&'static str, &'static str, &'static str);
+
+/// Keys that mean nothing beside a server, where no client comes through the governor.
+const IN_PATH_ONLY: [Key; 13] = [
+    ("", "listen", "clients connect to the server itself; the console's own address is `address` in [admin]"),
+    ("", "trust_clients", "clients log in at the server itself"),
+    ("", "announce_class", "sessions begin without the governor"),
+    ("", "proxy_protocol", "clients connect to the server itself"),
+    ("", "admission", "no transaction waits for admission"),
+    ("class", "mpl", "no transaction waits for admission"),
+    ("class", "queue_max", "no transaction waits for admission"),
+    ("class", "queue_timeout", "no transaction waits for admission"),
+    ("class", "replay", "nothing is replayed"),
+    (
+        "class",
+        "retries",
+        "if its applications retry what fails with 57014 (query_canceled), write preemptible = \"retry-by-application\"",
+    ),
+    ("preemption", "idle_counts_as_waiting", "a transaction whose client thinks cannot be cancelled"),
+    ("preemption", "replay_bytes_max", "nothing is replayed"),
+    ("preemption", "replay_functions", "nothing is replayed"),
+];
+
+/// Keys that mean nothing in the connection path.
+const BESIDE_ONLY: [Key; 2] = [
+    ("admin", "address", "the console is where clients come in: [listen]"),
+    ("admin", "socket_folder", "the console is where clients come in: [listen]"),
+];
+
+/// Every key of a file that contradicts its mode. Nothing for a text that is no TOML, whose fault is told elsewhere.
+pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
+    let Ok(root) = DeTable::parse(text) else { return Vec::new() };
+    let mut problems = of_table("", root.get_ref(), is_beside);
+    for (name, value) in root.get_ref() {
+        match value.get_ref() {
+            DeValue::Table(table) => problems.extend(of_table(name.get_ref(), table, is_beside)),
+            DeValue::Array(items) => {
+                for item in items {
+                    if let DeValue::Table(table) = item.get_ref() {
+                        problems.extend(of_table(name.get_ref(), table, is_beside));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+fn of_table(section: &str, table: &DeTable<'_>, is_beside: bool) -> Vec<Problem> {
+    let (foreign, mode) = match is_beside {
+        true => (&IN_PATH_ONLY[..], "beside a server ([mode] proxy = false, or --beside)"),
+        false => (&BESIDE_ONLY[..], "in the connection path ([mode] proxy = true)"),
+    };
+    let mut problems = Vec::new();
+    for (key, _) in table {
+        let name: &str = key.get_ref();
+        if let Some((_, _, why)) = foreign.iter().find(|(of, known, _)| *of == section && *known == name) {
+            problems.push(Problem::new(key.span(), format!("`{name}` means nothing {mode}: {why}; take it out")));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::check::check_for;
+    use crate::config::{Config, Surroundings, parse};
+
+    const BESIDE: &str = "control = \"postgres://plimsoll@db.example\"\n[mode]\nproxy = false\n";
+
+    fn read(text: &str) -> Result<Config, String> {
+        let surroundings = Surroundings { folder: Path::new("/etc"), environment: &|_| None, classes: &[] };
+        parse(text, "x.toml", &surroundings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_least_beside_a_server_is_its_control_login() {
+        let Config { settings, warnings } = read(BESIDE).unwrap();
+        assert!(settings.is_beside && settings.server.address() == "db.example:5432");
+        assert_eq!(settings.listen.addresses, ["127.0.0.1:6432".parse().unwrap()], "the console");
+        assert!(!settings.described().iter().any(|(key, _)| key.starts_with("listen.") || key.ends_with(".mpl")));
+        assert!(warnings.iter().any(|warning| warning.contains("only tracks")), "{warnings:?}");
+        let settings = read(&format!("{BESIDE}[admin]\nsocket_folder = \"run\"\n")).unwrap().settings;
+        assert_eq!(settings.listen.socket_folders, [Path::new("/etc/run")]);
+        assert!(settings.listen.addresses.is_empty());
+        let without = read("[mode]\nproxy = false\n").unwrap_err();
+        assert!(without.contains("the key `control` is missing here"), "{without}");
+    }
+
+    #[test]
+    fn a_file_for_the_path_can_be_checked_for_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plimsoll.toml");
+        let text = "server = \"postgres://u@db.example\"\ncontrol = \"postgres://plimsoll@db.example\"\n";
+        std::fs::write(&file, text).unwrap();
+        let told = |is_beside| check_for(&file, false, is_beside).unwrap().to_string();
+        assert!(!told(false).contains("beside the server"));
+        let beside = told(true);
+        assert!(beside.contains("none come through: the governor works beside the server"), "{beside}");
+        assert!(beside.contains("console at") && beside.contains("counted only"), "{beside}");
+    }
+
+    #[test]
+    fn a_class_opts_in_to_cancels() {
+        let class = |preemptible: &str| {
+            let text = format!("{BESIDE}[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = {preemptible}\n");
+            read(&text).map(|config| {
+                let described = config.settings.described();
+                let value =
+                    |key: &str| described.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone());
+                (
+                    config.settings.classes[0].preemptible,
+                    config.settings.classes[0].retries,
+                    value("class.low.preemptible"),
+                )
+            })
+        };
+        let said = |word: &str| Some(word.to_owned());
+        assert_eq!(class("\"retry-by-application\""), Ok((true, true, said("retry-by-application"))));
+        assert_eq!(class("true"), Ok((true, false, said("true"))));
+        assert_eq!(class("false"), Ok((false, false, said("false"))));
+        let wrong = class("\"retry\"").unwrap_err();
+        assert!(wrong.starts_with("x.toml:7:15: ") && wrong.contains("retry-by-application"), "{wrong}");
+        let in_path = "server = \"postgres://u@a\"\n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\n";
+        let wrong = read(in_path).unwrap_err();
+        assert!(wrong.contains("is for a governor beside its server"), "{wrong}");
+    }
+
+    #[test]
+    fn keys_of_the_other_mode_are_refused_at_their_places() {
+        let text = format!(
+            "trust_clients = true\n{BESIDE}[listen]\nclients_max = 5\n[[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 3\n\
+             retries = true\n[admission]\nmpl = 4\n[preemption]\nreplay_bytes_max = \"1MiB\"\npolicy = \"pow\"\n"
+        );
+        let told = read(&text).unwrap_err();
+        let places: Vec<&str> = told.lines().map(|line| line.split(": `").next().unwrap_or(line)).collect();
+        assert_eq!(
+            places,
+            ["x.toml:1:1", "x.toml:5:2", "x.toml:10:1", "x.toml:11:1", "x.toml:12:2", "x.toml:15:1"],
+            "{told}"
+        );
+        assert!(told.contains("write preemptible = \"retry-by-application\""), "{told}");
+        let told = read("server = \"postgres://u@a\"\n[admin]\naddress = \"127.0.0.1:1\"\n").unwrap_err();
+        assert!(told.starts_with("x.toml:3:1: `address` means nothing in the connection path"), "{told}");
+    }
+}

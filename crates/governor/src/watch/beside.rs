@@ -1,0 +1,238 @@
+//! Beside a server: the sessions that applications open there themselves become cards, as the server shows them.
+//!
+//! One statement (`sight`) shows all of them. Each is looked up again every few milliseconds while somebody important waits for a
+//! lock, otherwise so often that looking takes two hundredths of the time at most. `cards` makes of that what the rest of the governor
+//! knows of any session: its class, what it does, its process. `act` cancels and ends, after the server itself has made sure,
+//! in the same statement, that the session still does what it was judged by.
+//!
+//! Only one governor works beside a server. Which one, [`plimsoll_policy::stands_by_for`] says; the others look on.
+
+mod act;
+mod cards;
+mod sight;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{GovernorAtServer, Place, stands_by_for};
+use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+
+use super::control::{Control, NAME_BESIDE, Signals, Up};
+use super::{levers, statements};
+use crate::governor::Governor;
+use crate::settings::Settings;
+pub(super) use act::cancel;
+use cards::{Cards, Noticed};
+use sight::Sight;
+
+/// The shortest and the longest time between two looks while nobody important waits.
+const EVERY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+
+/// After a look the server has this many times as long without one; fewer while somebody important waits.
+const REST_FACTOR: u32 = 50;
+const REST_FACTOR_LATE: u32 = 4;
+
+/// How long a governor looks on before it works: a governor that came a moment before it may not show yet.
+const SETTLES: Duration = Duration::from_secs(1);
+
+/// Between two looks of a governor that only looks on.
+const LOOKS_ON_EVERY: Duration = Duration::from_millis(200);
+
+/// What the control connection needs beside a server.
+#[derive(Debug)]
+pub(super) struct Observing {
+    sessions: Prepared,
+    cancel: Prepared,
+    end: Prepared,
+    /// Whether the role may see what sessions of other roles do.
+    sees_all: bool,
+    /// Whether the server keeps account of what sessions do.
+    keeps_account: bool,
+}
+
+impl Observing {
+    /// Prepares an isolated session for it.
+    pub(super) fn on(connection: &mut Connection) -> Result<Observing, WireError> {
+        connection.run(statements::OPENING_BESIDE)?;
+        let (mut sees_all, mut keeps_account) = (false, false);
+        connection.text_rows(statements::SIGHT_RIGHTS, &mut |row| {
+            sees_all = row.first() == Some(&Some("t"));
+            keeps_account = row.get(1) == Some(&Some("on"));
+        })?;
+        Ok(Observing {
+            sessions: connection.prepare_text("sessions", statements::SESSIONS)?,
+            cancel: connection.prepare_text("cancel_observed", statements::CANCEL_OBSERVED)?,
+            end: connection.prepare_text("end_observed", statements::END_OBSERVED)?,
+            sees_all,
+            keeps_account,
+        })
+    }
+
+    /// What the server shows of its sessions.
+    pub(super) fn sight(&self, connection: &mut Connection) -> Result<Sight, WireError> {
+        Sight::of(connection, &self.sessions)
+    }
+}
+
+/// Whether this governor is the one that works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    /// It has looked since then, and does nothing yet.
+    Settling(Instant),
+    /// Another one works, and why this one does not.
+    StandsBy(String),
+    /// It works.
+    Works,
+}
+
+/// The sessions of a server beside which the governor works.
+pub(super) struct Beside {
+    governor: Arc<Governor>,
+    cards: Cards,
+    next: Instant,
+    standing: Standing,
+    /// The process of the connection with which `standing` was found.
+    connection: Option<i32>,
+    /// Whether the last look showed somebody important who waits for a lock, and nobody has been told.
+    is_anybody_late: bool,
+    /// What the levers' state was told for: the settings' number, sessions that cannot be seen.
+    told: Option<(u64, usize)>,
+    /// Whether the log is to say which levers work, once all of them are known.
+    is_new_at_work: bool,
+}
+
+impl Beside {
+    pub(super) fn new(governor: Arc<Governor>) -> Self {
+        Beside {
+            cards: Cards::new(governor.clone()),
+            governor,
+            next: Instant::now(),
+            standing: Standing::Settling(Instant::now()),
+            connection: None,
+            is_anybody_late: false,
+            told: None,
+            is_new_at_work: false,
+        }
+    }
+
+    /// When it looks next; `None` for a governor in the connection path.
+    pub(super) fn due(&self, now: Instant) -> Option<Duration> {
+        let is_beside = self.governor.settings().is_beside;
+        is_beside.then(|| self.next.saturating_duration_since(now))
+    }
+
+    /// Whether somebody important waits for a lock since the last look; told once for each look.
+    pub(super) fn take_late(&mut self) -> bool {
+        std::mem::take(&mut self.is_anybody_late)
+    }
+
+    /// Why this governor does nothing, if it does not.
+    pub(super) fn idle_because(&self) -> Option<&str> {
+        match &self.standing {
+            _ if !self.governor.settings().is_beside => None,
+            Standing::Settling(_) => Some("the governor looks for a second whether another one works with this server"),
+            Standing::StandsBy(why) => Some(why),
+            Standing::Works => None,
+        }
+    }
+
+    /// Looks, if that is due. Whether this governor has begun or ceased to be the one that works.
+    pub(super) fn tend(&mut self, control: &mut Control, settings: &Settings, now: Instant) -> bool {
+        if !settings.is_beside || now < self.next {
+            return false;
+        }
+        let Some(up) = control.connection() else {
+            // Whoever cannot be seen is not governed.
+            self.cards.clear();
+            self.next = now + EVERY.1;
+            return false;
+        };
+        let began = Instant::now();
+        let before = self.standing.clone();
+        let looked = self.look(up, settings, now);
+        let took = began.elapsed();
+        self.next = now
+            + match (&self.standing, self.is_anybody_late) {
+                (Standing::Works, true) => settings.preemption.look_interval.max(took * REST_FACTOR_LATE),
+                (Standing::Works, false) => (took * REST_FACTOR).clamp(EVERY.0, EVERY.1),
+                _ => LOOKS_ON_EVERY,
+            };
+        if let Err(error) = looked
+            && control.lost_or_refused(&error)
+        {
+            self.cards.clear();
+        }
+        let works = |standing: &Standing| *standing == Standing::Works;
+        works(&before) != works(&self.standing)
+    }
+
+    fn look(&mut self, up: &mut Up, settings: &Settings, now: Instant) -> Result<(), WireError> {
+        let own = up.connection.process_id();
+        let Some(observing) = &up.observing else { return Ok(()) };
+        let began = Instant::now();
+        let sight = observing.sight(&mut up.connection);
+        self.governor.statistics.count_look(began.elapsed());
+        let sight = sight?;
+        if self.connection.replace(own) != Some(own) {
+            (self.standing, self.told) = (Standing::Settling(now), None);
+        }
+        self.stand(&sight, own, now);
+        if let Some(why) = self.idle_because().map(str::to_owned) {
+            self.cards.clear();
+            (self.told, self.is_anybody_late) = (None, false);
+            levers::all_off(&self.governor, &why);
+            return Ok(());
+        }
+        if self.told.is_some() && std::mem::take(&mut self.is_new_at_work) {
+            for lever in self.governor.levers() {
+                let (name, works, why) = (lever.name, lever.is_on, lever.why);
+                tracing::info!(lever = name, works, "{why}");
+            }
+        }
+        let can_signal =
+            |user: &str| (up.signals == Signals::ByRight || user == up.role) && !up.unsignallable.contains(user);
+        let Noticed { is_anybody_late, unseen } = self.cards.see(&sight, settings, own, can_signal, now);
+        self.is_anybody_late = is_anybody_late;
+        let told = (self.governor.generation(), unseen);
+        if self.told.replace(told) != Some(told) {
+            levers::preemption(&self.governor, up.signals, &up.role);
+            levers::sessions(&self.governor, (observing.sees_all, observing.keeps_account), unseen, &up.role);
+            levers::idle_bound(&self.governor, up.signals, &up.role);
+        }
+        self.cards.end_idle(up, settings, now)
+    }
+
+    /// Finds out whether this governor is the one that works.
+    fn stand(&mut self, sight: &Sight, own: i32, now: Instant) {
+        let governors: Vec<GovernorAtServer> = sight.governors().collect();
+        let Some(me) = governors.iter().copied().find(|governor| governor.process == own) else { return };
+        let others: Vec<GovernorAtServer> = governors.into_iter().filter(|other| other.process != own).collect();
+        self.standing = match stands_by_for(me, &others) {
+            Some(other) => {
+                let place = if other.place == Place::InPath { "in the connection path of" } else { "beside" };
+                let why = format!(
+                    "another governor works {place} this server (its connection is process {}): this one stands by",
+                    other.process
+                );
+                if self.standing != Standing::StandsBy(why.clone()) {
+                    tracing::warn!("{why}");
+                }
+                Standing::StandsBy(why)
+            }
+            None => match self.standing {
+                Standing::Works => Standing::Works,
+                Standing::Settling(since) if now.saturating_duration_since(since) < SETTLES => {
+                    Standing::Settling(since)
+                }
+                _ => {
+                    self.is_new_at_work = true;
+                    tracing::info!(
+                        name = NAME_BESIDE,
+                        "sessions that applications have opened are governed from now on"
+                    );
+                    Standing::Works
+                }
+            },
+        };
+    }
+}

@@ -1,0 +1,139 @@
+//! Cancelling statements and ending sessions that do not come through the governor.
+//!
+//! Nobody can hold such a session back, so the server is asked in one statement whether it still does what it was judged by, and to
+//! signal it. What remains is the time between the moment at which that statement has read the session's state and the signal's
+//! arrival, in which the session may have begun something else.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use plimsoll_postgres::connection::WireError;
+
+use super::cards::Cards;
+use crate::governor::{Governor, Outcome};
+use crate::registry::Phase;
+use crate::settings::Settings;
+use crate::statistics::count;
+use crate::watch::act::{LEASE, LookedAt, Target};
+use crate::watch::control::{Signals, Up};
+use crate::watch::look::array;
+
+/// SQLSTATE of a role that may not do what it asked for.
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
+
+/// Cancels the statements of those who are still in the way; tells of each target whether it was.
+pub(in crate::watch) fn cancel(
+    up: &mut Up,
+    governor: &Governor,
+    targets: &[Target],
+    looked_at: LookedAt,
+) -> Result<Vec<bool>, WireError> {
+    let mut done = Vec::new();
+    for target in targets {
+        if !target.card.aim_preemption(target.transaction, target.unit) {
+            governor.settle(target.event, Outcome::TooLate);
+            done.push(false);
+            continue;
+        }
+        let signalled = cancel_one(up, target, looked_at);
+        let is_done = *signalled.as_ref().unwrap_or(&false);
+        target.card.cancel_arrived(is_done, true);
+        governor.settle(target.event, if is_done { Outcome::Cancelled } else { Outcome::TooLate });
+        if is_done {
+            let class = governor.statistics.class(target.card.state().class);
+            count(if target.if_waiting { &class.preempted_waiting } else { &class.preempted_running });
+        }
+        done.push(is_done);
+        signalled?;
+    }
+    Ok(done)
+}
+
+fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool, WireError> {
+    let (Some(observing), Some(observed)) = (&up.observing, target.card.state().observed) else { return Ok(false) };
+    let (Some(transaction), Some(statement)) = (observed.transaction_began, observed.statement_began) else {
+        return Ok(false);
+    };
+    let of_links = |of: fn(&(i32, i32)) -> i32| array(&target.chain.iter().map(of).collect::<Vec<i32>>());
+    let parameters = [
+        target.process.to_string(),
+        observed.process_began.to_string(),
+        transaction.to_string(),
+        statement.to_string(),
+        target.if_waiting.to_string(),
+        of_links(|link| link.0),
+        of_links(|link| link.1),
+        format!("{:.6}", looked_at.server + LEASE.as_secs_f64()),
+    ];
+    let mut is_done = false;
+    let outcome =
+        up.connection.prepared_text_rows(&observing.cancel, &parameters.each_ref().map(String::as_str), &mut |row| {
+            is_done |= row == [Some("t")];
+        });
+    permitted(outcome, up, &target.card.login.user)?;
+    Ok(is_done)
+}
+
+/// An error of a role that may not signal that user's processes is no error: nobody tries again.
+fn permitted(outcome: Result<(), WireError>, up: &mut Up, user: &str) -> Result<(), WireError> {
+    match outcome {
+        Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {
+            tracing::warn!(user, %error, "sessions of this user are left alone: the control role may not signal them");
+            up.unsignallable.insert(user.to_owned());
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+impl Cards {
+    /// Ends sessions whose transactions have waited for their clients for longer than their classes may.
+    pub(super) fn end_idle(&mut self, up: &mut Up, settings: &Settings, now: Instant) -> Result<(), WireError> {
+        for (process, known) in &mut self.known {
+            let card = &known.card;
+            let (class, observed, waited) = {
+                let state = card.state();
+                if state.phase != Phase::IdleInTransaction {
+                    continue;
+                }
+                (state.class, state.observed, now.saturating_duration_since(state.since))
+            };
+            let bound = settings.class(class).idle_in_transaction_timeout;
+            let (Some(_), Some(observed)) = (bound.filter(|bound| waited >= *bound), observed) else { continue };
+            let user = &card.login.user;
+            let may_signal = up.signals == Signals::ByRight || *user == up.role;
+            let is_out_of_reach = !may_signal || up.unsignallable.contains(user);
+            if is_out_of_reach || known.asked_to_end.replace(observed.state_since) == Some(observed.state_since) {
+                continue;
+            }
+            let (Some(observing), Some(transaction)) = (&up.observing, observed.transaction_began) else { continue };
+            let parameters = [
+                process.to_string(),
+                observed.process_began.to_string(),
+                transaction.to_string(),
+                observed.state_since.to_string(),
+            ];
+            let mut is_ended = false;
+            let outcome = up.connection.prepared_text_rows(
+                &observing.end,
+                &parameters.each_ref().map(String::as_str),
+                &mut |row| is_ended |= row == [Some("t")],
+            );
+            permitted(outcome, up, user)?;
+            if is_ended {
+                // Relaxed: a counter for people.
+                self.governor.statistics.class(class).idle_ended.fetch_add(1, Ordering::Relaxed);
+                let class = &settings.class(class).name;
+                let waited_ms = waited.as_millis() as u64;
+                tracing::info!(
+                    session = card.id.0,
+                    process,
+                    class,
+                    waited_ms,
+                    "ended: its transaction waited for its client"
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! What a server shows of its sessions, as cards of the registry.
+//!
+//! A session is the same as long as its process, the moment at which that began, and what it logged in as are the same; an application
+//! that gives itself another name begins another one here. A transaction is known by its beginning, so two looks with none, one or a hundred
+//! transactions in between tell the last one from the first.
+//!
+//! The first statement of a transaction that is seen decides its class by its tag or fingerprint, as the first that is sent does in the
+//! connection path. What the role may not see has a card without a process: it is listed, and nothing is done to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, Matched, Priority, Unsafe};
+
+use super::sight::{Doing, Row, Sight};
+use crate::governor::Governor;
+use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, Observed, Phase, SessionCard};
+use crate::settings::Settings;
+use crate::statement::{Statement, fingerprint, read};
+use crate::watch::late::present_priority;
+
+/// No worker serves such a session: whatever it is told goes nowhere.
+const NO_WORKER: usize = usize::MAX;
+
+/// The sessions that are known, by their processes.
+#[derive(Debug)]
+pub(super) struct Cards {
+    pub(super) governor: Arc<Governor>,
+    pub(super) known: BTreeMap<i32, Known>,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) card: Arc<SessionCard>,
+    process_began: i64,
+    is_seen: bool,
+    /// What rules say of its login, and of which settings these were.
+    of_login: Matched,
+    generation: u64,
+    /// Whether the class of its transaction is final.
+    is_class_decided: bool,
+    /// Why its statement must not be cancelled, whatever its class.
+    immune: Option<Immunity>,
+    /// Since when it did what it was to be ended for.
+    pub(super) asked_to_end: Option<i64>,
+}
+
+/// What a look has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Noticed {
+    /// Whether somebody above the lowest priority waits for a lock.
+    pub is_anybody_late: bool,
+    /// Sessions that nobody may see.
+    pub unseen: usize,
+}
+
+impl Cards {
+    pub(super) fn new(governor: Arc<Governor>) -> Self {
+        Cards { governor, known: BTreeMap::new() }
+    }
+
+    /// Nobody is seen any more.
+    pub(super) fn clear(&mut self) {
+        for known in std::mem::take(&mut self.known).into_values() {
+            self.governor.registry.remove(known.card.id);
+        }
+        self.count_inside();
+    }
+
+    /// Brings every card to what was seen. `own` is the process of the governor's connection; `can_signal` says whether processes of
+    /// that user can be signalled.
+    pub(super) fn see(
+        &mut self,
+        sight: &Sight,
+        settings: &Settings,
+        own: i32,
+        can_signal: impl Fn(&str) -> bool,
+        now: Instant,
+    ) -> Noticed {
+        let generation = self.governor.generation();
+        let mut noticed = Noticed { is_anybody_late: false, unseen: 0 };
+        let (mut present, mut are_shares_new) = (BTreeSet::new(), false);
+        for row in &sight.rows {
+            let is_ours = row.process == own || row.place_of_governor().is_some();
+            if is_ours || settings.break_glass.contains(&row.login.user) {
+                continue;
+            }
+            present.insert(row.process);
+            noticed.unseen += usize::from(row.doing == Doing::Unseen);
+            if !self.known.get(&row.process).is_some_and(|known| known.is_of(row)) {
+                self.begin(row, settings, now);
+                are_shares_new = true;
+            }
+            let known = self.known.get_mut(&row.process).expect("it is there, or was just begun");
+            if known.generation != generation {
+                (known.of_login, known.generation) = (settings.rules.of_login(&known.card.login), generation);
+                (known.is_class_decided, are_shares_new) = (false, true);
+            }
+            let can_cancel = can_signal(&row.login.user);
+            are_shares_new |= known.update(row, sight.at, settings, can_cancel, now);
+            noticed.is_anybody_late |= known.is_late(settings);
+        }
+        let gone: Vec<i32> = self.known.keys().copied().filter(|process| !present.contains(process)).collect();
+        for known in gone.iter().filter_map(|process| self.known.remove(process)) {
+            self.governor.registry.remove(known.card.id);
+        }
+        self.count_inside();
+        if are_shares_new {
+            self.governor.change_shares();
+        }
+        noticed
+    }
+
+    fn begin(&mut self, row: &Row, settings: &Settings, now: Instant) {
+        let registry = &self.governor.registry;
+        if let Some(before) = self.known.remove(&row.process) {
+            registry.remove(before.card.id);
+        }
+        let of_login = settings.rules.of_login(&row.login);
+        let peer = row.address.clone().unwrap_or_else(|| "local".to_owned());
+        let card = SessionCard::new(registry.next_id(), NO_WORKER, peer, row.login.clone(), of_login.class, now);
+        let is_seen = row.doing != Doing::Unseen;
+        if is_seen {
+            let key = BackendKey { process: row.process, secret: Box::default() };
+            card.key.set(key).expect("the card is new");
+        }
+        let card = Arc::new(card);
+        registry.insert(card.clone());
+        let known = Known {
+            card,
+            process_began: row.process_began,
+            is_seen,
+            of_login,
+            generation: self.governor.generation(),
+            is_class_decided: false,
+            immune: None,
+            asked_to_end: None,
+        };
+        self.known.insert(row.process, known);
+    }
+
+    /// Counts the transactions of each class that are open.
+    fn count_inside(&self) {
+        let mut inside: BTreeMap<ClassIndex, u64> = BTreeMap::new();
+        for known in self.known.values() {
+            let state = known.card.state();
+            if matches!(state.phase, Phase::Active | Phase::IdleInTransaction) {
+                *inside.entry(state.class).or_default() += 1;
+            }
+        }
+        for (class, statistics) in (0..).map(ClassIndex).zip(self.governor.statistics.classes()) {
+            // Relaxed: a gauge for people, and a hint for the agent.
+            statistics.inside.store(inside.get(&class).copied().unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Known {
+    /// Whether a row is of this session.
+    fn is_of(&self, row: &Row) -> bool {
+        let is_seen = row.doing != Doing::Unseen;
+        (self.process_began, self.is_seen, &self.card.login) == (row.process_began, is_seen, &row.login)
+    }
+
+    /// Whether it is important and waits for a lock.
+    fn is_late(&self, settings: &Settings) -> bool {
+        let state = self.card.state();
+        let waits = state.observed.is_some_and(|observed| observed.waits_for_lock);
+        waits && present_priority(settings, &state) > Priority::LOW
+    }
+
+    /// Takes in what was seen at the server's moment `at`; whether its process is to have another share than before.
+    fn update(&mut self, row: &Row, at: i64, settings: &Settings, can_cancel: bool, now: Instant) -> bool {
+        let card = Arc::clone(&self.card);
+        let mut state = card.state();
+        let before = state.observed;
+        let phase = match row.doing {
+            Doing::Active => Phase::Active,
+            Doing::Idle => Phase::Idle,
+            Doing::IdleInTransaction { .. } => Phase::IdleInTransaction,
+            Doing::Unseen => Phase::Ungoverned,
+        };
+        let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction);
+        let since = |moment: i64| {
+            // Of what cannot be seen, or has not begun, nothing is known.
+            let ago = if moment > 0 { u64::try_from(at - moment).unwrap_or_default() } else { 0 };
+            let ago = Duration::from_micros(ago);
+            now.checked_sub(ago).unwrap_or(now)
+        };
+        let began = row.transaction_began.filter(|_| is_inside);
+        if began.is_some() && began != before.and_then(|before| before.transaction_began) {
+            // An application that tries again does so in a new transaction.
+            let was_cancelled = state.cancels.preempting.take().is_some();
+            state.rollbacks = if was_cancelled { state.rollbacks + 1 } else { 0 };
+            state.transaction += 1;
+            state.transaction_since = since(began.unwrap_or(at));
+            self.is_class_decided = false;
+        }
+        let was = before.map(|before| (before.statement_began, before.state_since));
+        if was != Some((row.statement_began, row.state_since)) || state.phase != phase {
+            state.unit += 1;
+            state.since = since(row.state_since);
+            self.immune = None;
+            if is_inside && (phase == Phase::Active || !self.is_class_decided) {
+                self.read(row, settings, &mut state);
+            }
+        } else if is_inside && !self.is_class_decided {
+            self.read(row, settings, &mut state);
+        }
+        if !is_inside {
+            self.is_class_decided = false;
+            (state.class, state.chosen_by) = (self.of_login.class, ChosenBy::Rule(self.of_login.rule));
+        }
+        state.phase = phase;
+        self.judge(row, settings, can_cancel, &mut state);
+        let is_other = state.served != state.class && (is_inside || before.is_none());
+        if is_other {
+            state.served = state.class;
+        }
+        is_other
+    }
+
+    /// Reads its statement: for the class of its transaction, and for what speaks against cancelling it.
+    fn read(&mut self, row: &Row, settings: &Settings, state: &mut CardState) {
+        let statement = read(&row.text);
+        self.immune = immunity(&statement);
+        if self.is_class_decided {
+            return;
+        }
+        let rules = &settings.rules;
+        let print = rules.needs_fingerprints().then(|| fingerprint(&row.text));
+        let chosen = rules.of_statement(&self.card.login, self.of_login.class, statement.tag.as_deref(), print);
+        let chosen_by = match (chosen, self.of_login.rule) {
+            (Some(Matched { rule: None, .. }), _) => ChosenBy::Tag,
+            (Some(matched), _) => ChosenBy::Rule(matched.rule),
+            (None, rule) => ChosenBy::Rule(rule),
+        };
+        (state.class, state.chosen_by) = (chosen.unwrap_or(self.of_login).class, chosen_by);
+        // Drivers send a bare BEGIN, and the tag with the statement after it.
+        self.is_class_decided = !statement.is_bare_begin || statement.tag.is_some();
+    }
+
+    /// Whether its transaction may be rolled back, and whether it would be if its class opted in.
+    fn judge(&self, row: &Row, settings: &Settings, can_cancel: bool, state: &mut CardState) {
+        let immune = match row.doing {
+            Doing::IdleInTransaction { has_failed: true } => Some(Immunity::Failed),
+            _ => self.immune,
+        };
+        let class = settings.class(state.class);
+        // A cancel does nothing to a session whose client thinks.
+        let is_within_reach = row.doing == Doing::Active && immune.is_none();
+        let is_tracked = class.preemptible && is_within_reach && row.transaction_began.is_some();
+        state.preemptible = match settings.preemption.policy.acts() {
+            true => is_tracked && class.retries && can_cancel,
+            false => is_tracked,
+        };
+        state.immune = immune.filter(|_| class.preemptible);
+        state.is_awaited = row.doing == Doing::Active;
+        state.observed = Some(Observed {
+            process_began: row.process_began,
+            transaction_began: row.transaction_began,
+            statement_began: row.statement_began,
+            state_since: row.state_since,
+            waits_for_lock: row.waits_for_lock && row.doing == Doing::Active,
+            is_tracked,
+        });
+    }
+}
+
+/// Why a statement must not be cancelled, whatever its class: it may have committed a part of what it does.
+fn immunity(statement: &Statement<'_>) -> Option<Immunity> {
+    match statement.unreplayable {
+        _ if statement.ends.is_some() => Some(Immunity::MayHaveEnded),
+        Some(Unsafe::OutsideEffect | Unsafe::FunctionCall) => Some(Immunity::OutsideBlock),
+        _ if statement.copy => Some(Immunity::Copy),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

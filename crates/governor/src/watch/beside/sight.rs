@@ -1,0 +1,175 @@
+//! What a server shows of its sessions at one moment.
+
+use plimsoll_policy::{GovernorAtServer, Login, Place};
+use plimsoll_postgres::connection::{Connection, Prepared, WireError};
+
+use crate::watch::control::{NAME, NAME_BESIDE};
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::watch) enum Doing {
+    /// The server works for it.
+    Active,
+    /// Nothing.
+    Idle,
+    /// Its transaction waits for its client, and whether it has failed.
+    IdleInTransaction { has_failed: bool },
+    /// Nobody tells: the role may not see it, or the server keeps no account of it.
+    Unseen,
+}
+
+/// A session. Moments are the server's, microseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::watch) struct Row {
+    pub process: i32,
+    pub login: Login,
+    /// From where; `None` for a socket.
+    pub address: Option<String>,
+    pub doing: Doing,
+    pub waits_for_lock: bool,
+    pub process_began: i64,
+    pub transaction_began: Option<i64>,
+    pub statement_began: Option<i64>,
+    pub state_since: i64,
+    /// The beginning of its last statement; empty while it is idle.
+    pub text: Vec<u8>,
+    /// Whether it is of the same role as the governor's own connection.
+    pub is_of_our_role: bool,
+}
+
+/// All of them, and the moment.
+#[derive(Debug, Default)]
+pub(in crate::watch) struct Sight {
+    pub rows: Vec<Row>,
+    /// The server's clock, microseconds since 1970.
+    pub at: i64,
+}
+
+impl Sight {
+    /// Asks the server.
+    pub(super) fn of(connection: &mut Connection, sessions: &Prepared) -> Result<Sight, WireError> {
+        let mut sight = Sight::default();
+        connection.prepared_text_rows(sessions, &[], &mut |row| {
+            if let Some((row, at)) = read(row) {
+                sight.rows.push(row);
+                sight.at = at;
+            }
+        })?;
+        Ok(sight)
+    }
+
+    /// The connections of governors, our own among them. Others than those of our role may only call themselves so.
+    pub(super) fn governors(&self) -> impl Iterator<Item = GovernorAtServer> {
+        self.rows.iter().filter_map(|row| {
+            let place = row.place_of_governor()?;
+            Some(GovernorAtServer { place, began: row.process_began, process: row.process })
+        })
+    }
+}
+
+impl Row {
+    /// How the governor stands to the server whose connection this is; `None` if it is none's.
+    pub(super) fn place_of_governor(&self) -> Option<Place> {
+        let place = match self.login.application_name.as_str() {
+            NAME => Place::InPath,
+            NAME_BESIDE => Place::Beside,
+            _ => return None,
+        };
+        self.is_of_our_role.then_some(place)
+    }
+}
+
+/// A row of [`SESSIONS`](crate::watch::statements::SESSIONS), and the moment.
+fn read(row: &[Option<&str>]) -> Option<(Row, i64)> {
+    let cell = |place: usize| row.get(place).copied().flatten();
+    let number = |place: usize| cell(place).and_then(|number| number.parse::<i64>().ok());
+    // Names and texts of other databases may be in other encodings.
+    let name = |place: usize| String::from_utf8_lossy(&bytes(cell(place).unwrap_or_default())).into_owned();
+    let doing = match cell(5) {
+        Some("active" | "fastpath function call") => Doing::Active,
+        Some("idle") => Doing::Idle,
+        Some("idle in transaction") => Doing::IdleInTransaction { has_failed: false },
+        Some("idle in transaction (aborted)") => Doing::IdleInTransaction { has_failed: true },
+        _ => Doing::Unseen,
+    };
+    let row = Row {
+        process: cell(0)?.parse().ok()?,
+        login: Login { user: name(1), database: name(2), application_name: name(3) },
+        address: cell(4).map(str::to_owned),
+        doing,
+        waits_for_lock: cell(6) == Some("t"),
+        process_began: number(7).unwrap_or_default(),
+        transaction_began: number(8),
+        statement_began: number(9),
+        state_since: number(10).unwrap_or_default(),
+        text: bytes(cell(11).unwrap_or_default()),
+        is_of_our_role: cell(12) == Some("t"),
+    };
+    Some((row, number(13)?))
+}
+
+/// Bytes as PostgreSQL writes them with `bytea_output = hex`; none of what is written otherwise.
+fn bytes(text: &str) -> Vec<u8> {
+    let digits = text.strip_prefix("\\x").unwrap_or_default().as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+    digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read() {
+        let cells = |state: Option<&'static str>| {
+            [
+                Some("17"),
+                Some("\\x616e6e"),
+                Some("\\x73686f70"),
+                Some("\\x"),
+                None,
+                state,
+                Some("t"),
+                Some("1000001"),
+                Some("1000002"),
+                None,
+                Some("1000004"),
+                Some("\\x53ff"),
+                Some("f"),
+                Some("2000000"),
+            ]
+        };
+        let (row, at) = read(&cells(Some("active"))).expect("a row");
+        assert_eq!(
+            (row.process, row.login.user.as_str(), row.login.database.as_str(), at),
+            (17, "ann", "shop", 2_000_000)
+        );
+        assert_eq!((row.doing, row.transaction_began, row.statement_began), (Doing::Active, Some(1_000_002), None));
+        assert_eq!((row.text.as_slice(), row.waits_for_lock), (&b"S\xff"[..], true));
+        let doing = |state| read(&cells(state)).map(|(row, _)| row.doing);
+        assert_eq!(doing(Some("idle in transaction (aborted)")), Some(Doing::IdleInTransaction { has_failed: true }));
+        assert_eq!((doing(None), doing(Some("disabled"))), (Some(Doing::Unseen), Some(Doing::Unseen)));
+        assert_eq!(read(&[None; 14]), None);
+    }
+
+    /// Whoever calls itself a governor is none, unless it is of our role.
+    #[test]
+    fn strangers_are_no_governors() {
+        let login = Login { application_name: NAME.to_owned(), ..Login::default() };
+        let row = |is_of_our_role| Row {
+            process: 5,
+            login: login.clone(),
+            address: None,
+            doing: Doing::Idle,
+            waits_for_lock: false,
+            process_began: 1,
+            transaction_began: None,
+            statement_began: None,
+            state_since: 1,
+            text: Vec::new(),
+            is_of_our_role,
+        };
+        let count = |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2 }.governors().count();
+        assert_eq!((count(false), count(true)), (0, 1));
+    }
+}

@@ -1,0 +1,374 @@
+//! A governor beside its server, in a process of its own: the sessions that it governs are opened at the server directly.
+
+use std::os::unix::fs::PermissionsExt;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plimsoll_postgres::connection::{Connection, WireError};
+use plimsoll_postgres::governor::{GovernorMode, GovernorProcess, GovernorSettings};
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::{Need, skip};
+use rustix::process::Signal;
+
+use super::process::{Governor, pairs, value};
+use super::{nice, wait_until};
+
+/// `shop` is important; statements of `batch` may be cancelled, those of everybody else are only counted.
+const CLASSES: &str = r#"
+[[class]]
+name = "high"
+priority = "high"
+[[class]]
+name = "batch"
+priority = "low"
+preemptible = "retry-by-application"
+cpu = "nice 10"
+[[class]]
+name = "report"
+priority = "low"
+cpu = "nice 5"
+[[rule]]
+class = "high"
+user = "shop"
+[[rule]]
+class = "batch"
+user = "batch"
+[[rule]]
+class = "batch"
+tag = "nightly"
+"#;
+
+/// A server with a table and the users of the tests.
+fn server() -> (PrivateServer, Connection) {
+    let server = PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let mut own = open(&server, server.user());
+    own.run("create role shop login; create role batch login; create role analyst login; create role timid login")
+        .unwrap();
+    own.run("create table account (id int primary key, money int); insert into account select g, 0 from generate_series(1, 9) g")
+        .unwrap();
+    own.run("grant all on account to public").unwrap();
+    (server, own)
+}
+
+fn url(server: &PrivateServer, user: &str) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database())
+}
+
+fn open(server: &PrivateServer, user: &str) -> Connection {
+    Connection::open(&url(server, user)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Settings of a governor beside that server, whose control role is that user.
+fn beside(server: &PrivateServer, role: &str, more: &str) -> impl FnOnce(String) -> String + use<> {
+    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
+    let control = format!("postgres://{role}@/{}?{socket}", server.database());
+    let more = more.to_owned();
+    move |text| {
+        let folder = text.split("socket_folders = [\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        format!(
+            r#"
+control = "{control}"
+default_class = "report"
+[mode]
+proxy = false
+[admin]
+socket_folder = "{folder}"
+[[admin.user]]
+name = "admin"
+password = "admin's password"
+may_change = true
+[http]
+address = "127.0.0.1:0"
+[log]
+format = "json"
+{more}"#
+        )
+    }
+}
+
+fn start(server: &PrivateServer, more: &str) -> Governor {
+    let governor = Governor::start_with(beside(server, server.user(), more), false);
+    governor.logged("are governed from now on");
+    governor
+}
+
+/// What `SHOW CLIENTS` has of a process: class, chosen by, state.
+fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
+    let mut found = None;
+    console
+        .text_rows("SHOW CLIENTS", &mut |row| {
+            let cell = |place: usize| row.get(place).copied().flatten().unwrap_or_default().to_owned();
+            if cell(13) == process.to_string() {
+                found = Some((cell(5), cell(6), cell(7)));
+            }
+        })
+        .unwrap();
+    found
+}
+
+/// The state of a lever and why.
+fn lever(console: &mut Connection, name: &str) -> (bool, String) {
+    let mut found = None;
+    console
+        .text_rows("SHOW LEVERS", &mut |row| {
+            if row[0] == Some(name) {
+                found = Some((row[1] == Some("t"), row[2].unwrap_or_default().to_owned()));
+            }
+        })
+        .unwrap();
+    found.unwrap_or_else(|| panic!("there is no lever {name}"))
+}
+
+/// A statement that runs on a thread of its own.
+fn running(mut connection: Connection, sql: &'static str) -> JoinHandle<(Connection, Result<(), WireError>)> {
+    std::thread::spawn(move || {
+        let outcome = connection.run(sql);
+        (connection, outcome)
+    })
+}
+
+fn code(outcome: Result<(), WireError>) -> String {
+    outcome.expect_err("it fails").server().expect("the server says so").code.clone()
+}
+
+#[test]
+fn sessions_that_others_open_are_seen_and_classified() {
+    let (server, _own) = server();
+    let governor = start(&server, CLASSES);
+    let mut admin = governor.console("admin");
+    assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "mode"), "beside the server");
+    let (mut shop, analyst) = (open(&server, "shop"), open(&server, "analyst"));
+    let (shop_process, analyst_process) = (shop.process_id(), analyst.process_id());
+    wait_until("both to be seen", || {
+        client(&mut admin, shop_process).is_some() && client(&mut admin, analyst_process).is_some()
+    });
+    assert_eq!(client(&mut admin, shop_process).unwrap().0, "high");
+    let (class, chosen_by, state) = client(&mut admin, analyst_process).unwrap();
+    assert_eq!((class.as_str(), chosen_by.as_str(), state.as_str()), ("report", "default", "idle"));
+    // A tag lowers a transaction, and the next one is what its login is again.
+    shop.run("begin; select 1 /*class='nightly'*/").unwrap();
+    wait_until("the tag to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "batch"));
+    assert_eq!(client(&mut admin, shop_process).unwrap().2, "idle in transaction");
+    shop.run("commit").unwrap();
+    wait_until("the login to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "high"));
+    drop(analyst);
+    wait_until("a session that has ended to be forgotten", || client(&mut admin, analyst_process).is_none());
+
+    // Nobody comes through, and what needs that is refused.
+    let through = ServerUrl::of_socket(governor.folder.path(), 6432, "shop", "shop");
+    let refused = Connection::open(&through).expect_err("it takes no clients").to_string();
+    assert!(refused.contains("works beside the server"), "{refused}");
+    for statement in ["PAUSE", "KILL 1", "SET class.batch.mpl = 3", "SET admission.mpl = 3"] {
+        let error = admin.run(statement).expect_err(statement).to_string();
+        assert!(error.contains("works beside its server") || error.contains("no session"), "{statement}: {error}");
+    }
+    assert_eq!(value(&pairs(&mut admin, "SHOW STATS_TOTALS"), "high"), "", "what is not counted is null");
+    let (is_on, why) = lever(&mut admin, "admission");
+    assert!(!is_on && why.contains("beside"), "{why}");
+    drop((admin, shop));
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+/// Whoever opted in is cancelled for an important waiter, and whoever did not is only counted.
+#[test]
+fn only_classes_that_opted_in_are_cancelled() {
+    let (server, mut own) = server();
+    let governor = start(&server, &format!("{CLASSES}[preemption]\npolicy = \"pabort\"\n"));
+    let mut admin = governor.console("admin");
+    let holder = |user: &str, id: i32| {
+        let mut holder = open(&server, user);
+        holder.run(&format!("begin; update account set money = money + 1 where id = {id}")).unwrap();
+        (holder.process_id(), running(holder, "select pg_sleep(60)"))
+    };
+    let (_, batch) = holder("batch", 1);
+    let (analyst_process, analyst) = holder("analyst", 2);
+    let mut shop = open(&server, "shop");
+    shop.run("update account set money = money + 1 where id = 1").unwrap();
+    let (mut batch, outcome) = batch.join().unwrap();
+    assert_eq!(code(outcome), "57014");
+    batch.run("rollback").unwrap();
+
+    // The other goes on, and is counted.
+    let waiting = running(shop, "update account set money = money + 1 where id = 2");
+    wait_until("the other to be counted", || {
+        let mut tracked = false;
+        admin
+            .text_rows("SHOW PREEMPTIONS", &mut |row| {
+                tracked |= row.iter().flatten().any(|cell| cell.contains("would be cancelled"));
+            })
+            .unwrap();
+        tracked
+    });
+    let active = format!("select state from pg_stat_activity where pid = {analyst_process}");
+    assert_eq!(own.text(&active).unwrap().as_deref(), Some("active"));
+    assert!(!analyst.is_finished() && !waiting.is_finished());
+    own.run(&format!("select pg_terminate_backend({analyst_process})")).unwrap();
+    assert!(analyst.join().unwrap().1.is_err());
+    waiting.join().unwrap().1.unwrap();
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+#[test]
+fn a_transaction_that_waits_for_its_client_for_too_long_is_ended() {
+    let (server, _own) = server();
+    let classes = CLASSES.replace("cpu = \"nice 5\"", "cpu = \"nice 5\"\nidle_in_transaction_timeout = \"300ms\"");
+    let governor = start(&server, &classes);
+    let (mut analyst, mut shop) = (open(&server, "analyst"), open(&server, "shop"));
+    analyst.run("begin").unwrap();
+    shop.run("begin").unwrap();
+    governor.logged("its transaction waited for its client");
+    assert!(analyst.run("select 1").is_err());
+    shop.run("commit").unwrap();
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+/// What the role may not see it leaves alone, and says what would help.
+#[test]
+fn a_role_without_rights_says_what_is_missing() {
+    let (server, mut own) = server();
+    let more = format!("{CLASSES}[preemption]\npolicy = \"pabort\"\n");
+    let governor = Governor::start_with(beside(&server, "timid", &more), false);
+    governor.logged("are governed from now on");
+    let batch = open(&server, "batch");
+    let mut admin = governor.console("admin");
+    wait_until("the levers to be known", || {
+        !lever(&mut admin, "sessions").0 && lever(&mut admin, "sessions").1.contains("GRANT")
+    });
+    let (is_on, why) = lever(&mut admin, "preemption");
+    assert!(!is_on && why.contains("GRANT pg_signal_backend TO timid"), "{why}");
+    let (is_on, why) = lever(&mut admin, "sessions");
+    assert!(!is_on && why.contains("GRANT pg_read_all_stats TO timid"), "{why}");
+    assert_eq!(client(&mut admin, batch.process_id()), None, "it has no process for us");
+    assert_eq!(nice(batch.process_id()), Some(0));
+    // Roles are looked up anew by the next connection.
+    own.run("grant pg_read_all_stats, pg_signal_backend to timid").unwrap();
+    own.run(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plimsoll governor beside'",
+    )
+    .unwrap();
+    wait_until("the levers to work", || lever(&mut admin, "sessions").0 && lever(&mut admin, "preemption").0);
+    wait_until("the session to be seen", || client(&mut admin, batch.process_id()).is_some());
+    drop(admin);
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+#[test]
+fn a_server_that_comes_back_is_governed_again() {
+    let (mut server, own) = server();
+    let governor = start(&server, CLASSES);
+    drop(own);
+    server.restart().unwrap();
+    governor.logged("control connection is down");
+    governor.logged("are governed from now on");
+    let shop = open(&server, "shop");
+    let mut admin = governor.console("admin");
+    wait_until("a new session to be seen", || client(&mut admin, shop.process_id()).is_some());
+    drop(admin);
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+}
+
+/// Two governors beside one server do not change the same processes: the younger one waits until the older has ended.
+#[test]
+fn only_one_governor_works_beside_a_server() {
+    let (server, _own) = server();
+    let first = start(&server, CLASSES);
+    let second = Governor::start_with(beside(&server, server.user(), CLASSES), false);
+    second.logged("this one stands by");
+    let shop = open(&server, "shop");
+    let mut admin = second.console("admin");
+    let (is_on, why) = lever(&mut admin, "preemption");
+    assert!(!is_on && why.contains("another governor works beside this server"), "{why}");
+    assert_eq!(client(&mut admin, shop.process_id()), None);
+    first.signal(Signal::TERM);
+    assert!(first.ended());
+    second.logged("are governed from now on");
+    wait_until("it to take over", || client(&mut admin, shop.process_id()).is_some());
+    drop(admin);
+    second.signal(Signal::TERM);
+    assert!(second.ended());
+}
+
+/// Sessions outlive a governor that is killed, with the shares that it gave them. The next one gives them back.
+#[test]
+fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root may give processes back what others took");
+    }
+    let (server, _own) = server();
+    let mut governor = start(&server, CLASSES);
+    let (batch, shop) = (open(&server, "batch"), open(&server, "shop"));
+    let has = |process: i32, expect: i32| nice(process) == Some(expect);
+    wait_until("batch to have its share", || has(batch.process_id(), 10));
+    assert!(has(shop.process_id(), 0));
+    // The next one has no share for anybody, and the one after that ends as it is told.
+    let text = std::fs::read_to_string(&governor.file).unwrap();
+    std::fs::write(&governor.file, text.replace("cpu = \"nice 10\"", "cpu = \"untouched\"")).unwrap();
+    governor.kill_and_start();
+    assert!(has(batch.process_id(), 10) || has(batch.process_id(), 0));
+    wait_until("the share to be restored", || has(batch.process_id(), 0));
+    std::fs::write(&governor.file, &text).unwrap();
+    governor.kill_and_start();
+    wait_until("batch to have its share again", || has(batch.process_id(), 10));
+    // A holder inherits the share of the important session that waits for it.
+    let mut holder = batch;
+    let process = holder.process_id();
+    holder.run("begin; update account set money = 1 where id = 5").unwrap();
+    let holder = running(holder, "select pg_sleep(3)");
+    let waiting = running(shop, "update account set money = 2 where id = 5");
+    wait_until("the holder to inherit", || has(process, 0));
+    let (mut holder, outcome) = holder.join().unwrap();
+    outcome.unwrap();
+    holder.run("commit").unwrap();
+    waiting.join().unwrap().1.unwrap();
+    wait_until("the holder to have its own share", || has(process, 10));
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
+    assert!(has(process, 0), "an end puts everything back");
+}
+
+/// An experiment puts a governor beside its server: its settings are right, and sessions that call themselves by a class are of it.
+#[test]
+fn experiments_have_one_beside_their_server() {
+    let (server, _own) = server();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("plimsoll");
+    let own = std::env::current_exe().unwrap();
+    // What is started as `plimsoll govern --config FILE` is this program.
+    let script = format!(
+        "#!/bin/sh\n{}=\"$3\" exec {} governor --exact --nocapture --test-threads=1\n",
+        super::SETTINGS,
+        own.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let settings = GovernorSettings {
+        mode: GovernorMode::named("beside").unwrap(),
+        low_mpl: None,
+        preemption: "pow".to_owned(),
+        threshold: Duration::from_millis(2),
+        look_interval: None,
+        low_share: "nice-10".to_owned(),
+        config: None,
+        program: Some(program),
+    };
+    let governor =
+        GovernorProcess::start(&url(&server, server.user()), true, settings).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(governor.url().port, server.port(), "clients connect to the server");
+    assert!(governor.counts().unwrap().is_empty(), "nobody counts transactions that do not pass through");
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root may give processes back what others took");
+    }
+    let (mut low, high) = (open(&server, "batch"), open(&server, "shop"));
+    low.run("set application_name = 'plimsoll low'").unwrap();
+    wait_until("the low session to have its share", || nice(low.process_id()) == Some(10));
+    assert_eq!(nice(high.process_id()), Some(0));
+    low.run("set application_name = 'plimsoll high'").unwrap();
+    wait_until("the session to be high", || nice(low.process_id()) == Some(0));
+}
