@@ -153,6 +153,9 @@ pub struct ClassSettings {
     /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
     /// that can be replayed as far as is known then.
     pub retries: bool,
+    /// How often a transaction is run again that the server has aborted (40P01, 40001), or that was rolled back to break a
+    /// cycle of waiters, if that can be done without anybody noticing; 0 for never.
+    pub retry_aborted: u32,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
 }
@@ -265,7 +268,7 @@ impl Settings {
 }
 
 /// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
-/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking.
+/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. What the server aborts is not run again.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
     use plimsoll_policy::{ClassRule, ClassTerms, Priority};
@@ -279,6 +282,7 @@ pub(crate) fn for_tests() -> Settings {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        retry_aborted: 0,
         is_paused: false,
     };
     let classes = vec![

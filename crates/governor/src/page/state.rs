@@ -178,8 +178,23 @@ pub struct Totals {
     pub replays_differed: u64,
     /// Rolled back and not replayed, for that was not safe; the client got 40001.
     pub replays_unsafe: u64,
+    /// Transactions that the server failed (deadlock, serialization) or that were rolled back to break a deadlock, by what became
+    /// of them; only what has happened.
+    #[serde(default)]
+    pub aborts: Vec<Aborted>,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: u64,
+}
+
+/// How many transactions were aborted for a cause, and what became of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Aborted {
+    /// `deadlock` or `serialization` by the server, `cycle` by the governor.
+    pub cause: String,
+    /// `replayed`, `again`, `differed`, `unconfirmed`, `abandoned`, or why it was not replayed.
+    pub outcome: String,
+    /// How many.
+    pub count: u64,
 }
 
 /// What preemption would have done to a class, seen while the policy is `track`. It covers the last 200 preemptions.
@@ -423,8 +438,15 @@ impl Totals {
             replays_verified: class.replays_verified.load(Relaxed),
             replays_differed: class.replays_differed.load(Relaxed),
             replays_unsafe: class.replays_unsafe.load(Relaxed),
+            aborts: class.aborts.counted().map(Aborted::of).collect(),
             idle_ended: class.idle_ended.load(Relaxed),
         }
+    }
+}
+
+impl Aborted {
+    fn of((cause, outcome, count): (AbortCause, AbortOutcome, u64)) -> Self {
+        Aborted { cause: cause.name().to_owned(), outcome: outcome.name().to_owned(), count }
     }
 }
 
