@@ -140,6 +140,12 @@ impl Statistics {
         self.classes[usize::from(class.0)].get().expect("a class has statistics before anybody can be in it")
     }
 
+    /// How many transactions of all classes are inside now.
+    pub fn inside(&self) -> u64 {
+        // Relaxed: who comes a moment later is seen the next time.
+        self.classes().map(|class| class.inside.load(Ordering::Relaxed)).sum()
+    }
+
     /// Those of every class, in the order of the settings.
     pub fn classes(&self) -> impl Iterator<Item = &ClassStatistics> {
         self.classes.iter().map_while(OnceLock::get)

@@ -11,6 +11,7 @@ use plimsoll_policy::ClassIndex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::aborted::Aborted;
 use crate::governor::{Governor, Outcome, PreemptionEvent};
 use crate::history;
 use crate::own_process::OwnProcess;
@@ -184,17 +185,6 @@ pub struct Totals {
     pub aborts: Vec<Aborted>,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: u64,
-}
-
-/// How many transactions were aborted for a cause, and what became of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Aborted {
-    /// `deadlock` or `serialization` by the server, `cycle` by the governor.
-    pub cause: String,
-    /// `replayed`, `again`, `differed`, `unconfirmed`, `abandoned`, or why it was not replayed.
-    pub outcome: String,
-    /// How many.
-    pub count: u64,
 }
 
 /// What preemption would have done to a class, seen while the policy is `track`. It covers the last 200 preemptions.
@@ -441,12 +431,6 @@ impl Totals {
             aborts: class.aborts.counted().map(Aborted::of).collect(),
             idle_ended: class.idle_ended.load(Relaxed),
         }
-    }
-}
-
-impl Aborted {
-    fn of((cause, outcome, count): (AbortCause, AbortOutcome, u64)) -> Self {
-        Aborted { cause: cause.name().to_owned(), outcome: outcome.name().to_owned(), count }
     }
 }
 

@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn only_two_errors_are_aborts_of_the_server() {
-        let known = ["40P01", "40001", "40002", "57014", "23505"].map(|state| AbortCause::of_sqlstate(state.as_bytes()));
+        let known =
+            ["40P01", "40001", "40002", "57014", "23505"].map(|state| AbortCause::of_sqlstate(state.as_bytes()));
         assert_eq!(known, [Some(AbortCause::Deadlock), Some(AbortCause::Serialization), None, None, None]);
     }
 }

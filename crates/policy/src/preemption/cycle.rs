@@ -89,9 +89,8 @@ fn shortest(links: &[Vec<usize>], is_left: &[bool], start: usize) -> Option<Vec<
 fn victim(graph: &WaitGraph, bound: StarvationBound, members: &[usize]) -> Option<usize> {
     let standing = |member: usize| &graph.transactions[member];
     let present = |member: usize| bound.present(standing(member).priority, standing(member).rollbacks);
-    let may_lose = |member: &usize| {
-        standing(*member).cycle_loss.is_some() && standing(*member).activity == Activity::WaitsForLock
-    };
+    let may_lose =
+        |member: &usize| standing(*member).cycle_loss.is_some() && standing(*member).activity == Activity::WaitsForLock;
     let mut eligible: Vec<usize> = members.iter().copied().filter(may_lose).collect();
     let lowest = eligible.iter().map(|member| present(*member)).min()?;
     eligible.retain(|member| present(*member) == lowest);
