@@ -148,7 +148,10 @@ impl Watch {
     fn break_cycles(&mut self) {
         let (settings, now) = (self.governor.settings(), Instant::now());
         let suspects = self.cycles.suspects(&self.governor, &settings, now);
-        let Some(up) = self.control.connection().filter(|_| !suspects.is_empty()) else { return };
+        if suspects.is_empty() {
+            return;
+        }
+        let Some(up) = self.control.connection() else { return };
         if let Err(error) = self.round.go(up, &settings, &suspects, &mut self.agent) {
             self.control.lost_or_refused(&error);
         }

@@ -123,3 +123,120 @@ pub(super) fn log(scene: &Scene, cycles: &[Cycle]) {
         tracing::debug!(?members, ?victim, stands = cycle.stands, graph = %scene, "a cycle of waiters");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plimsoll_policy::{ClassIndex, CycleLoss, Login, PreemptionPolicy};
+
+    use super::*;
+    use crate::registry::{BackendKey, SessionCard, SessionId};
+    use crate::settings::for_tests;
+    use crate::statistics::count;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LOW: ClassIndex = ClassIndex(1);
+
+    struct World {
+        governor: Governor,
+        settings: Settings,
+        cycles: Cycles,
+        began: Instant,
+    }
+
+    impl World {
+        fn new(policy: &str) -> World {
+            let (mut settings, began) = (for_tests(), Instant::now());
+            settings.preemption.policy = PreemptionPolicy::parse(policy).expect("a policy");
+            let governor = Governor::new(settings.clone(), began);
+            World { governor, settings, cycles: Cycles::new(began), began }
+        }
+
+        /// A unit of a process is in flight since then.
+        fn begins(&self, process: i32, at_ms: u32, cycle_loss: Option<CycleLoss>) {
+            let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
+            let id = SessionId(process.unsigned_abs().into());
+            let card = SessionCard::new(id, 0, String::new(), login, LOW, self.began);
+            card.key.set(BackendKey { process, secret: Box::new([0; 4]) }).expect("set once");
+            {
+                let mut state = card.state();
+                (state.phase, state.since, state.cycle_loss) = (Phase::Active, self.began + at_ms * MS, cycle_loss);
+            }
+            self.governor.registry.insert(Arc::new(card));
+            count(&self.governor.statistics.class(LOW).inside);
+        }
+
+        fn suspects(&mut self, at_ms: u32) -> Vec<i32> {
+            self.cycles.suspects(&self.governor, &self.settings, self.began + at_ms * MS)
+        }
+
+        fn looked(&mut self, took: Duration, is_pending: bool, at_ms: u32) {
+            self.cycles.looked(took, is_pending, &self.settings, self.began + at_ms * MS);
+        }
+
+        fn due(&self, at_ms: u32) -> Option<u128> {
+            let due = self.cycles.due(&self.governor, &self.settings, self.began + at_ms * MS);
+            due.map(|due| due.as_millis())
+        }
+    }
+
+    const UNNOTICED: Option<CycleLoss> = Some(CycleLoss::Unnoticed);
+
+    #[test]
+    fn two_units_that_take_long_are_suspect_if_one_of_them_may_be_rolled_back() {
+        let mut world = World::new("pow");
+        world.begins(20, 0, None);
+        assert_eq!((world.due(50), world.suspects(50)), (None, vec![]), "nobody waits for itself");
+        world.begins(10, 0, None);
+        assert_eq!(world.suspects(50), [], "neither may be rolled back");
+        world.begins(30, 55, UNNOTICED);
+        assert_eq!((world.due(55), world.suspects(60)), (Some(5), vec![]), "one of them is young");
+        assert_eq!(world.suspects(70), [10, 20, 30]);
+    }
+
+    #[test]
+    fn nothing_is_suspect_where_nothing_is_rolled_back() {
+        for policy in ["track", "never"] {
+            let mut world = World::new(policy);
+            world.begins(10, 0, UNNOTICED);
+            world.begins(20, 0, UNNOTICED);
+            assert_eq!((world.due(50), world.suspects(50)), (None, vec![]), "{policy}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_until_somebody_else_is_suspect_and_looks_take_a_fiftieth_of_the_time() {
+        let mut world = World::new("pow");
+        world.begins(10, 0, UNNOTICED);
+        world.begins(20, 0, UNNOTICED);
+        let mut looks = Vec::new();
+        for at in 0..400 {
+            if !world.suspects(at).is_empty() {
+                looks.push(at);
+                world.looked(MS / 10, false, at);
+            }
+        }
+        assert_eq!(looks, [10, 20, 40, 80, 160, 320]);
+        world.begins(30, 395, UNNOTICED);
+        let at = (400..500).find(|at| !world.suspects(*at).is_empty()).expect("somebody else is suspect");
+        assert!((405..=415).contains(&at), "{at}");
+        world.looked(MS * 2, false, at);
+        world.begins(40, at - 20, UNNOTICED);
+        let next = (at + 1..at + 300).find(|at| !world.suspects(*at).is_empty()).expect("a look is due");
+        assert!((at + 100..=at + 110).contains(&next), "{next} after {at}");
+    }
+
+    #[test]
+    fn a_cycle_that_was_seen_once_is_looked_at_again_at_once() {
+        let mut world = World::new("pow");
+        world.begins(10, 0, UNNOTICED);
+        world.begins(20, 0, UNNOTICED);
+        assert_eq!(world.suspects(10), [10, 20]);
+        world.looked(MS / 10, true, 10);
+        assert!(world.cycles.is_pending());
+        assert_eq!((world.suspects(11), world.suspects(12)), (vec![], vec![10, 20]));
+        world.looked(MS / 10, false, 12);
+        assert!(!world.cycles.is_pending() && world.suspects(20).is_empty());
+    }
+}

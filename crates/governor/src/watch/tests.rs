@@ -1,6 +1,7 @@
 //! The watcher against a real server: sessions are direct connections with cards made by hand.
 
 mod acting;
+mod cycles;
 mod hostile;
 mod looking;
 mod outside;
