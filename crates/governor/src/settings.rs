@@ -258,7 +258,21 @@ impl Settings {
         vec![
             Lever { name: "admission", is_on: is_limiting, why: admission },
             Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
+            self.retry_lever(),
         ]
+    }
+
+    /// Whether what the server aborts is run again.
+    fn retry_lever(&self) -> Lever {
+        let retried = self.classes.iter().filter(|class| class.replay && class.retry_aborted > 0);
+        let retried: Vec<&str> = retried.map(|class| class.name.as_str()).collect();
+        let tracks = self.preemption.policy.only_tracks();
+        let why = match (tracks, retried.is_empty()) {
+            (true, _) => "the policy is track: errors of the server are for its clients".to_owned(),
+            (false, true) => "no class has retry_aborted and replay".to_owned(),
+            (false, false) => format!("runs again what the server aborts of {}", retried.join(", ")),
+        };
+        Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }
 
     /// The class of that name.

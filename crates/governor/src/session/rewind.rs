@@ -160,6 +160,13 @@ impl Rewind {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
     }
 
+    /// Whether the step that has been answered was a COMMIT that the server has carried out, though its answer was another one at its
+    /// beginning.
+    fn has_committed_otherwise(&self) -> bool {
+        let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
+        self.step == Step::Beginning && commits && self.has_completed
+    }
+
     /// Whether the step that has been answered was a COMMIT that has failed.
     fn has_failed_to_commit(&self) -> bool {
         let is_over = self.step == Step::Drain || self.step == Step::Beginning && self.was_cancelled;
@@ -346,6 +353,12 @@ impl Session {
         rewind.left = rewind.left.saturating_sub(1);
         if rewind.left > 0 {
             return;
+        }
+        if rewind.has_committed_otherwise() {
+            // No error that a client may run it again after would be true.
+            let why =
+                "the transaction was run again and committed, but the server has answered its COMMIT in another way";
+            return self.end("08007", why, out);
         }
         if rewind.has_failed_to_commit() {
             match status {

@@ -189,7 +189,7 @@ mod tests {
         world.begins(20, 0, None);
         assert_eq!((world.due(50), world.suspects(50)), (None, vec![]), "nobody waits for itself");
         world.begins(10, 0, None);
-        assert_eq!(world.suspects(50), [], "neither may be rolled back");
+        assert!(world.suspects(50).is_empty(), "neither may be rolled back");
         world.begins(30, 55, UNNOTICED);
         assert_eq!((world.due(55), world.suspects(60)), (Some(5), vec![]), "one of them is young");
         assert_eq!(world.suspects(70), [10, 20, 30]);

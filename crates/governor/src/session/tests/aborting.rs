@@ -169,6 +169,19 @@ fn a_commit_whose_replay_differs_has_failed_with_the_servers_error() {
     assert_eq!(counts, [(AbortCause::Serialization, AbortOutcome::Differed, 1)]);
 }
 
+/// No server answers so. If one did, an error that invites the client to run the transaction again would have it run twice.
+#[test]
+fn a_commit_that_is_carried_out_and_answered_otherwise_ends_the_session() {
+    check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P::commit B:: E S => S[P::commit B:: E S]
+         < 1 2 E:40001 Z:I => S[Q:begin] C[1 2]
+         < C:BEGIN Z:T => S[P::commit B:: E S]
+         < 1 3 C:COMMIT Z:I => C[E:08007]",
+    );
+}
+
 /// Only a server that is idle has said that nothing remains.
 #[test]
 fn a_commit_that_the_server_does_not_confirm_to_have_failed_is_left_alone() {
