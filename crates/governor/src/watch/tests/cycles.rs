@@ -1,6 +1,6 @@
 //! Cycles of waiters: who is rolled back, and what must have been seen before.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plimsoll_policy::CycleLoss;
 
@@ -8,14 +8,13 @@ use super::stage::{Client, HIGH, LOW, Stage};
 use crate::governor::Outcome;
 use crate::watch::cycle;
 
-/// Two clients of these classes wait for each other. Locks are told from those of other tests by their numbers.
+/// Two clients of these classes wait for each other; the second is the younger. Locks are told from those of other tests by their numbers.
 fn cycle(stage: &Stage, classes: [plimsoll_policy::ClassIndex; 2], locks: [u32; 2]) -> [Client; 2] {
     assert!(cycle::are_broken(&stage.governor.settings()));
     let clients = classes.map(|class| stage.client(class));
     for (at, client) in clients.iter().enumerate() {
         client.run(&format!("begin; select pg_advisory_xact_lock({})", locks[at]));
-        let age = Duration::from_secs(10 - at as u64);
-        client.card.state().transaction_since = Instant::now().checked_sub(age).unwrap();
+        client.card.state().transaction_since = Instant::now();
     }
     for (at, client) in clients.iter().enumerate() {
         client.send(&format!("select pg_advisory_xact_lock({})", locks[1 - at]));
