@@ -141,7 +141,7 @@ pub struct Health {
 /// A lever of the governor and whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lever {
-    /// `admission`, `preemption`, `replay`, `cpu shares`, `inheritance`.
+    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`.
     pub name: &'static str,
     /// Whether it works.
     pub is_on: bool,

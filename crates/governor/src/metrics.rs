@@ -231,10 +231,16 @@ pub fn names() -> Vec<(String, &'static str)> {
     let seconds = SECONDS.iter().map(|(name, about, _)| counter((name, about)));
     let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
-    let all = class_counters.chain(class_seconds).chain(class_gauges).chain(class_histograms);
+    let aborts = std::iter::once(ABORTS).map(counter);
+    let all = class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(class_histograms);
     all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
 }
 
+/// What became of transactions that were aborted.
+const ABORTS: (&str, &str) = (
+    "aborts",
+    "Transactions that the server failed (deadlock, serialization) or that were rolled back to break a cycle, by what became of them.",
+);
 /// Whether each lever works.
 const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");
 /// Processes out of reach.
@@ -283,6 +289,7 @@ impl Metrics {
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&of(class).load(Relaxed), None)?;
             }
         }
+        self.aborts(encoder)?;
         for (name, about, of) in CLASS_SECONDS {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             for class in classes() {
@@ -315,6 +322,19 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    fn aborts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut metric = encoder.encode_descriptor(ABORTS.0, ABORTS.1, None, MetricType::Counter)?;
+        for class in self.0.statistics.classes() {
+            for (cause, outcome, count) in class.aborts.counted() {
+                let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Upper bounds in seconds, and how many lie below each and above the one before.
 fn buckets(counts: &Counts) -> Vec<(f64, u64)> {
     let mut told = 0;
@@ -335,7 +355,7 @@ mod tests {
 
     use super::*;
     use crate::settings::for_tests;
-    use crate::statistics::count;
+    use crate::statistics::{AbortCause, AbortOutcome, count};
 
     fn governor() -> Arc<Governor> {
         Arc::new(Governor::new(for_tests(), Instant::now()))
@@ -357,6 +377,10 @@ mod tests {
         has("plimsoll_transaction_seconds_count{class=\"low\"} 2");
         has("plimsoll_transaction_seconds_bucket{le=\"0.004096\",class=\"low\"} 1");
         has("plimsoll_transaction_seconds_bucket{le=\"+Inf\",class=\"low\"} 2");
+        low.aborts.count(AbortCause::Deadlock, AbortOutcome::Replayed);
+        let text = super::text(&governor);
+        let has = |line: &str| assert!(text.lines().any(|other| other == line), "no line `{line}` in\n{text}");
+        has("plimsoll_aborts_total{class=\"low\",cause=\"deadlock\",outcome=\"replayed\"} 1");
         has("plimsoll_control_up 0.0");
         assert!(text.ends_with("# EOF\n"));
     }

@@ -4,6 +4,7 @@
 //! must name a host that this is: a page of somebody else's, in a browser on this machine, could otherwise read what
 //! it finds here by a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
+pub mod aborted;
 mod health;
 mod listener;
 pub mod state;

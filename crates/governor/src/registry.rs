@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use plimsoll_policy::{ClassIndex, Login, NoReplay};
+use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::governor::EventId;
 
@@ -131,6 +131,8 @@ pub struct Cancels {
     pub in_flight: u32,
     /// The unit that we have cancelled for another's sake.
     pub preempting: Option<u64>,
+    /// Whether that was to break a cycle of waiters, and not for a more important one.
+    pub breaks_cycle: bool,
     /// Whether it waited for a lock when it was aimed at.
     pub was_waiting: bool,
     /// What is to be settled with the outcome of that.
@@ -161,6 +163,10 @@ pub struct CardState {
     pub unit: u64,
     /// How often this transaction has been rolled back for others.
     pub rollbacks: u32,
+    /// How often the server has failed this transaction, or it was rolled back to break a cycle, and it was run again.
+    pub aborts: u32,
+    /// What its client gets if it is rolled back now to break a cycle of waiters; `None` if it must not be.
+    pub cycle_loss: Option<CycleLoss>,
     /// Whether rolling it back now would be right: its class allows it, and nothing makes it immune.
     pub preemptible: bool,
     /// Why not, if its class allows it.
@@ -240,6 +246,8 @@ impl SessionCard {
             transaction: 0,
             unit: 0,
             rollbacks: 0,
+            aborts: 0,
+            cycle_loss: None,
             preemptible: false,
             immune: None,
             replayable: Ok(()),
@@ -263,13 +271,24 @@ impl SessionCard {
     /// Aims a cancel for another's sake at a unit, if it is still in flight and may be preempted; from now until
     /// [`cancel_arrived`](Self::cancel_arrived) the session sends nothing.
     pub fn aim_preemption(&self, transaction: u64, unit: u64) -> bool {
+        self.aim(transaction, unit, false)
+    }
+
+    /// The same to break a cycle of waiters, if it may be rolled back for that.
+    pub fn aim_at_cycle(&self, transaction: u64, unit: u64) -> bool {
+        self.aim(transaction, unit, true)
+    }
+
+    fn aim(&self, transaction: u64, unit: u64, breaks_cycle: bool) -> bool {
         let mut state = self.state();
         let is_there = state.phase == Phase::Active && (state.transaction, state.unit) == (transaction, unit);
-        if !is_there || !state.preemptible || state.cancels.preempting == Some(unit) {
+        let may_be_rolled_back = if breaks_cycle { state.cycle_loss.is_some() } else { state.preemptible };
+        if !is_there || !may_be_rolled_back || state.cancels.preempting == Some(unit) {
             return false;
         }
         state.cancels.in_flight += 1;
         state.cancels.preempting = Some(unit);
+        state.cancels.breaks_cycle = breaks_cycle;
         true
     }
 
@@ -285,7 +304,7 @@ impl SessionCard {
             return Err(Held::UntilAnswered);
         }
         state.unit += 1;
-        state.preemptible = false;
+        (state.preemptible, state.cycle_loss) = (false, None);
         state.cancels.preempting = None;
         Ok(state.unit)
     }

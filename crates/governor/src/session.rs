@@ -6,9 +6,10 @@
 //!
 //! `client` reads what the client sends and `server` what the server answers. `begin` is what happens when a transaction
 //! begins (admission), `class` which class it has, `transaction` what is known of it, `rewind` what happens when it was rolled back
-//! for another, `refuse` how we answer for the server. `outstanding`, `prepared` and `recording` remember what has passed; `unit` looks
+//! for another, `aborted` what happens when the server has aborted it, `refuse` how we answer for the server. `outstanding`, `prepared` and `recording` remember what has passed; `unit` looks
 //! ahead.
 
+mod aborted;
 mod answers;
 mod begin;
 mod class;
@@ -38,7 +39,7 @@ use crate::governor::{Governor, Outcome, SessionCommand};
 use crate::registry::{ChosenBy, Phase, SessionCard};
 use crate::settings::{ClassSettings, Settings};
 use crate::statement::TextRules;
-use crate::statistics::{ClassStatistics, count};
+use crate::statistics::{AbortOutcome, ClassStatistics, count};
 use begin::Queued;
 use frames::Status;
 use outstanding::Outstanding;
@@ -144,6 +145,10 @@ struct Unit {
     chains: Option<Box<[u8]>>,
     /// The server has done so.
     has_chained: bool,
+    /// The portal of what it runs, if that ends the transaction by a plain COMMIT, and it runs nothing else.
+    commit: Option<Box<[u8]>>,
+    /// The server has carried out a statement of it.
+    has_completed: bool,
     has_run: bool,
     has_failed: bool,
 }
@@ -159,7 +164,16 @@ enum Shown {
 
 impl Unit {
     fn new(since: Instant) -> Self {
-        Unit { since, shown: Shown::All, chains: None, has_chained: false, has_run: false, has_failed: false }
+        Unit {
+            since,
+            shown: Shown::All,
+            chains: None,
+            has_chained: false,
+            commit: None,
+            has_completed: false,
+            has_run: false,
+            has_failed: false,
+        }
     }
 
     /// Whether the client has got, or may have got, a part of the answer.
@@ -203,6 +217,8 @@ pub struct Session {
     transaction: Option<Transaction>,
     /// How often the transaction was rolled back for others, and those before it that its client tries again.
     rollbacks: u32,
+    /// How often the server has aborted it, or it was rolled back to break a cycle of waiters, and it was run again.
+    aborts: u32,
     /// The transaction before this one failed with 40001 by our doing.
     is_retry: bool,
     unit: Unit,
@@ -255,6 +271,7 @@ impl Session {
             status: Status::Idle,
             transaction: None,
             rollbacks: 0,
+            aborts: 0,
             is_retry: false,
             unit: Unit::new(now),
             is_unit_open: false,
@@ -393,7 +410,12 @@ impl Session {
             _ => None,
         };
         let of_flow = match std::mem::replace(&mut self.flow, Flow::Ended { queued }) {
-            Flow::Rewinding(rewind) => rewind.event,
+            Flow::Rewinding(rewind) => {
+                if let Some(abort) = &rewind.abort {
+                    self.count_abort(abort.cause, AbortOutcome::Abandoned);
+                }
+                rewind.event
+            }
             Flow::RolledBack(rolled_back) => Some(rolled_back.event),
             _ => None,
         };
@@ -455,6 +477,7 @@ impl Session {
     /// The transaction has ended, whichever way.
     fn end_transaction(&mut self, now: Instant) {
         self.since = now;
+        self.aborts = 0;
         let Some(mut inside) = self.transaction.take() else { return };
         (self.rollbacks, self.is_retry) = match inside.failure {
             // Its client may try it again, and is rolled back no more often for that.
@@ -533,9 +556,12 @@ impl Session {
         let replayable = watched.map_or(Ok(()), |inside| self.replay_verdict(inside, self.rollbacks));
         let is_candidate = matches!(phase, Phase::Active | Phase::IdleInTransaction);
         let preemptible = watched.is_some() && immune.is_none() && is_candidate;
+        let waits = self.transaction.as_ref().filter(|_| phase == Phase::Active);
+        let cycle_loss = waits.and_then(|inside| self.cycle_loss(inside));
         let mut state = self.card.state();
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
+        (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
         state.is_awaited = is_awaited;
         if self.transaction.is_none() && phase != Phase::Queued {
             (state.class, state.chosen_by) = (self.session_class, self.session_chosen_by);

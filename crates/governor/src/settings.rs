@@ -156,6 +156,9 @@ pub struct ClassSettings {
     /// that can be replayed as far as is known then. Beside a server: whether they do so after 57014, so that statements of
     /// theirs may be cancelled.
     pub retries: bool,
+    /// How often a transaction is run again that the server has aborted (40P01, 40001), or that was rolled back to break a
+    /// cycle of waiters, if that can be done without anybody noticing; 0 for never.
+    pub retry_aborted: u32,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
 }
@@ -262,7 +265,21 @@ impl Settings {
         vec![
             Lever { name: "admission", is_on: is_limiting, why: admission },
             Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
+            self.retry_lever(),
         ]
+    }
+
+    /// Whether what the server aborts is run again.
+    fn retry_lever(&self) -> Lever {
+        let retried = self.classes.iter().filter(|class| class.replay && class.retry_aborted > 0);
+        let retried: Vec<&str> = retried.map(|class| class.name.as_str()).collect();
+        let tracks = self.preemption.policy.only_tracks();
+        let why = match (tracks, retried.is_empty()) {
+            (true, _) => "the policy is track: errors of the server are for its clients".to_owned(),
+            (false, true) => "no class has retry_aborted and replay".to_owned(),
+            (false, false) => format!("runs again what the server aborts of {}", retried.join(", ")),
+        };
+        Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }
 
     /// The class of that name.
@@ -272,7 +289,7 @@ impl Settings {
 }
 
 /// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
-/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking.
+/// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. What the server aborts is not run again.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
     use plimsoll_policy::{ClassRule, ClassTerms, Priority};
@@ -286,6 +303,7 @@ pub(crate) fn for_tests() -> Settings {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        retry_aborted: 0,
         is_paused: false,
     };
     let classes = vec![

@@ -1,5 +1,6 @@
 //! Counts and times by class.
 
+mod aborts;
 mod histogram;
 
 use std::sync::OnceLock;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use plimsoll_policy::ClassIndex;
 
+pub use aborts::{AbortCause, AbortOutcome, Aborts};
 pub use histogram::{Counts, Histogram};
 
 /// How many classes there can be.
@@ -78,6 +80,8 @@ pub struct ClassStatistics {
     pub replays_differed: AtomicU64,
     /// Rolled back, and not replayed because that would not have been safe (the client got 40001).
     pub replays_unsafe: AtomicU64,
+    /// Transactions that the server has failed by itself, or that were rolled back to break a cycle.
+    pub aborts: Aborts,
     /// Tags that gave their transaction no class: there is none of that name, or the user may not choose it.
     pub tags_refused: AtomicU64,
     /// Sessions ended because a transaction waited for its client for too long.
@@ -136,6 +140,12 @@ impl Statistics {
         self.classes[usize::from(class.0)].get().expect("a class has statistics before anybody can be in it")
     }
 
+    /// How many transactions of all classes are inside now.
+    pub fn inside(&self) -> u64 {
+        // Relaxed: who comes a moment later is seen the next time.
+        self.classes().map(|class| class.inside.load(Ordering::Relaxed)).sum()
+    }
+
     /// Those of every class, in the order of the settings.
     pub fn classes(&self) -> impl Iterator<Item = &ClassStatistics> {
         self.classes.iter().map_while(OnceLock::get)
@@ -164,6 +174,7 @@ impl ClassStatistics {
             replays_verified: zero(),
             replays_differed: zero(),
             replays_unsafe: zero(),
+            aborts: Aborts::new(),
             tags_refused: zero(),
             idle_ended: zero(),
             times: Times::default(),

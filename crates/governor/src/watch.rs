@@ -5,6 +5,9 @@
 //! transaction open, it looks (`look`), makes a graph of what it saw and of the sessions' cards (`graph`), asks
 //! [`plimsoll_policy::decide`], acts (`act`), and waits a little; longer and longer while nothing changes.
 //!
+//! Cycles of waiters are broken whoever is in them (`cycle`): for that it sees now and then whether several units have been in flight
+//! for a while.
+//!
 //! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
 //! (`outside`).
 //!
@@ -16,6 +19,7 @@ mod act;
 mod aimed;
 mod beside;
 mod control;
+mod cycle;
 mod graph;
 mod late;
 pub(crate) mod levers;
@@ -37,6 +41,7 @@ use crate::settings::Settings;
 use beside::Beside;
 use control::Control;
 pub(crate) use control::here as server_here;
+use cycle::Cycles;
 use outside::Outside;
 use pace::{Pace, Seen};
 use round::Round;
@@ -89,28 +94,32 @@ struct Watch {
     outside: Outside,
     /// The sessions that others have opened, for a governor beside its server.
     beside: Beside,
+    cycles: Cycles,
 }
 
 impl Watch {
     fn new(governor: Arc<Governor>, stop: Arc<AtomicBool>) -> Self {
         let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));
-        let (round, outside) = (Round::new(governor.clone()), Outside::new(Instant::now()));
+        let (round, now) = (Round::new(governor.clone()), Instant::now());
+        let (outside, cycles) = (Outside::new(now), Cycles::new(now));
         let beside = Beside::new(governor.clone());
-        Watch { governor, stop, control, agent, round, outside, beside }
+        Watch { governor, stop, control, agent, round, outside, beside, cycles }
     }
 
     fn run(mut self) {
         while !self.stops() {
             let now = Instant::now();
             let is_new = self.tend(now);
-            let outside_due = self.outside.due(&self.governor.settings(), now);
-            let sleep = [self.agent.due(now), outside_due, self.beside.due(now)]
-                .into_iter()
-                .flatten()
-                .fold(SLEEP_MAX, Duration::min);
+            let settings = self.governor.settings();
+            let outside_due = self.outside.due(&settings, now);
+            let cycles_due = self.cycles.due(&self.governor, &settings, now);
+            let due = [self.agent.due(now), outside_due, self.beside.due(now), cycles_due];
+            let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Who has rung while there was no connection does not ring again.
             if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) {
                 self.watch();
+            } else {
+                self.break_cycles();
             }
         }
     }
@@ -143,6 +152,23 @@ impl Watch {
         }
     }
 
+    /// Looks for cycles of waiters if that is due, while nobody important is late.
+    fn break_cycles(&mut self) {
+        let (settings, now) = (self.governor.settings(), Instant::now());
+        let suspects = self.cycles.suspects(&self.governor, &settings, now);
+        if suspects.is_empty() {
+            return;
+        }
+        let Some(up) = self.control.connection() else { return };
+        if let Err(error) = self.round.go(up, &settings, &suspects, &mut self.agent) {
+            self.control.lost_or_refused(&error);
+        }
+        self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
+        if !self.cycles.is_pending() {
+            self.round.forget();
+        }
+    }
+
     /// Looks, decides and acts for as long as anybody is late.
     fn watch(&mut self) {
         let mut pace = Pace::new();
@@ -154,18 +180,28 @@ impl Watch {
             let late = late::late(&self.governor, &settings, now);
             let is_over = rules.is_none() || late.processes.is_empty();
             let Some(up) = self.control.connection().filter(|_| !is_over) else { break };
-            let outcome = match late.may_be_blocked {
-                true => self.round.go(up, &settings, &late.processes, &mut self.agent),
-                false => Ok(Seen { changed: false, blocked: false }),
+            let suspects = self.cycles.suspects(&self.governor, &settings, now);
+            let mut from = if late.may_be_blocked { late.processes } else { Vec::new() };
+            from.extend(&suspects);
+            from.sort_unstable();
+            from.dedup();
+            let outcome = match from.is_empty() {
+                false => self.round.go(up, &settings, &from, &mut self.agent),
+                true => Ok(Seen { changed: false, blocked: false }),
             };
             let seen = outcome.unwrap_or_else(|error| {
                 self.control.lost_or_refused(&error);
                 Seen { changed: false, blocked: false }
             });
             pace.note(now.elapsed(), seen);
+            if !suspects.is_empty() {
+                self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
+            }
+            let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
             // Somebody else who is late is a reason to look again soon.
             let interval = settings.preemption.look_interval;
-            if self.governor.bell.wait(pace.pause(interval)) {
+            let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval));
+            if self.governor.bell.wait(pause) {
                 std::thread::sleep(pace.rest(interval, now.elapsed()));
                 pace.hurry();
             }

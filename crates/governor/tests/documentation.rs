@@ -122,7 +122,14 @@ fn every_reason_has_a_row_and_every_row_a_test() {
     assert!(missing.is_empty(), "immunities without a row: {missing:?}");
 
     let mut without = Vec::new();
-    for heading in ["Replayed", "Rolled back, and not replayed", "Never rolled back", "What operators must know"] {
+    let headings = [
+        "Replayed",
+        "Aborted by the server",
+        "Rolled back, and not replayed",
+        "Never rolled back",
+        "What operators must know",
+    ];
+    for heading in headings {
         for row in rows(&text, heading) {
             let [what, _, tests] = row[..] else { panic!("{row:?} has not three cells") };
             if tests == "none" {

@@ -82,6 +82,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("GA/fig10-robustness-postgres.toml"),
     source!("NO/fig9-scan-beside-group.toml"),
     source!("governor/lock-bound.toml"),
+    source!("governor/deadlocks.toml"),
     source!("governor/cpu-bound.toml"),
     source!("governor/mixed-io.toml"),
     source!("governor/idle-cost.toml"),

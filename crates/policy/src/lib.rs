@@ -10,7 +10,8 @@
 //! cores, [`CPU_SCHEDULERS`] is its list.
 //!
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
-//! the same time, [`decide`] which are rolled back for others, and [`may_replay`] whether one that was may be run again.
+//! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
+//! [`may_replay`] whether one that was may be run again.
 //! [`class_proposal`] proposes classes from what was seen at a server.
 
 mod admission;
@@ -36,7 +37,8 @@ pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
 pub use preemption::{
-    Action, Activity, Edge, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Rules, Standing, WaitGraph, decide,
+    Action, Activity, Cycle, CycleLoss, Edge, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Rules, Standing,
+    WaitGraph, cycles, decide,
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};

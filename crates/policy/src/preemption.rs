@@ -9,7 +9,8 @@
 //! - Transactions that are not ours, or cannot be rolled back any more, are in the way of others without being touched.
 //!   So a waiter is asked about everybody that it waits for, also through such transactions: each chain is walked until
 //!   somebody is rolled back, for what lies behind is no longer in the way then.
-//! - Who waits in a circle is left to the server, which finds deadlocks and ends one of them.
+//! - [`decide`] leaves alone who waits in a circle. [`cycles`] says who is rolled back to break it, without a more important
+//!   waiter; a circle in which nobody may be is left to the server, which finds deadlocks and ends one of them.
 //!
 //! Whatever a scheduler says, nobody is rolled back for an equal or a lower, nor while
 //! [promoted](crate::StarvationBound); and transactions of the lowest priority roll nobody back.
@@ -26,6 +27,7 @@
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 3.8.
 
+mod cycle;
 mod look;
 
 use std::fmt;
@@ -34,6 +36,7 @@ use std::time::Duration;
 
 use crate::{CpuScheduler, LockScheduler, Priority, StarvationBound, lock_scheduler};
 
+pub use cycle::{Cycle, cycles};
 pub use look::decide;
 
 /// What a transaction is doing.
@@ -66,6 +69,21 @@ pub struct Standing {
     pub preemptible: bool,
     /// For how long it has been waiting, as far as is known; zero if it does not wait.
     pub waited: Duration,
+    /// When it began, by the clock of [`WaitGraph::now`].
+    pub began: Duration,
+    /// How often the server has failed it, or it was rolled back to break a cycle, and it was run again. A count.
+    pub aborts: u32,
+    /// What its client gets if it is rolled back to break a cycle; `None` if it must not be.
+    pub cycle_loss: Option<CycleLoss>,
+}
+
+/// What a client gets whose transaction is rolled back to break a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CycleLoss {
+    /// Nothing, as far as is known: the transaction is run again.
+    Unnoticed,
+    /// An error after which it runs the transaction again itself, as its class says.
+    Told,
 }
 
 /// Somebody waits for somebody.
@@ -77,6 +95,8 @@ pub struct Edge {
     pub blocker: usize,
     /// When this was seen first; `None` if that is now.
     pub since: Option<Duration>,
+    /// Whether the look before has shown it, too, with both at the same statement as now.
+    pub stands: bool,
 }
 
 /// Who waits for whom at a moment.
@@ -190,6 +210,11 @@ impl PreemptionPolicy {
     /// Whether what is decided is done; otherwise it is only counted.
     pub fn acts(&self) -> bool {
         self.acts
+    }
+
+    /// Whether what is decided is counted only: nothing is done to any transaction.
+    pub fn only_tracks(&self) -> bool {
+        self.watches && !self.acts
     }
 
     /// Whether there is anything to decide, so that somebody has to look who waits for whom.

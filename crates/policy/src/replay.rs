@@ -1,4 +1,5 @@
-//! Replay: whether a transaction that was rolled back for another's sake may be run again without its client's knowing.
+//! Replay: whether a transaction that was rolled back for another's sake, or by the server itself, may be run again without
+//! its client's knowing.
 //!
 //! Whoever replays compares every answer that the client has already got with the new one, and gives up where they
 //! differ. What is decided here is what no comparison would show: whether running it again could do something twice, or
@@ -126,6 +127,8 @@ pub struct ReplayFacts {
     pub attempts_max: u32,
     /// Why it must not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// Whether its client could go on from a savepoint after the error, so that an attempt to replay it would take that away.
+    pub could_go_on: bool,
 }
 
 /// Why a transaction is not run again; its client hears that it was rolled back.
@@ -139,6 +142,8 @@ pub enum NoReplay {
     Answered,
     /// Something in it must not be run twice.
     Unsafe(Unsafe),
+    /// It has used savepoints, and its client may go on from one of them after the server's own error.
+    Savepoint,
     /// The client had sent more before it got an answer, and which of it was carried out is not known.
     Pipeline,
     /// It has sent more than is kept.
@@ -154,6 +159,7 @@ impl NoReplay {
             NoReplay::Off,
             NoReplay::CommitSent,
             NoReplay::Answered,
+            NoReplay::Savepoint,
             NoReplay::Pipeline,
             NoReplay::TooLong,
             NoReplay::TooOften,
@@ -168,6 +174,7 @@ impl NoReplay {
             NoReplay::CommitSent => "commit-sent",
             NoReplay::Answered => "answered",
             NoReplay::Unsafe(because) => because.name(),
+            NoReplay::Savepoint => "savepoint",
             NoReplay::Pipeline => "pipeline",
             NoReplay::TooLong => "too-long",
             NoReplay::TooOften => "too-often",
@@ -196,6 +203,7 @@ impl fmt::Display for NoReplay {
 ///     attempts: 0,
 ///     attempts_max: 5,
 ///     unsafe_because: None,
+///     could_go_on: false,
 /// };
 /// assert_eq!(may_replay(&facts), Ok(()));
 /// let facts = ReplayFacts { unsafe_because: Some(Unsafe::Listen), ..facts };
@@ -213,6 +221,9 @@ pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     }
     if let Some(because) = facts.unsafe_because {
         return Err(NoReplay::Unsafe(because));
+    }
+    if facts.could_go_on {
+        return Err(NoReplay::Savepoint);
     }
     if facts.units_outstanding > 1 {
         return Err(NoReplay::Pipeline);
@@ -242,6 +253,7 @@ mod tests {
         attempts: 2,
         attempts_max: 3,
         unsafe_because: None,
+        could_go_on: false,
     };
 
     #[test]
@@ -259,6 +271,7 @@ mod tests {
         check(|facts| facts.attempts = 3, NoReplay::TooOften);
         check(|facts| facts.bytes = 101, NoReplay::TooLong);
         check(|facts| facts.units_outstanding = 2, NoReplay::Pipeline);
+        check(|facts| facts.could_go_on = true, NoReplay::Savepoint);
         check(|facts| facts.unsafe_because = Some(Unsafe::Copy), NoReplay::Unsafe(Unsafe::Copy));
         check(|facts| facts.answered = true, NoReplay::Answered);
         check(|facts| facts.commit_sent = true, NoReplay::CommitSent);

@@ -14,6 +14,10 @@
 //! ```
 //!
 //! `fixed` is one that cannot be rolled back, `thinks` one that waits for its client. Ids are in the order of names.
+//!
+//! For cycles, `told` is one whose client gets an error if it is the victim, `aborted 2 times` says how often it was before, and
+//! `began 5ms` when it began. A link that was seen `since` some time stands. `-> break A, B: A` is a cycle and its victim,
+//! `-` if there is none; `suspect` is written instead of `break` if not all of its links stand.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -23,8 +27,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use plimsoll_policy::{
-    Action, Activity, Edge, PREEMPTION_POLICIES, PreemptionPolicy, Priority, Rules, Standing, StarvationBound,
-    WaitGraph, cpu_scheduler, decide, parse_length,
+    Action, Activity, Cycle, CycleLoss, Edge, PREEMPTION_POLICIES, PreemptionPolicy, Priority, Rules, Standing,
+    StarvationBound, WaitGraph, cpu_scheduler, cycles, decide, parse_length,
 };
 use proptest::prelude::*;
 
@@ -88,13 +92,20 @@ impl Case<'_> {
                 activity: said.unwrap_or(Activity::WaitsForLock),
                 preemptible: !words.contains(&"fixed"),
                 waited: time(waited),
+                began: after(&words, "began").map_or(Duration::ZERO, time),
+                aborts: after(&words, "aborted").map_or(0, |count| count.parse().unwrap()),
+                cycle_loss: match (words.contains(&"fixed"), words.contains(&"told")) {
+                    (true, _) => None,
+                    (false, true) => Some(CycleLoss::Told),
+                    (false, false) => Some(CycleLoss::Unnoticed),
+                },
             });
             assert!(said.is_some() || !waits_for.is_empty(), "{line}: it does nothing");
             for link in waits_for.split(", ").filter(|link| !link.is_empty()) {
                 let (name, since) =
                     link.split_once(" since ").map_or((link, None), |(name, since)| (name, Some(since)));
                 let blocker = names.iter().position(|other| *other == name).expect("one of the transactions");
-                graph.edges.push(Edge { waiter, blocker, since: since.map(time) });
+                graph.edges.push(Edge { waiter, blocker, since: since.map(time), stands: since.is_some() });
             }
         }
         graph
@@ -116,7 +127,15 @@ impl Case<'_> {
             Action::Preempt { victim, waiter } => format!("preempt {} for {}", names[victim], names[waiter]),
             Action::Inherit { holder, priority } => format!("{} inherits {priority}", names[holder]),
         };
-        decide(&self.graph(), &rules).into_iter().map(tell).collect::<Vec<_>>().join("; ")
+        let named = |members: &[usize]| members.iter().map(|at| names[*at]).collect::<Vec<_>>().join(", ");
+        let tell_cycle = |cycle: Cycle| {
+            let done = if cycle.stands { "break" } else { "suspect" };
+            let victim = cycle.victim.map_or("-", |victim| names[victim]);
+            format!("{done} {}: {victim}", named(&cycle.members))
+        };
+        let graph = self.graph();
+        let broken = cycles(&graph, rules.bound).into_iter().map(tell_cycle);
+        decide(&graph, &rules).into_iter().map(tell).chain(broken).collect::<Vec<_>>().join("; ")
     }
 
     fn check(&self) -> Result<(), String> {
@@ -172,6 +191,9 @@ fn standing() -> impl Strategy<Value = Standing> {
             activity,
             preemptible,
             waited: Duration::from_secs(seconds),
+            began: Duration::from_secs(3 - seconds),
+            aborts: rollbacks % 2,
+            cycle_loss: preemptible.then_some(CycleLoss::Unnoticed),
         },
     )
 }
@@ -188,6 +210,7 @@ fn graphs() -> impl Strategy<Value = (WaitGraph, Vec<usize>)> {
                 waiter,
                 blocker,
                 since: since.map(Duration::from_millis),
+                stands: since.is_some(),
             });
             let now = Duration::from_millis(100);
             (WaitGraph { now, transactions: transactions.clone(), edges: edges.collect() }, order)
@@ -286,5 +309,42 @@ proptest! {
                 prop_assert!(victims.contains(&edge.blocker), "{:?}", edge);
             }
         }
+    }
+
+    /// Nobody is rolled back who must not be, and no circle stays whose members all may be.
+    #[test]
+    fn every_circle_that_can_be_is_broken((graph, order) in graphs()) {
+        let found = cycles(&graph, StarvationBound::default());
+        let mut victims = BTreeSet::new();
+        for cycle in &found {
+            for (at, member) in cycle.members.iter().enumerate() {
+                let next = cycle.members[(at + 1) % cycle.members.len()];
+                let mut links = graph.edges.iter().filter(|edge| (edge.waiter, edge.blocker) == (*member, next));
+                prop_assert!(links.any(|edge| edge.stands || !cycle.stands), "{:?}", cycle);
+            }
+            if let Some(victim) = cycle.victim {
+                prop_assert!(cycle.members.contains(&victim) && victims.insert(victim));
+                prop_assert!(graph.transactions[victim].cycle_loss.is_some());
+                prop_assert_eq!(graph.transactions[victim].activity, Activity::WaitsForLock);
+            }
+        }
+        let may_lose = |at: usize| {
+            let standing = &graph.transactions[at];
+            standing.cycle_loss.is_some() && standing.activity == Activity::WaitsForLock && !victims.contains(&at)
+        };
+        let mut left = graph.clone();
+        left.edges.retain(|edge| may_lose(edge.waiter) && may_lose(edge.blocker));
+        for at in 0..left.transactions.len() {
+            prop_assert!(!reachable(&left, at).contains(&at), "{:?}", found);
+        }
+        let other = listed_otherwise(&graph, &order);
+        let ids = |graph: &WaitGraph, cycles: Vec<Cycle>| {
+            let id = |at: usize| graph.transactions[at].id;
+            let told = cycles.into_iter().map(|cycle| {
+                (cycle.members.iter().map(|at| id(*at)).collect::<Vec<_>>(), cycle.victim.map(id), cycle.stands)
+            });
+            told.collect::<Vec<_>>()
+        };
+        prop_assert_eq!(ids(&other, cycles(&other, StarvationBound::default())), ids(&graph, found));
     }
 }

@@ -27,6 +27,7 @@ pub static GOVERNOR_MODES: &[&str] = &[
     "without-admission",
     "without-preemption",
     "without-replay",
+    "without-retry",
     "without-idle-preemption",
     "without-shares",
     "without-inheritance",
@@ -48,6 +49,8 @@ pub struct GovernorMode {
     pub preemption: bool,
     /// What was rolled back is run again without its client.
     pub replay: bool,
+    /// So is what the server aborts by itself, in both classes, and cycles of waiters are broken before the server looks for them.
+    pub retry: bool,
     /// A transaction that waits for its client may be rolled back, too.
     pub idle_preemption: bool,
     /// Processes that serve low priority get less of the cores.
@@ -64,6 +67,7 @@ impl GovernorMode {
         admission: true,
         preemption: true,
         replay: true,
+        retry: true,
         idle_preemption: true,
         shares: true,
         inheritance: true,
@@ -75,6 +79,7 @@ impl GovernorMode {
         admission: false,
         preemption: false,
         replay: false,
+        retry: false,
         idle_preemption: false,
         shares: false,
         inheritance: false,
@@ -90,7 +95,8 @@ impl GovernorMode {
             "without-admission" => GovernorMode { admission: false, ..on },
             // Without it nobody is rolled back, so that there is nothing to be run again.
             "without-preemption" => GovernorMode { preemption: false, ..on },
-            "without-replay" => GovernorMode { replay: false, ..on },
+            "without-replay" => GovernorMode { replay: false, retry: false, ..on },
+            "without-retry" => GovernorMode { retry: false, ..on },
             "without-idle-preemption" => GovernorMode { idle_preemption: false, ..on },
             "without-shares" => GovernorMode { shares: false, inheritance: false, ..on },
             "without-inheritance" => GovernorMode { inheritance: false, ..on },

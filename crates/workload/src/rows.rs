@@ -35,8 +35,8 @@ pub(crate) const ENTRY: Entry = Entry {
     source: "SI 4.3",
     scale_unit: "millions of rows; 0.0625 is 1 MB of 8-byte keys and values",
     scale_default: 1.0,
-    // The greatest scale is twice the 100 GB of SI, in the smaller type.
-    scale_possible: Possible::Number { low: 0.001, high: 12_500.0 },
+    // The smallest is ten rows, for clients that are to be in each other's way. The greatest scale is twice the 100 GB of SI, in the smaller type.
+    scale_possible: Possible::Number { low: 0.00001, high: 12_500.0 },
     parameters: &[
         Parameter {
             name: "rows",

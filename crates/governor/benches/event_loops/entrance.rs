@@ -27,6 +27,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        retry_aborted: 0,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];

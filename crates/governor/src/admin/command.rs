@@ -49,6 +49,13 @@ pub const COMMANDS: &[Command] = &[
         show::preemptions::COLUMNS,
         show::preemptions::run,
     ),
+    look(
+        "ABORTS",
+        "",
+        "transactions that the server failed or that were in a deadlock, by cause and outcome",
+        show::aborts::COLUMNS,
+        show::aborts::run,
+    ),
     look("POOLS", "", "sessions by database, user and class", show::pools::COLUMNS, show::pools::run),
     look("STATS", "", "totals, and averages of the last minute, by class", show::stats::COLUMNS, show::stats::run),
     look("STATS_TOTALS", "", "totals by class", show::stats::TOTALS, show::stats::totals),

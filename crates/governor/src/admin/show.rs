@@ -1,5 +1,6 @@
 //! What can be looked at, a file each: the columns and how the rows come about.
 
+pub mod aborts;
 pub mod classes;
 pub mod clients;
 pub mod config;

@@ -81,6 +81,7 @@ pub struct Class {
     pub preemptible: bool,
     pub replay: bool,
     pub retries: bool,
+    pub retry_aborted: u32,
     pub cpu: String,
 }
 
@@ -228,6 +229,7 @@ impl Class {
             preemptible: class.preemptible,
             replay: class.replay,
             retries: class.retries,
+            retry_aborted: class.retry_aborted,
             cpu: class.cpu.to_string(),
         }
     }

@@ -17,6 +17,10 @@ use crate::statistics::CLASSES_MAX;
 /// What the nice value of classes with priority low is where nothing is said.
 const NICE_OF_LOW: i32 = 10;
 
+/// How often a transaction is run again that the server has aborted, where nothing is said. Each attempt makes it less likely to
+/// lose the next cycle, so few need more than two or three.
+const RETRY_ABORTED: u32 = 20;
+
 /// Classes and rules. Those classes that there are already keep their places.
 pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(Vec<ClassSettings>, ClassRules)> {
     let mut classes: Vec<ClassSettings> = if typed.classes.is_empty() {
@@ -65,6 +69,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         preemptible: is_low,
         replay: true,
         retries: false,
+        retry_aborted: RETRY_ABORTED,
         is_paused: false,
     }
 }
@@ -112,6 +117,9 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
                            in the connection path write preemptible = true, and retries = true if clients retry after 40001";
             read.problems.add(class_place, message);
         }
+    }
+    if let Some(retry_aborted) = &typed.retry_aborted {
+        class.retry_aborted = read.number(retry_aborted, 0..=1000).map_or(class.retry_aborted, |count| count as u32);
     }
     class
 }

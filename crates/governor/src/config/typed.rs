@@ -163,6 +163,10 @@ pub struct TypedClass {
     /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
     /// transactions that it can replay, and none whose client is thinking. The default is `false`.
     pub retries: Option<bool>,
+    /// How often the governor replays a transaction that the server aborts as the victim of a deadlock (40P01) or because it cannot
+    /// be serialized (40001), or that it rolls back itself to break a deadlock at once, where the client cannot notice. 0 hands every
+    /// such error to the client. Nothing is replayed with `replay = false` or `policy = "track"`. The default is 20.
+    pub retry_aborted: Option<At<i64>>,
 }
 
 /// Whether transactions of a class may be rolled back.

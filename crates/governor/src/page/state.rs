@@ -11,6 +11,7 @@ use plimsoll_policy::ClassIndex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::aborted::Aborted;
 use crate::governor::{Governor, Outcome, PreemptionEvent};
 use crate::history;
 use crate::own_process::OwnProcess;
@@ -180,6 +181,10 @@ pub struct Totals {
     pub replays_differed: u64,
     /// Rolled back and not replayed, for that was not safe; the client got 40001.
     pub replays_unsafe: u64,
+    /// Transactions that the server failed (deadlock, serialization) or that were rolled back to break a deadlock, by what became
+    /// of them; only what has happened.
+    #[serde(default)]
+    pub aborts: Vec<Aborted>,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: u64,
 }
@@ -432,6 +437,7 @@ impl Totals {
             replays_verified: class.replays_verified.load(Relaxed),
             replays_differed: class.replays_differed.load(Relaxed),
             replays_unsafe: class.replays_unsafe.load(Relaxed),
+            aborts: class.aborts.counted().map(Aborted::of).collect(),
             idle_ended: class.idle_ended.load(Relaxed),
         }
     }

@@ -22,6 +22,11 @@ pub fn error_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'E', notice)
 }
 
+/// An `ErrorResponse` with the body of another.
+pub fn error_with_body(body: &[u8]) -> Vec<u8> {
+    message(b'E', &[body])
+}
+
 /// A `NoticeResponse`.
 pub fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'N', notice)

@@ -152,12 +152,15 @@ impl Session {
         self.transaction = Some(inside);
     }
 
-    /// Whether transactions of a class are watched, and an empty recording if they are recorded.
+    /// Whether transactions of a class may be rolled back for others, and an empty recording if they may be run again: after that, or
+    /// after the server has aborted them.
     pub(super) fn recorded(&mut self, class: ClassIndex) -> (bool, Option<Box<Recording>>) {
         let class = self.settings.class(class);
         let policy = &self.settings.preemption.policy;
         let is_watched = class.preemptible && policy.watches();
-        if !is_watched || !class.replay || !policy.acts() {
+        let is_retried = class.retry_aborted > 0 && !policy.only_tracks();
+        let may_run_again = is_watched && policy.acts() || is_retried;
+        if !class.replay || !may_run_again {
             return (is_watched, None);
         }
         let mut recording = self.spare_recording.take().unwrap_or_default();

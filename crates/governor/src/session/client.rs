@@ -14,7 +14,7 @@ use super::transaction::Began;
 use super::unit::{only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
-use crate::statement;
+use crate::statement::{self, End};
 
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,12 +262,12 @@ impl Session {
     /// Remembers what the message means for whether the transaction may be rolled back and run again.
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
         let Message { ask, body, is_whole, bytes } = message;
-        let is_watched = self.transaction.as_ref().is_some_and(|inside| inside.is_watched);
+        let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
         if ask == Ask::Query {
             self.prepared.query();
         }
         match ask {
-            Ask::Query if is_watched => {
+            Ask::Query if is_read => {
                 // A text of which only the beginning was read may end the transaction further on.
                 let note = if is_whole { read } else { Some(Note::UNREAD.clone()) };
                 let note = note.unwrap_or_else(|| self.note_of_message(ask, body));
@@ -290,7 +290,7 @@ impl Session {
                 };
                 self.prepared.ask(self.unit_number, change);
             }
-            Ask::Bind if is_watched => {
+            Ask::Bind if is_read => {
                 let names = body.and_then(text).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
                 let note = names.map_or_else(|| Note::UNREAD.clone(), |(_, name)| self.prepared.of(name));
                 let (portal, statement) = names.unwrap_or_default();
@@ -299,12 +299,13 @@ impl Session {
                 }
                 self.runs(&note, portal);
             }
-            Ask::Execute if is_watched => {
+            Ask::Execute if is_read => {
                 let portal = body.and_then(text).map_or(&b"?"[..], |(portal, _)| portal);
                 if let Some(inside) = &mut self.transaction {
                     inside.runs_portal(portal);
                 }
                 self.unit.chains = self.unit.chains.take().filter(|chained| **chained == *portal);
+                self.unit.commit = self.unit.commit.take().filter(|committed| **committed == *portal);
             }
             Ask::Close => {
                 let change = match body.and_then(|body| body.split_first()) {
@@ -317,7 +318,7 @@ impl Session {
                 self.prepared.ask(self.unit_number, change);
             }
             // A function by its number: nobody knows what it does.
-            Ask::FunctionCall if is_watched => {
+            Ask::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
             }
             _ => {}
@@ -340,7 +341,13 @@ impl Session {
         }
         let (prepared, status) = (&self.prepared, self.status);
         if let Some(inside) = &mut self.transaction {
+            let commits = is_only && note.ends == Some(End::Commit) && !note.chains && !inside.may_end;
+            self.unit.commit = commits.then(|| portal.into());
             inside.runs(note, status, |name| prepared.of(name));
+            if inside.unsafe_because.is_some() && matches!(&self.unit.shown, Shown::Nothing(held) if held.is_empty()) {
+                // It is not run again, so that its client may see everything at once.
+                self.unit.shown = Shown::All;
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod steps;
 
 use std::time::Instant;
 
+use super::aborted::Abort;
 use super::answers::{self, END_ANSWERS as OWN, columns};
 use super::frames::{Answer, Status};
 use super::recording::AnswerHash;
@@ -22,8 +23,8 @@ use super::{Flow, Outbox, Session};
 use crate::effects::Inquiry;
 use crate::governor::{EventId, Outcome};
 use crate::registry::Phase;
-use crate::statistics::count;
-use failure::Failure;
+use crate::statistics::{AbortCause, AbortOutcome, count};
+pub(super) use failure::Failure;
 
 const ROLLBACK: &str = "ROLLBACK";
 const ROLLBACK_AND_CHAIN: &str = "ROLLBACK AND CHAIN";
@@ -45,13 +46,15 @@ pub(super) struct Rewind {
     cause: Cause,
     /// What is to be settled with its outcome.
     pub event: Option<EventId>,
+    /// It was not rolled back for another, but aborted.
+    pub abort: Option<Abort>,
     safety: Safety,
     /// Nothing of the client's has been run since the server's last rollback: no locks are held.
     is_clean: bool,
-    /// What has been replayed was cancelled for another's sake in its turn.
-    was_cancelled: bool,
+    /// What has been replayed was cancelled for another's sake in its turn, or aborted by the server.
+    pub was_cancelled: bool,
     /// What the client must be told.
-    failure: Option<Failure>,
+    pub failure: Option<Failure>,
     /// Statements that were prepared by name have been closed, and not all of them are there again.
     has_closed: bool,
     /// Answers of the step that are still to come.
@@ -64,8 +67,8 @@ pub(super) struct Rewind {
 
 /// What the client was doing.
 #[derive(Debug)]
-enum Cause {
-    /// It waited for the answer to a unit, which was cancelled.
+pub(super) enum Cause {
+    /// It waited for the answer to a unit, which was cancelled or has failed.
     Cancelled(InFlight),
     /// It was thinking, and has not spoken since.
     Thinking(Status),
@@ -75,9 +78,11 @@ enum Cause {
 
 /// The unit that was in flight, and what the client has got of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct InFlight {
+pub(super) struct InFlight {
     answered: u64,
     answer: AnswerHash,
+    /// It is the transaction's COMMIT, which has failed.
+    commits: bool,
     /// Whether the client is within a transaction block, as it knows.
     in_block: bool,
 }
@@ -102,7 +107,7 @@ struct Question {
 
 /// What was done last, or is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// The rest of the answer to the cancelled unit is dropped.
     Drain,
     /// The server's transaction is rolled back.
@@ -122,12 +127,13 @@ enum Step {
 }
 
 impl Rewind {
-    fn new(step: Step, cause: Cause, event: Option<EventId>) -> Self {
+    pub(super) fn new(step: Step, cause: Cause, event: Option<EventId>) -> Self {
         Rewind {
             step,
             is_due: false,
             cause,
             event,
+            abort: None,
             safety: Safety::Unknown,
             is_clean: false,
             was_cancelled: false,
@@ -152,6 +158,19 @@ impl Rewind {
     /// Whether what the server says now is compared.
     pub(super) fn is_comparing(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
+    }
+
+    /// Whether the step that has been answered was a COMMIT that the server has carried out, though its answer was another one at its
+    /// beginning.
+    fn has_committed_otherwise(&self) -> bool {
+        let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
+        self.step == Step::Beginning && commits && self.has_completed
+    }
+
+    /// Whether the step that has been answered was a COMMIT that has failed.
+    fn has_failed_to_commit(&self) -> bool {
+        let is_over = self.step == Step::Drain || self.step == Step::Beginning && self.was_cancelled;
+        is_over && matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits)
     }
 
     /// Whether the server is answering a question about what the transaction calls.
@@ -182,18 +201,27 @@ impl Rewind {
 impl Session {
     /// The unit in flight was cancelled for another's sake; its client does not get that error.
     pub(super) fn preempted(&mut self, out: &mut impl Outbox) {
-        let event = self.count_preempted();
+        let (event, breaks_cycle) = self.count_preempted();
         let Some(inside) = &self.transaction else {
             // Only transactions are aimed at.
             return self.show(out);
         };
-        let verdict = self.replay_verdict(inside, self.rollbacks);
+        let verdict = match breaks_cycle {
+            true => self.abort_verdict(inside, false),
+            false => self.replay_verdict(inside, self.rollbacks),
+        };
+        let rewind = Rewind::new(Step::Drain, Cause::Cancelled(self.in_flight()), event);
+        let abort = breaks_cycle.then_some(Abort { cause: AbortCause::Cycle, error: None });
+        self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), abort, ..rewind });
+    }
+
+    /// What the client has got of the answer to the unit in flight.
+    pub(super) fn in_flight(&self) -> InFlight {
         let is_single = self.status == Status::Idle;
-        let so_far = inside.recording.as_ref().filter(|_| !is_single).map(|recording| recording.answer_so_far());
+        let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
+        let so_far = recording.filter(|_| !is_single).map(|recording| recording.answer_so_far());
         let (answered, answer) = so_far.unwrap_or_default();
-        let in_flight = InFlight { answered, answer, in_block: !is_single };
-        let rewind = Rewind::new(Step::Drain, Cause::Cancelled(in_flight), event);
-        self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), ..rewind });
+        InFlight { answered, answer, commits: self.is_at_commit(), in_block: !is_single }
     }
 
     /// Rolls the transaction back if its client is still thinking after that unit.
@@ -225,19 +253,20 @@ impl Session {
     }
 
     fn rewind(&mut self, rewind: Rewind) {
-        self.rollbacks += 1;
+        *(if rewind.abort.is_some() { &mut self.aborts } else { &mut self.rollbacks }) += 1;
         self.flow = Flow::Rewinding(Box::new(rewind));
     }
 
-    /// A cancel for another's sake has done something; what is to be settled with its outcome.
-    fn count_preempted(&self) -> Option<EventId> {
-        let (was_waiting, event) = {
+    /// A cancel for another's sake has done something; what is to be settled with its outcome, and whether it was to break a cycle of
+    /// waiters.
+    fn count_preempted(&self) -> (Option<EventId>, bool) {
+        let (was_waiting, event, breaks_cycle) = {
             let mut state = self.card.state();
-            (state.cancels.was_waiting, state.cancels.event.take())
+            (state.cancels.was_waiting, state.cancels.event.take(), state.cancels.breaks_cycle)
         };
         let statistics = self.statistics(self.inside_index());
         count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
-        event
+        (event, breaks_cycle)
     }
 
     /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
@@ -267,7 +296,8 @@ impl Session {
     pub(super) fn cancelled_again(&mut self) {
         let cancels = self.cancelled_for();
         let is_ours = matches!(&self.flow, Flow::Rewinding(rewind) if rewind.is_comparing());
-        let event = if cancels == (true, false) && is_ours { self.count_preempted() } else { None };
+        let (event, breaks_cycle) =
+            if cancels == (true, false) && is_ours { self.count_preempted() } else { (None, false) };
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         match cancels {
             // A client that thinks waits for nothing that it could cancel; what we do meanwhile is done again.
@@ -275,8 +305,11 @@ impl Session {
             (_, true) => rewind.failure = Some(Failure::Cancelled),
             (true, false) if is_ours => {
                 rewind.was_cancelled = true;
-                self.rollbacks += 1;
                 let before = std::mem::replace(&mut rewind.event, event);
+                match breaks_cycle {
+                    true => self.cycle_broken_again(),
+                    false => self.rollbacks += 1,
+                }
                 self.settle(before, Outcome::Superseded);
             }
             // By somebody else, an administrator or a timeout: an answer that differs.
@@ -307,6 +340,9 @@ impl Session {
     fn replayed(&mut self) {
         count(&self.statistics(self.inside_index()).replays_verified);
         if let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) {
+            if let Some(abort) = &rewind.abort {
+                self.count_abort(abort.cause, AbortOutcome::Replayed);
+            }
             self.settle(rewind.event, Outcome::Replayed);
         }
     }
@@ -317,6 +353,19 @@ impl Session {
         rewind.left = rewind.left.saturating_sub(1);
         if rewind.left > 0 {
             return;
+        }
+        if rewind.has_committed_otherwise() {
+            // No error that a client may run it again after would be true.
+            let why =
+                "the transaction was run again and committed, but the server has answered its COMMIT in another way";
+            return self.end("08007", why, out);
+        }
+        if rewind.has_failed_to_commit() {
+            match status {
+                // Nothing of it remains, and it may be rolled back while it is run again up to its COMMIT.
+                Status::Idle => self.transaction.iter_mut().for_each(|inside| inside.may_end = false),
+                _ => rewind.failure = Some(Failure::Unconfirmed),
+            }
         }
         let recording = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut());
         match (rewind.step, &mut rewind.cause) {

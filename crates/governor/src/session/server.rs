@@ -9,7 +9,7 @@ use super::prepared::Change;
 use super::transaction::Began;
 use super::{Flow, Gate, HELD_MAX, Outbox, Passing, ProtocolError, Session, Shown, Transaction, Unit, answers};
 use crate::registry::Immunity;
-use crate::statistics::count;
+use crate::statistics::{AbortCause, count};
 
 /// SQLSTATE of a statement that was cancelled.
 const CANCELLED: &[u8] = b"57014";
@@ -140,6 +140,7 @@ impl Session {
                 Ok(is_passed)
             }
             Answer::CommandComplete if is_passed => {
+                self.unit.has_completed = true;
                 if body == b"ROLLBACK\0" {
                     self.on_rolled_back();
                 }
@@ -227,7 +228,7 @@ impl Session {
         self.count_transaction(&ended, now);
         self.spare_recording = ended.recording;
         let (is_watched, recording) = self.recorded(ended.class);
-        self.rollbacks = 0;
+        (self.rollbacks, self.aborts) = (0, 0);
         {
             let mut state = self.card.state();
             state.transaction += 1;
@@ -258,9 +259,13 @@ impl Session {
             }
         }
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
+        let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate);
         if let Flow::Rewinding(_) = self.flow {
             if was_cancelled {
                 self.cancelled_again();
+            }
+            if let Some(cause) = abort {
+                self.aborted_again(cause);
             }
             return false;
         }
@@ -275,6 +280,9 @@ impl Session {
                 (_, true) => self.card.state().cancels.by_client = None,
                 (false, false) => {}
             }
+        }
+        if abort.is_some_and(|cause| self.aborted(cause, body)) {
+            return false;
         }
         count(&self.statistics(self.inside_index()).errors);
         true

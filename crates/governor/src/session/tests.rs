@@ -8,6 +8,7 @@ use crate::governor::EventId;
 use crate::registry::{BackendKey, SessionId};
 use crate::settings::for_tests;
 
+mod aborting;
 mod classes;
 mod damage;
 mod failing;

@@ -35,7 +35,7 @@ pub(super) struct Transaction {
     /// How long it waited for admission.
     pub waited: Option<Duration>,
     pub began: Began,
-    /// Whether its class may be rolled back for others, so that its statements are read.
+    /// Whether its class may be rolled back for others.
     pub is_watched: bool,
     /// Its end was asked for, or could have been.
     pub may_end: bool,
@@ -49,6 +49,8 @@ pub(super) struct Transaction {
     pub changes_code: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
+    /// It has made, released or gone back to a savepoint.
+    pub has_savepoint: bool,
     /// Cursors that it has declared.
     pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
@@ -76,12 +78,18 @@ impl Transaction {
             relies_on_lock: false,
             changes_code: false,
             unsafe_because: None,
+            has_savepoint: false,
             declared: Vec::new(),
             has_unnamed: false,
             recording: None,
             failure: None,
             class_before: None,
         }
+    }
+
+    /// Whether its statements are read: it may be rolled back, or run again.
+    pub(super) fn is_read(&self) -> bool {
+        self.is_watched || self.recording.is_some()
     }
 
     /// Something was asked that may not be asked twice; the first such thing is kept.
@@ -112,6 +120,7 @@ impl Transaction {
             self.changes_code = true;
             self.is_unsafe(Unsafe::Function);
         }
+        self.has_savepoint |= note.uses_savepoint;
         self.relies_on_lock |= note.takes_advisory_lock;
         let Some(because) = note.unsafe_because else { return };
         if status == Status::Idle && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
@@ -195,18 +204,24 @@ impl Session {
 
     /// Whether the transaction may be run again as far as is known without asking the server.
     pub(super) fn replay_verdict(&self, transaction: &Transaction, attempts: u32) -> Result<(), NoReplay> {
+        may_replay(&ReplayFacts { attempts, ..self.replay_facts(transaction) })
+    }
+
+    /// What is known of the transaction, to be run again after it was rolled back for another.
+    pub(super) fn replay_facts(&self, transaction: &Transaction) -> ReplayFacts {
         let class = self.settings.class(transaction.class);
         let bound = self.settings.preemption.bound.rollbacks();
-        may_replay(&ReplayFacts {
+        ReplayFacts {
             is_off: !class.replay,
             commit_sent: transaction.may_end,
             answered: self.is_under_way() && self.status == Status::Idle && self.unit.is_seen(),
             units_outstanding: if transaction.overlapped || self.is_unit_open { 2 } else { 1 },
             bytes: transaction.recording.as_ref().map_or(0, |recording| recording.size()),
             bytes_max: self.settings.preemption.replay_bytes_max as u64,
-            attempts,
+            attempts: self.rollbacks,
             attempts_max: bound.unwrap_or(u32::MAX),
             unsafe_because: transaction.unsafe_because,
-        })
+            could_go_on: false,
+        }
     }
 }

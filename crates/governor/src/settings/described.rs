@@ -136,6 +136,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
     add("retries", class.retries.to_string());
+    add("retry_aborted", class.retry_aborted.to_string());
 }
 
 /// The URL of a server without user and database, which are the clients' own.

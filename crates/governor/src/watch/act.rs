@@ -37,6 +37,8 @@ pub(super) struct Target {
     pub transaction: u64,
     /// The unit in flight.
     pub unit: u64,
+    /// Whether it is cancelled to break a cycle of waiters.
+    pub breaks_cycle: bool,
     /// Whether it is to be cancelled only if it waits for a lock.
     pub if_waiting: bool,
     /// What is settled if it was not cancelled.

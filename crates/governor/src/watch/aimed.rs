@@ -33,7 +33,11 @@ impl<'a> Aimed<'a> {
     pub(super) fn aim(governor: &'a Governor, target: &Target) -> Option<Self> {
         let (card, event) = (target.card.clone(), target.event);
         // Made only if it is aimed: one that is dropped says that its cancel has arrived.
-        if !card.aim_preemption(target.transaction, target.unit) {
+        let is_aimed = match target.breaks_cycle {
+            true => card.aim_at_cycle(target.transaction, target.unit),
+            false => card.aim_preemption(target.transaction, target.unit),
+        };
+        if !is_aimed {
             governor.settle(event, Outcome::TooLate);
             return None;
         }

@@ -4,6 +4,7 @@
 //! said here, and then the server is asked again whether it is still in the way.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,9 +37,12 @@ pub(super) struct Scene {
 /// is never put down to the next one of the same process.
 type End = (i32, u64);
 
+/// Both ends' units: while one waits for another in a cycle, neither goes on to the next.
+type Units = (u64, u64);
+
 /// Since when each link of the last look has been seen, on the governor's clock.
 #[derive(Debug, Default)]
-pub(super) struct Links(BTreeMap<(End, End), Duration>);
+pub(super) struct Links(BTreeMap<(End, End), (Duration, Units)>);
 
 impl Links {
     /// Makes the graph of a look, and keeps its links for the next one.
@@ -58,7 +62,7 @@ impl Links {
         let processes = looked.processes();
         let node = |process: &i32| Node { process: *process, session: sessions.remove(process) };
         let nodes: Vec<Node> = processes.iter().map(node).collect();
-        let transactions = nodes.iter().map(|node| standing(node, looked, settings, now)).collect();
+        let transactions = nodes.iter().map(|node| standing(node, looked, settings, now, clock)).collect();
         let place = |process: i32| processes.binary_search(&process).expect("it is one of the look's processes");
         let mut edges = Vec::new();
         let mut links = BTreeMap::new();
@@ -66,9 +70,12 @@ impl Links {
             for &blocker in blockers {
                 let (waiter, blocker) = (place(waiter), place(blocker));
                 let link = (nodes[waiter].end(), nodes[blocker].end());
-                let since = self.0.get(&link).copied();
-                links.insert(link, since.unwrap_or(clock));
-                edges.push(Edge { waiter, blocker, since });
+                let units = (nodes[waiter].unit(), nodes[blocker].unit());
+                let before = self.0.get(&link).copied();
+                let since = before.map(|(since, _)| since);
+                links.insert(link, (since.unwrap_or(clock), units));
+                let stands = before.is_some_and(|(_, before)| before == units);
+                edges.push(Edge { waiter, blocker, since, stands });
             }
         }
         self.0 = links;
@@ -76,19 +83,64 @@ impl Links {
     }
 }
 
+impl fmt::Display for Scene {
+    /// A link each: who waits for whom, with what is known of both, for the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, edge) in self.graph.edges.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "; " };
+            let stands = if edge.stands { "" } else { " (new)" };
+            write!(f, "{separator}{} -> {}{stands}", self.described(edge.waiter), self.described(edge.blocker))?;
+        }
+        Ok(())
+    }
+}
+
+impl Scene {
+    fn described(&self, at: usize) -> String {
+        let (node, standing) = (&self.nodes[at], &self.graph.transactions[at]);
+        let activity = match standing.activity {
+            Activity::Runs => "runs",
+            Activity::WaitsForLock => "waits",
+            Activity::WaitsForClient => "thinks",
+            Activity::Prepared => return "prepared".to_owned(),
+            Activity::Foreign => return format!("{} foreign", node.process),
+        };
+        let loses = match (standing.preemptible, standing.cycle_loss) {
+            (true, _) => "",
+            (false, Some(_)) => " cycles-only",
+            (false, None) => " fixed",
+        };
+        format!("{} {} {activity}{loses}", node.process, standing.priority)
+    }
+}
+
 impl Node {
     fn end(&self) -> End {
         (self.process, self.session.as_ref().map_or(0, |(_, state)| state.transaction))
     }
+
+    fn unit(&self) -> u64 {
+        self.session.as_ref().map_or(0, |(_, state)| state.unit)
+    }
 }
 
-fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> Standing {
+fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clock: Duration) -> Standing {
     let id = u64::from(node.process.unsigned_abs());
     let waits = looked.waits.contains_key(&node.process);
     let Some((_, state)) = &node.session else {
         let activity = if node.process == 0 { Activity::Prepared } else { Activity::Foreign };
         let priority = Priority::LOW;
-        return Standing { id, priority, rollbacks: 0, activity, preemptible: false, waited: Duration::ZERO };
+        return Standing {
+            id,
+            priority,
+            rollbacks: 0,
+            activity,
+            preemptible: false,
+            waited: Duration::ZERO,
+            began: Duration::ZERO,
+            aborts: 0,
+            cycle_loss: None,
+        };
     };
     let activity = match state.phase {
         _ if waits => Activity::WaitsForLock,
@@ -102,6 +154,9 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant) -> 
         activity,
         preemptible: is_preemptible(state),
         waited: if waits { in_flight(state, now) } else { Duration::ZERO },
+        began: clock.saturating_sub(now.saturating_duration_since(state.transaction_since)),
+        aborts: state.aborts,
+        cycle_loss: state.cycle_loss.filter(|_| state.phase == Phase::Active),
     }
 }
 

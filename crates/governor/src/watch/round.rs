@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use plimsoll_policy::{Action, Activity, CpuScheduler, NoReplay, Priority, Rules, Unsafe, cpu_scheduler, decide};
+use plimsoll_policy::{
+    Action, Activity, CpuScheduler, Cycle, NoReplay, Priority, Rules, Unsafe, cpu_scheduler, cycles, decide,
+};
 use plimsoll_postgres::connection::WireError;
 
 use super::act::{LookedAt, Target, cancel};
 use super::control::Up;
+use super::cycle;
 use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
 use super::look::{Looked, advisory_holders, look};
@@ -21,6 +24,9 @@ use crate::registry::{CardState, Phase, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::statistics::count;
 
+/// What is done to the victim of a cycle.
+const BREAKS_CYCLE: &str = "cancelled to break a cycle";
+
 /// What is kept from round to round.
 pub(super) struct Round {
     governor: Arc<Governor>,
@@ -31,6 +37,8 @@ pub(super) struct Round {
     /// Whether a session held an advisory lock when its client began to think: its transaction and unit, and the answer.
     advisory: BTreeMap<SessionId, ((u64, u64), bool)>,
     tracked: Tracked,
+    /// The last look has shown a cycle that could be broken once it has been seen again.
+    has_pending_cycle: bool,
 }
 
 /// By which rules to decide; `None` if there is nothing to decide.
@@ -55,7 +63,13 @@ impl Round {
             dealt_with: BTreeMap::new(),
             advisory: BTreeMap::new(),
             tracked: Tracked::default(),
+            has_pending_cycle: false,
         }
+    }
+
+    /// Whether the last look has shown a cycle that could be broken once it has been seen again.
+    pub(super) fn has_pending_cycle(&self) -> bool {
+        self.has_pending_cycle
     }
 
     /// Nobody is late any more.
@@ -75,6 +89,7 @@ impl Round {
         agent: &mut Agent,
     ) -> Result<Seen, WireError> {
         let began = Instant::now();
+        self.has_pending_cycle = false;
         let looked = look(up, late);
         self.governor.statistics.count_look(began.elapsed());
         let looked = looked?;
@@ -84,8 +99,11 @@ impl Round {
         let cards = cards_of(&self.governor, &looked.processes());
         let mut scene = self.links.scene(&looked, cards, settings, now, clock);
         let Some(rules) = rules(settings, agent) else { return Ok(Seen { changed: false, blocked: false }) };
-        let mut victims = Vec::new();
-        for action in self.decide(up, settings, &mut scene, &rules)? {
+        let (mut victims, actions) = (Vec::new(), self.decide(up, settings, &mut scene, &rules)?);
+        if !looked.waits.is_empty() {
+            tracing::debug!(graph = %scene, ?actions, "a look");
+        }
+        for action in actions {
             match action {
                 Action::Inherit { holder, priority } => {
                     acted |= inherit(agent, settings, &scene.nodes[holder], priority);
@@ -99,10 +117,13 @@ impl Round {
         if settings.is_beside && settings.preemption.policy.acts() {
             self.track_beside(&mut scene, settings, &rules);
         }
+        let cycles = if cycle::are_broken(settings) { cycles(&scene.graph, rules.bound) } else { Vec::new() };
+        cycle::log(&scene, &cycles);
+        self.has_pending_cycle = cycles.iter().any(|cycle| !cycle.stands && cycle.victim.is_some());
         let seen = Seen { changed: looked != self.last, blocked: !looked.waits.is_empty() };
         self.last = looked;
         let looked_at = LookedAt { server: self.last.at, here: began };
-        acted |= self.preempt(up, settings, &scene, &victims, looked_at)?;
+        acted |= self.preempt(up, settings, &scene, (&victims, &cycles), looked_at)?;
         Ok(Seen { changed: seen.changed || acted, ..seen })
     }
 
@@ -144,7 +165,7 @@ impl Round {
                 self.advisory.insert(card.id, ((state.transaction, state.unit), is_holder));
                 if is_holder {
                     let outcome = Outcome::Spared(NoReplay::Unsafe(Unsafe::AdvisoryLock));
-                    self.note(settings, scene, victim, waiter, "left alone", outcome);
+                    self.note(settings, scene, (victim, waiter), "left alone", outcome);
                     scene.graph.transactions[victim].preemptible = false;
                 }
             }
@@ -169,13 +190,13 @@ impl Round {
         }
     }
 
-    /// Rolls victims back; whether there was anybody to be rolled back who had not been asked before.
+    /// Rolls victims of waiters and of cycles back; whether there was anybody to be rolled back who had not been asked before.
     fn preempt(
         &mut self,
         up: &mut Up,
         settings: &Settings,
         scene: &Scene,
-        victims: &[(usize, usize)],
+        (victims, cycles): (&[(usize, usize)], &[Cycle]),
         looked_at: LookedAt,
     ) -> Result<bool, WireError> {
         let (mut targets, mut acted) = (Vec::new(), false);
@@ -191,18 +212,20 @@ impl Round {
             }
             let Some(chain) = self.last.chain(scene.nodes[waiter].process, *process) else { continue };
             // Noted before anything is done: the victim's session may have an outcome before we are told of one.
-            let event = self.note(settings, scene, victim, waiter, "cancelled", Outcome::Pending);
+            let event = self.note(settings, scene, (victim, waiter), "cancelled", Outcome::Pending);
             let Some(event) = event else { continue };
             targets.push(Target {
                 card: card.clone(),
                 process: *process,
                 transaction: state.transaction,
                 unit: state.unit,
+                breaks_cycle: false,
                 if_waiting: scene.graph.transactions[victim].activity == Activity::WaitsForLock,
                 event,
                 chain,
             });
         }
+        targets.extend(cycles.iter().filter_map(|cycle| self.target_of(settings, scene, cycle)));
         if targets.is_empty() {
             return Ok(acted);
         }
@@ -218,6 +241,32 @@ impl Round {
         Ok(true)
     }
 
+    /// The victim of a cycle that stands, unless it was aimed at already.
+    fn target_of(&self, settings: &Settings, scene: &Scene, cycle: &Cycle) -> Option<Target> {
+        let victim = cycle.victim.filter(|_| cycle.stands)?;
+        let (card, state) = scene.nodes[victim].session.as_ref()?;
+        if state.cancels.preempting == Some(state.unit) {
+            return None;
+        }
+        let process = |at: usize| scene.nodes[at].process;
+        let next = |place: usize| cycle.members[(place + 1) % cycle.members.len()];
+        let links = cycle.members.iter().enumerate().map(|(place, member)| (process(*member), process(next(place))));
+        // For people: of the others the most important one.
+        let others = cycle.members.iter().copied().filter(|at| *at != victim && scene.nodes[*at].session.is_some());
+        let waiter = others.max_by_key(|at| scene.graph.transactions[*at].priority).unwrap_or(victim);
+        let event = self.note(settings, scene, (victim, waiter), BREAKS_CYCLE, Outcome::Pending)?;
+        Some(Target {
+            card: card.clone(),
+            process: process(victim),
+            transaction: state.transaction,
+            unit: state.unit,
+            breaks_cycle: true,
+            if_waiting: true,
+            event,
+            chain: links.collect(),
+        })
+    }
+
     /// Has a session whose client thinks roll back; whether it had not been asked before. It counts what comes of it.
     fn roll_back_idle(&mut self, settings: &Settings, scene: &Scene, victim: usize, waiter: usize) -> bool {
         let Some((card, state)) = &scene.nodes[victim].session else { return false };
@@ -225,7 +274,7 @@ impl Round {
         if self.dealt_with.insert(card.id, which) == Some(which) {
             return false;
         }
-        let Some(event) = self.note(settings, scene, victim, waiter, "rolled back", Outcome::Pending) else {
+        let Some(event) = self.note(settings, scene, (victim, waiter), "rolled back", Outcome::Pending) else {
             return false;
         };
         let command = SessionCommand::RollBackIdle { transaction: state.transaction, unit: state.unit, event };
@@ -260,7 +309,7 @@ impl Round {
                 true => Outcome::TrackedBeside,
                 false => Outcome::Tracked(state.replayable),
             };
-            self.note(settings, scene, victim, waiter, "tracked", outcome);
+            self.note(settings, scene, (victim, waiter), "tracked", outcome);
         }
     }
 
@@ -269,8 +318,7 @@ impl Round {
         &self,
         settings: &Settings,
         scene: &Scene,
-        victim: usize,
-        waiter: usize,
+        (victim, waiter): (usize, usize),
         done: &'static str,
         outcome: Outcome,
     ) -> Option<EventId> {
@@ -285,7 +333,7 @@ impl Round {
             victim_class: class_of(victim_is.1),
             waiter: (waiter_is.0.id, waiter_is.2),
             waiter_class: class_of(waiter_is.1),
-            lever: settings.preemption.policy.to_string(),
+            lever: if done == BREAKS_CYCLE { "cycle".to_owned() } else { settings.preemption.policy.to_string() },
             waited: in_flight(waiter_is.1, Instant::now()),
             victim_was: match scene.graph.transactions[victim].activity {
                 Activity::WaitsForLock => "waited for a lock",

@@ -2,6 +2,7 @@
 
 mod acting;
 mod beside;
+mod cycles;
 mod hostile;
 mod looking;
 mod outside;

@@ -141,6 +141,7 @@ impl Writer {
             22..=24 => injections.push(Injection::Missed { after, settles }),
             25..=26 => injections.push(Injection::ClientCancel { at }),
             27..=28 => injections.push(Injection::ClientCancelMissed),
+            29..=38 => injections.push(Injection::Abort { at, after }),
             _ => {}
         }
         if !injections.is_empty() && self.sometimes(15) {

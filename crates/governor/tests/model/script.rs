@@ -101,6 +101,9 @@ pub enum Injection {
     /// After the transaction was rolled back for another, and before it is run again, somebody changes that account. What is
     /// run again without a word is then as if the change had come before it.
     Change { account: u32 },
+    /// The server fails it at that statement or message, as if it could not serialize the transaction; after that many units that
+    /// the server is sent before. A COMMIT fails with the server idle after it.
+    Abort { at: usize, after: usize },
     /// Its client cancels it there.
     ClientCancel { at: usize },
     /// Its client cancels it and is too late.
@@ -202,6 +205,7 @@ fn injection(text: &str) -> Result<Injection, String> {
         ["idle"] => Ok(Injection::Idle),
         ["cancel", ..] => Ok(Injection::Cancel { at: number(1)?, after: number(3)?, settles }),
         ["missed", ..] => Ok(Injection::Missed { after: number(2)?, settles }),
+        ["abort", ..] => Ok(Injection::Abort { at: number(1)?, after: number(3)? }),
         ["change", ..] => Ok(Injection::Change { account: number(1)? as u32 }),
         ["client-cancel", "missed"] => Ok(Injection::ClientCancelMissed),
         ["client-cancel", ..] => Ok(Injection::ClientCancel { at: number(1)? }),
@@ -337,6 +341,7 @@ impl fmt::Display for Injection {
             Injection::Idle => write!(f, "idle"),
             Injection::Cancel { at, after, settles } => write!(f, "cancel {at} after {after}{settles}"),
             Injection::Missed { after, settles } => write!(f, "missed after {after}{settles}"),
+            Injection::Abort { at, after } => write!(f, "abort {at} after {after}"),
             Injection::Change { account } => write!(f, "change {account}"),
             Injection::ClientCancel { at } => write!(f, "client-cancel {at}"),
             Injection::ClientCancelMissed => write!(f, "client-cancel missed"),

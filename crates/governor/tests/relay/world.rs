@@ -46,6 +46,7 @@ pub fn settings(server: &str) -> Settings {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        retry_aborted: 0,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];

@@ -42,14 +42,30 @@ impl Governed {
 
     /// The same with other lines in the table `[listen]` and in that of class low.
     pub fn start_with(server: &Server, listen: &str, low: &str) -> Governed {
-        let own = server.own();
-        let socket = format!("host={}&port={}", own.socket_folder().display(), own.port());
-        let control = format!("postgres://{}@/{}?{socket}", own.user(), own.database());
-        Governed::start_at(&format!("postgres:///?{socket}"), &format!("control = \"{control}\""), listen, low)
+        let (server, control) = Governed::places(server);
+        Governed::start_at(&server, &control, listen, low)
+    }
+
+    /// The same without a limit for class low, and with errors of the server for whoever they are meant.
+    pub fn start_without_retries(server: &Server) -> Governed {
+        let (server, control) = Governed::places(server);
+        Governed::start_of(&server, &control, "", "retry_aborted = 0", "retry_aborted = 0")
     }
 
     /// The same in front of whatever is there.
     pub fn start_at(server: &str, control: &str, listen: &str, low: &str) -> Governed {
+        Governed::start_of(server, control, listen, low, "")
+    }
+
+    /// Where a server is, and the line of the settings with the governor's own login.
+    pub fn places(server: &Server) -> (String, String) {
+        let own = server.own();
+        let socket = format!("host={}&port={}", own.socket_folder().display(), own.port());
+        let control = format!("control = \"postgres://{}@/{}?{socket}\"", own.user(), own.database());
+        (format!("postgres:///?{socket}"), control)
+    }
+
+    fn start_of(server: &str, control: &str, listen: &str, low: &str, high: &str) -> Governed {
         let event_loop = event_loop();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
@@ -66,6 +82,7 @@ impl Governed {
             [[class]]
             name = "high"
             priority = "high"
+            {high}
             [[class]]
             name = "low"
             priority = "low"
@@ -127,6 +144,12 @@ impl Governed {
         let line = format!("plimsoll_{name}_total{labels} ");
         let count = metrics.lines().find_map(|other| other.strip_prefix(&line));
         count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no {line} in\n{metrics}"))
+    }
+
+    /// How many transactions of a class were aborted for a cause, and had that outcome.
+    pub fn aborts(&self, class: &str, cause: &str, outcome: &str) -> u64 {
+        let line = format!("plimsoll_aborts_total{{class=\"{class}\",cause=\"{cause}\",outcome=\"{outcome}\"}} ");
+        self.metrics().lines().find_map(|other| other.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
     }
 
     fn metrics(&self) -> String {

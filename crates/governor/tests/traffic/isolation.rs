@@ -61,8 +61,8 @@ impl Run {
         create_database(&server, DATABASE);
         // Some tests create roles.
         server.connection().run(&format!("ALTER ROLE {user} SUPERUSER")).unwrap();
-        // Without an mpl: a test blocks more sessions on purpose than any limit would let in.
-        let governed = is_governed.then(|| Governed::start_with(&server, "", ""));
+        // Without an mpl: a test blocks more sessions on purpose than any limit would let in. And it wants to see the errors.
+        let governed = is_governed.then(|| Governed::start_without_retries(&server));
         Run { server, user, governed }
     }
 

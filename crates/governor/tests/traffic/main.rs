@@ -16,4 +16,5 @@ mod hostile;
 mod installcheck;
 mod isolation;
 mod reading;
+mod retried;
 mod server;

@@ -192,6 +192,7 @@ impl Function {
             Read::Plain(_) => first.claim?.subject.map(|_| match name {
                 "per_request" => "EVENT",
                 "device" => "FIGURE",
+                "aborted" => "CAUSE",
                 _ => "PART",
             }),
         }

@@ -47,21 +47,28 @@ pub(super) const FIGURES: &[Figure] = &[
         claim: None,
         read: Read::Plain(|of| known(of.part.latency_us.map(|latency| latency.max as f64), NOTHING_COMPLETED)),
     },
-    aborted("aborted.deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
+    aborted("aborted.deadlock", "deadlock", "attempts rolled back as victim of a deadlock, and run again", |of| {
         Ok(of.workload.aborted.deadlock as f64)
     }),
-    aborted("aborted.preempted", "attempts rolled back for a more important transaction, and run again", |of| {
-        Ok(of.workload.aborted.preempted as f64)
-    }),
+    aborted(
+        "aborted.preempted",
+        "preempted",
+        "attempts rolled back for a more important transaction, and run again",
+        |of| Ok(of.workload.aborted.preempted as f64),
+    ),
     aborted(
         "aborted.conflict",
+        "conflict",
         "attempts rolled back because another transaction had changed what they had read, and run again",
         |of| Ok(of.workload.aborted.conflict as f64),
     ),
-    aborted("aborted.user", "requests rolled back as the benchmark prescribes; counted as completed too", |of| {
-        Ok(of.workload.aborted.user as f64)
-    }),
-    aborted("aborted.error", "requests given up", |of| Ok(of.workload.aborted.error as f64)),
+    aborted(
+        "aborted.user",
+        "user",
+        "requests rolled back as the benchmark prescribes; counted as completed too",
+        |of| Ok(of.workload.aborted.user as f64),
+    ),
+    aborted("aborted.error", "error", "requests given up", |of| Ok(of.workload.aborted.error as f64)),
     time("time_share.cpu_run", "cpu_run", "part of response time on a core", |of| share(of, |one| one.cpu_run)),
     time("time_share.cpu_wait", "cpu_wait", "part that requests could run in, but every core was taken", |of| {
         share(of, |one| one.cpu_wait)
@@ -124,9 +131,14 @@ fn of_percentile(of: &Reading<'_>, quantile: f64, which: fn(&Latency) -> Option<
 }
 
 /// The causes are counted for whole workloads.
-const fn aborted(key: &'static str, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {
+const fn aborted(
+    key: &'static str,
+    cause: &'static str,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
     let (unit, merge, of) = (Unit::Count, Merge::Sum, Of::Workload);
-    Figure { key, unit, meaning, merge, of, claim: None, read: Read::Plain(read) }
+    Figure { key, unit, meaning, merge, of, claim: by_word("aborted", cause), read: Read::Plain(read) }
 }
 
 const fn time(key: &'static str, part: &'static str, meaning: &'static str, read: fn(&Reading<'_>) -> Found) -> Figure {

@@ -99,7 +99,7 @@ impl<'a> Look<'a> {
         };
         reached.extend(link(waiter, Duration::MAX));
         while let Some((age, _, blocker)) = reached.pop() {
-            // Circles are left to the server, and with them what lies behind.
+            // Circles are broken otherwise (`cycles`) or left to the server, and with them what lies behind.
             let is_known = std::mem::replace(&mut is_visited[blocker], true);
             if !is_known && !self.in_circle[blocker] && visit(blocker, age) {
                 reached.extend(link(blocker, age));

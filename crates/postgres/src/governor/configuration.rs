@@ -18,6 +18,9 @@ pub(super) const READER: &str = "plimsoll_lab";
 /// Transactions of low priority that may wait to be let in, and for how long: nobody is to be refused in an experiment.
 const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
 
+/// How often what the server aborts is run again: the governor's own default.
+const RETRY_ABORTED: u32 = 20;
+
 /// The text of the file. Passwords are not in it: they come with the environment.
 ///
 /// The low class says `retries = true`, because the clients of our driver run a transaction again after 40001.
@@ -37,8 +40,8 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          control = {server}\n\
          default_class = \"low\"\n\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
-         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\nretries = true\ncpu = {share}\n\
+         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
@@ -48,6 +51,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         mpl = mpl.unwrap_or_default(),
         preemptible = mode.preemption,
         replay = mode.replay,
+        retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 },
         share = quoted(&settings.low_share.replace('-', " ")),
         threshold = quoted(&micros(settings.threshold)),
         look = look.unwrap_or_default(),

@@ -32,7 +32,7 @@ fn there_is_none_unless_it_is_asked_for() {
     assert_eq!((asked.mode, asked.low_mpl, asked.look_interval), (GovernorMode::ON, Some(8), None));
     assert_eq!((asked.preemption.as_str(), asked.threshold), ("pow", Duration::from_millis(5)));
     let none = settings(&[("governor", "without-replay"), ("governor_mpl", "none")]).unwrap();
-    assert_eq!((none.mode, none.low_mpl), (GovernorMode { replay: false, ..GovernorMode::ON }, None));
+    assert_eq!((none.mode, none.low_mpl), (GovernorMode { replay: false, retry: false, ..GovernorMode::ON }, None));
 }
 
 #[test]
@@ -74,6 +74,9 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("without-preemption", "policy = \"never\"", true),
         ("off", "policy = \"never\"", true),
         ("without-replay", "replay = false", true),
+        ("on", "retry_aborted = 20", true),
+        ("off", "retry_aborted = 20", false),
+        ("without-retry", "retry_aborted = 0", true),
         ("on", "idle_counts_as_waiting = true", true),
         ("without-idle-preemption", "idle_counts_as_waiting = false", true),
         ("only-shares", "shares = true", true),

@@ -21,7 +21,7 @@ const KEYS: [&str; 7] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 6] = ["mpl", "queue_max", "preemptible", "replay", "retries", "cpu"];
+const CLASS_KEYS: [&str; 7] = ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "cpu"];
 
 /// Keys of both kinds that mean nothing beside a server.
 const IN_PATH_ONLY: [&str; 6] =
@@ -107,6 +107,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "preemptible" => truth(value).map(|preemptible| class.preemptible = preemptible),
         "replay" => truth(value).map(|replay| class.replay = replay),
         "retries" => truth(value).map(|retries| class.retries = retries),
+        "retry_aborted" => attempts(value).map(|attempts| class.retry_aborted = attempts),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
         _ => return None,
     };
@@ -124,6 +125,11 @@ fn bound(value: &str) -> Result<Option<u32>, String> {
         "any" => Ok(None),
         _ => value.parse().map(Some).map_err(|_| format!("`{value}` is no number; write one, or any")),
     }
+}
+
+fn attempts(value: &str) -> Result<u32, String> {
+    let attempts = value.parse().ok().filter(|attempts| *attempts <= 1000);
+    attempts.ok_or_else(|| format!("`{value}` is no number from 0 to 1000"))
 }
 
 /// A length of time between looks, or before one: no shorter than files may say.

@@ -20,6 +20,7 @@ pub const COLUMNS: &[Column] = &[
     boolean("preemptible"),
     boolean("replay"),
     boolean("retries"),
+    int("retry_aborted"),
     text("cpu"),
     text("rules"),
 ];
@@ -48,6 +49,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             class.preemptible.into(),
             (!settings.is_beside && class.replay).into(),
             class.retries.into(),
+            class.retry_aborted.into(),
             class.cpu.to_string().into(),
             rules.join("; ").into(),
         ]

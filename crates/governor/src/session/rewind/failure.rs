@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use plimsoll_policy::{NoReplay, Unsafe};
 
+use super::super::aborted::Abort;
 use super::super::answers::{self, Notice, SYNC, close_statement, error_response, ready_for_query};
 use super::super::frames::Status;
 use super::super::refuse::Refusal;
@@ -11,22 +12,37 @@ use super::super::unit::Shape;
 use super::super::{Flow, Outbox, Session};
 use super::{Cause, OWN, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, Step, own};
 use crate::governor::Outcome;
-use crate::statistics::count;
+use crate::statistics::{AbortCause, AbortOutcome, count};
 
 /// More steps than any failure takes.
 pub(super) const STEPS_MAX: u32 = 10;
 
 /// Why a transaction cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(in crate::session) enum Failure {
     /// The answer to that unit, counted from 0, came out different.
     Differed(usize),
     /// It may not be run again, and why.
     NotReplayable(NoReplay),
+    /// The server does not say that nothing remains of a COMMIT that has failed: its client gets the server's error, and all is left
+    /// as it is.
+    Unconfirmed,
     /// Its client has cancelled.
     Cancelled,
     /// The governor refuses its BEGIN or one of its statements with this error. Its work so far stays.
     Refused(Vec<u8>),
+}
+
+impl Failure {
+    /// What that is for a transaction that was aborted.
+    fn of_abort(&self) -> AbortOutcome {
+        match self {
+            Failure::Differed(_) => AbortOutcome::Differed,
+            Failure::NotReplayable(why) => AbortOutcome::NotReplayed(*why),
+            Failure::Unconfirmed => AbortOutcome::Unconfirmed,
+            Failure::Cancelled | Failure::Refused(_) => AbortOutcome::Abandoned,
+        }
+    }
 }
 
 impl Session {
@@ -57,6 +73,9 @@ impl Session {
     /// Makes the server's transaction fail, if it has not, and tells the client.
     pub(super) fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        if rewind.failure == Some(Failure::Unconfirmed) {
+            return self.tell_failure(now, out);
+        }
         rewind.failing_steps += 1;
         if rewind.failing_steps > STEPS_MAX {
             return self.end_confused(out);
@@ -105,28 +124,48 @@ impl Session {
         self.ask(Step::PrepareAgain, &request, count, now, out);
     }
 
-    fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {
-        let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
+    /// The error that the client gets, what it gets if it goes back to a savepoint later (nothing of the transaction is there any
+    /// more), and what is said of the rollback.
+    fn told(&self, failure: Option<Failure>, abort: Option<Abort>) -> (Vec<u8>, Option<Vec<u8>>, Outcome) {
         let statistics = self.statistics(self.inside_index());
-        // `gone` is what its client is told later if it goes back to a savepoint: nothing of the transaction is there any more.
-        let (error, gone, outcome) = match rewind.failure {
-            Some(Failure::Cancelled) => {
-                let gone = preempted_error("its client cancelled it while it was run again");
-                (cancelled_error(), Some(gone), Outcome::Abandoned)
+        let is_cycle = abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::Cycle);
+        let of_server = abort.and_then(|abort| abort.error);
+        let ours = |counter, why: &str| {
+            // What the server has failed is none of our rollbacks.
+            if of_server.is_none() {
+                count(counter);
             }
-            Some(Failure::Refused(error)) => (error, None, Outcome::Abandoned),
+            let error = preempted_error(is_cycle, why);
+            of_server.clone().map_or_else(|| (error.clone(), Some(error.clone())), |error| (error, None))
+        };
+        let (told, outcome) = match failure {
+            Some(Failure::Cancelled) => {
+                let gone = preempted_error(is_cycle, "its client cancelled it while it was run again");
+                ((cancelled_error(), Some(gone)), Outcome::Abandoned)
+            }
+            Some(Failure::Refused(error)) => ((error, None), Outcome::Abandoned),
             Some(Failure::NotReplayable(why)) => {
-                count(&statistics.replays_unsafe);
-                let error = preempted_error(&format!("not replayed ({why})"));
-                (error.clone(), Some(error), Outcome::NotReplayed(why))
+                (ours(&statistics.replays_unsafe, &format!("not replayed ({why})")), Outcome::NotReplayed(why))
             }
             Some(Failure::Differed(unit)) => {
-                count(&statistics.replays_differed);
-                let error = preempted_error(&format!("in the replay the answer to statement {} differed", unit + 1));
-                (error.clone(), Some(error), Outcome::Differed(unit + 1))
+                let why = format!("in the replay the answer to statement {} differed", unit + 1);
+                (ours(&statistics.replays_differed, &why), Outcome::Differed(unit + 1))
+            }
+            Some(Failure::Unconfirmed) => {
+                let error = of_server.unwrap_or_else(|| preempted_error(is_cycle, "the server has not confirmed that"));
+                ((error, None), Outcome::Abandoned)
             }
             None => unreachable!("it has failed for a reason"),
         };
+        (told.0, told.1, outcome)
+    }
+
+    fn tell_failure(&mut self, now: Instant, out: &mut impl Outbox) {
+        let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
+        if let (Some(abort), Some(failure)) = (&rewind.abort, &rewind.failure) {
+            self.count_abort(abort.cause, failure.of_abort());
+        }
+        let (error, gone, outcome) = self.told(rewind.failure, rewind.abort);
         self.settle(rewind.event, outcome);
         if let (Some(inside), Some(_)) = (&mut self.transaction, &gone) {
             inside.failure = gone;
@@ -150,12 +189,15 @@ impl Session {
 }
 
 /// What a client is told whose transaction was rolled back for another and could not be run again.
-fn preempted_error(why: &str) -> Vec<u8> {
+fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
     error_response(&Notice {
         severity: "ERROR",
         sqlstate: "40001",
-        message: "preempted by a more important transaction",
+        message: match is_cycle {
+            true => "preempted to break a deadlock",
+            false => "preempted by a more important transaction",
+        },
         detail: Some(&detail),
         hint: Some("The transaction might succeed if retried."),
     })

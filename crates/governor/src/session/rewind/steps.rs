@@ -93,9 +93,9 @@ impl Session {
         let Some(recording) = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut()) else { return };
         recording.restart_answer();
         let is_last = unit == recording.unit_count();
-        let in_flight = match &rewind.cause {
-            Cause::Cancelled(in_flight) => Some(in_flight.answered),
-            _ => None,
+        let (in_flight, commits) = match &rewind.cause {
+            Cause::Cancelled(in_flight) => (Some(in_flight.answered), in_flight.commits),
+            _ => (None, false),
         };
         if is_last && in_flight.is_none() {
             self.replayed();
@@ -108,6 +108,11 @@ impl Session {
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
         self.ask(step, &request, 1, now, out);
         if is_last && self.is_taking(Step::Beginning) {
+            if commits {
+                // From here on it may be committed.
+                self.transaction.iter_mut().for_each(|inside| inside.may_end = true);
+                self.unit.commit = Some(Box::default());
+            }
             self.prepared.ask_again();
             if self.status == Status::Idle {
                 // What was held back comes again.

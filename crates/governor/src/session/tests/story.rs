@@ -1,7 +1,7 @@
 //! Plays a session from text.
 //!
 //! A line is an act and, after `=>`, what comes of it: `S[…]` to the server, `C[…]` to the client. Acts: `> …` the client
-//! sends, `< …` the server sends, `! …` somebody else: `aim` (a preemption of the unit in flight), `arrived` (a cancel),
+//! sends, `< …` the server sends, `! …` somebody else: `aim` (a preemption of the unit in flight), `aim_at_cycle` (to break a cycle), `arrived` (a cancel),
 //! `lost` (it was not sent), `cancel` (the client cancels), `idle` (roll back, its client thinks), `admitted`, `timeout`,
 //! `cancelled` (in the queue), `time`.
 //!
@@ -177,6 +177,8 @@ impl Story {
         let arrived = SessionCommand::CancelArrived;
         let command = match what {
             "aim" => return assert!(card.aim_preemption(transaction, unit), "it is no victim"),
+            "aim_at_cycle" => return assert!(card.aim_at_cycle(transaction, unit), "it is no victim"),
+            "no_aim_at_cycle" => return assert!(!card.aim_at_cycle(transaction, unit), "it is a victim"),
             "no_aim" => return assert!(!card.aim_preemption(transaction, unit), "it is a victim"),
             "cancel" => return assert!(card.aim_client_cancel().is_some(), "nothing is in flight"),
             "time" => return self.session.on_time(self.now, out),

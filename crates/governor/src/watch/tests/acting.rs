@@ -45,7 +45,16 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
         outcome: Outcome::Pending,
     });
     let chain = vec![(high.process(), low.process())];
-    Target { card: low.card.clone(), process: low.process(), transaction, unit, if_waiting: true, event, chain }
+    Target {
+        card: low.card.clone(),
+        process: low.process(),
+        transaction,
+        unit,
+        breaks_cycle: false,
+        if_waiting: true,
+        event,
+        chain,
+    }
 }
 
 /// What became of the last event.

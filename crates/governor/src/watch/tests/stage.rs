@@ -29,8 +29,10 @@ pub(super) fn server() -> Arc<PrivateServer> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
         let mut settings = ServerSettings::for_this_machine();
-        // Deadlocks are not what is tested: whoever waits too long fails its test.
-        for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
+        // The server's own search for deadlocks is not what is tested: whoever waits too long fails its test.
+        for (name, value) in
+            [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "60s")]
+        {
             settings.set(name, value).unwrap();
         }
         let mut server = PrivateServer::start(settings).expect("these tests need a PostgreSQL server");

@@ -26,6 +26,9 @@ const NEXT_UNIT_MAX: Duration = Duration::from_millis(100);
 /// What fails in the place of a statement; it fails when it is planned, after the statements before it have been carried out.
 const FAILING: &str = "SELECT 1/0";
 
+/// What fails in the place of a COMMIT: the row is there already, which is seen when everything is to be committed.
+const FAILING_COMMIT: &str = "INSERT INTO later VALUES (1); COMMIT";
+
 /// What both directions of one connection know.
 struct Link {
     shared: Arc<Shared>,
@@ -35,6 +38,8 @@ struct Link {
     status: AtomicU8,
     /// Units, counted from 0, whose error is to be that of a cancelled statement.
     cancelled: Mutex<Vec<usize>>,
+    /// The same whose error is to be that of a transaction that cannot be serialized, and whether it is the only answer.
+    aborted: Mutex<Vec<(usize, bool)>>,
     /// Units that have not been answered: which place of the first run each is compared with, and what it asks.
     replayed: Mutex<VecDeque<(Option<usize>, Vec<u8>)>>,
     /// The unit after whose answer a session is to learn that its cancel has arrived.
@@ -61,6 +66,7 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
         has_logged_in: AtomicBool::new(false),
         status: AtomicU8::new(b'I'),
         cancelled: Mutex::default(),
+        aborted: Mutex::default(),
         arrives_after: Mutex::default(),
         replayed: Mutex::default(),
     });
@@ -120,9 +126,16 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
                         let mut cancelled = link.cancelled.lock().unwrap();
                         if let Some(place) = cancelled.iter().position(|&one| one == unit) {
                             cancelled.remove(place);
-                            message.body = cancelled_error();
+                            message.body = error("57014", "canceling statement due to user request");
+                        }
+                        let mut aborted = link.aborted.lock().unwrap();
+                        if let Some(place) = aborted.iter().position(|&(one, _)| one == unit) {
+                            aborted.remove(place);
+                            message.body = error("40001", "could not serialize access due to concurrent update");
                         }
                     }
+                    // What was put before a COMMIT to make it fail.
+                    b'C' if link.aborted.lock().unwrap().contains(&(unit, true)) => continue,
                     // Logging in ends with one that is no unit's.
                     b'Z' if link.has_logged_in.swap(true, Ordering::SeqCst) => {
                         link.status.store(message.body[0], Ordering::SeqCst);
@@ -160,10 +173,10 @@ fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::
     result
 }
 
-/// What a server says of a statement that was cancelled.
-fn cancelled_error() -> Vec<u8> {
-    let fields =
-        ["SERROR", "VERROR", "C57014", "Mcanceling statement due to user request", "Fpostgres.c", "L1", "RNone"];
+/// What a server says of a statement that was cancelled, or that ends its transaction.
+fn error(state: &str, message: &str) -> Vec<u8> {
+    let (state, message) = (format!("C{state}"), format!("M{message}"));
+    let fields = ["SERROR", "VERROR", &state, &message, "Fpostgres.c", "L1", "RNone"];
     let mut body: Vec<u8> = fields.iter().flat_map(|field| wire::text(field)).collect();
     body.push(0);
     body
@@ -181,7 +194,8 @@ impl Link {
         if std::mem::take(is_late) {
             return self.fail(messages, 0, unit);
         }
-        let Some(injection) = self.next_injection() else {
+        let is_own = messages.iter().any(|message| message.body.windows(9).any(|part| part == b"\x01plimsoll"));
+        let Some(injection) = self.next_injection(is_own) else {
             if canary == Some(Canary::IdleReplay) && self.shared.done.lock().unwrap().preempted > 0 {
                 messages.iter_mut().for_each(make_idle);
             }
@@ -203,6 +217,10 @@ impl Link {
                 let Some(card) = self.aim() else { return };
                 self.shared.done.lock().unwrap().preempted += 1;
                 self.settle(card, settles, unit);
+            }
+            Injection::Abort { at, .. } => {
+                self.shared.done.lock().unwrap().preempted += 1;
+                self.abort(messages, at, unit);
             }
             Injection::ClientCancel { at } => {
                 if self.client_cancels() {
@@ -265,11 +283,14 @@ impl Link {
         done.changed = somebody.as_mut().expect("there is somebody").query(&sql).is_ok();
     }
 
-    /// What is to be done to this unit; counts down what is for a later one.
-    fn next_injection(&self) -> Option<Injection> {
+    /// What is to be done to this unit; counts down what is for a later one. The server aborts nothing that is the governor's own.
+    fn next_injection(&self, is_own: bool) -> Option<Injection> {
         let mut armed = self.shared.armed.lock().unwrap();
         match armed.front_mut()? {
-            Injection::Cancel { after, .. } | Injection::Missed { after, .. } if *after > 0 => {
+            Injection::Abort { .. } if is_own => None,
+            Injection::Cancel { after, .. } | Injection::Missed { after, .. } | Injection::Abort { after, .. }
+                if *after > 0 =>
+            {
                 *after -= 1;
                 None
             }
@@ -332,9 +353,25 @@ impl Link {
         self.shared.cancels.load(Ordering::SeqCst) > before
     }
 
+    /// Makes that statement, or that message, fail as if the transaction could not be serialized. A COMMIT by itself fails as one
+    /// does: after it no transaction is open.
+    fn abort(&self, messages: &mut [Message], at: usize, unit: usize) {
+        let commit =
+            messages.last_mut().filter(|last| last.tag == b'Q' && matches!(&last.body[..], b"COMMIT\0" | b"END\0"));
+        self.aborted.lock().unwrap().push((unit, commit.is_some()));
+        match commit {
+            Some(commit) => commit.body = wire::text(FAILING_COMMIT),
+            None => self.fail_at(messages, at),
+        }
+    }
+
     /// Makes that statement, or that message, fail as if it had been cancelled.
     fn fail(&self, messages: &mut [Message], at: usize, unit: usize) {
         self.cancelled.lock().unwrap().push(unit);
+        self.fail_at(messages, at);
+    }
+
+    fn fail_at(&self, messages: &mut [Message], at: usize) {
         let Some(last) = messages.len().checked_sub(1) else { return };
         if messages[last].tag == b'Q' {
             let text = String::from_utf8_lossy(&messages[last].body).trim_end_matches('\0').to_owned();

@@ -1,0 +1,128 @@
+//! Transactions that the server has aborted by itself: as the victim of a deadlock (40P01), or because it could not serialize
+//! them (40001). They are run again by the rules of preempted ones, so that applications without loops of their own do not fail.
+//!
+//! Three things are different from a preemption:
+//!
+//! - A client that does not get away without an error gets the server's own, byte for byte, and is where it would have been without
+//!   an attempt. So nothing is attempted in a transaction that has used savepoints: after the server's error its client may go on
+//!   from one of them, after an attempt nothing is left of it.
+//! - A COMMIT may be what has failed. An error in the place of its `CommandComplete`, and a server that is idle after it, say that
+//!   nothing was committed: after the record of a commit PostgreSQL reports no errors but panics. Only then is it run again, and with
+//!   it everything before.
+//! - There is no bound by priority: who was aborted often is not promoted, but is a victim after all others.
+
+use plimsoll_policy::{CycleLoss, NoReplay, ReplayFacts, may_replay};
+
+use super::rewind::{Cause, Failure, Rewind, Step};
+use super::transaction::{Began, Transaction};
+use super::{Flow, INSPECT_MAX, Session, Status, answers};
+use crate::registry::Immunity;
+use crate::statistics::{AbortCause, AbortOutcome};
+
+/// An abort of which the client knows nothing yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Abort {
+    /// Why; of several aborts, one in the replay of the other, the last.
+    pub cause: AbortCause,
+    /// The server's message, which the client gets if it has to know; `None` if it gets ours.
+    pub error: Option<Vec<u8>>,
+}
+
+impl Session {
+    /// The server has failed a statement with an error that ends the transaction. Whether it is run again, so that the
+    /// client does not get that error.
+    pub(super) fn aborted(&mut self, cause: AbortCause, body: &[u8]) -> bool {
+        let Some(inside) = &self.transaction else { return false };
+        let is_whole = body.len() + super::HEAD_BYTES < INSPECT_MAX;
+        let verdict = match matches!(self.flow, Flow::Relay) && self.from_client.left == 0 && is_whole {
+            true => self.abort_verdict(inside, self.is_at_commit()),
+            false => Err(NoReplay::Pipeline),
+        };
+        if let Err(why) = verdict {
+            self.count_abort(cause, AbortOutcome::NotReplayed(why));
+            return false;
+        }
+        self.aborts += 1;
+        let abort = Some(Abort { cause, error: Some(answers::error_with_body(body)) });
+        let mut rewind = Rewind::new(Step::Drain, Cause::Cancelled(self.in_flight()), None);
+        rewind.abort = abort;
+        self.flow = Flow::Rewinding(Box::new(rewind));
+        true
+    }
+
+    /// The server has failed a statement of a replay in the same way: the replay begins once more, if it may.
+    pub(super) fn aborted_again(&mut self, cause: AbortCause) {
+        let Some(inside) = &self.transaction else { return };
+        let verdict = self.abort_verdict(inside, true);
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        if verdict.is_err() || !rewind.is_comparing() {
+            // An answer that differs from the first one.
+            return;
+        }
+        rewind.was_cancelled = true;
+        self.aborts += 1;
+        self.supersede_abort(cause);
+    }
+
+    /// A statement of a replay was cancelled to break a cycle: the replay begins once more, unless that has happened too often.
+    pub(super) fn cycle_broken_again(&mut self) {
+        let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true));
+        self.aborts += 1;
+        self.supersede_abort(AbortCause::Cycle);
+        if let (Flow::Rewinding(rewind), Err(why)) = (&mut self.flow, verdict) {
+            rewind.failure = Some(Failure::NotReplayable(why));
+        }
+    }
+
+    /// A replay has been aborted, for that cause.
+    fn supersede_abort(&mut self, cause: AbortCause) {
+        let Flow::Rewinding(rewind) = &mut self.flow else { return };
+        let before = rewind.abort.take();
+        rewind.abort = Some(Abort { cause, error: before.as_ref().and_then(|before| before.error.clone()) });
+        if let Some(before) = before {
+            self.count_abort(before.cause, AbortOutcome::Again);
+        }
+    }
+
+    /// Counts what became of an abort.
+    pub(super) fn count_abort(&self, cause: AbortCause, outcome: AbortOutcome) {
+        self.statistics(self.inside_index()).aborts.count(cause, outcome);
+    }
+
+    /// Whether the unit in flight is a COMMIT and nothing else, which has not been carried out, and after which the transaction can
+    /// be begun as before. One that is chained to the one before cannot: its options are known to the server only.
+    pub(super) fn is_at_commit(&self) -> bool {
+        let may_begin_again = self.transaction.as_ref().is_some_and(|inside| inside.began != Began::Unrecorded);
+        self.unit.commit.is_some() && !self.unit.has_completed && self.status == Status::Block && may_begin_again
+    }
+
+    /// Whether the transaction may be run again after the server has aborted it, or after it was rolled back to break a cycle.
+    /// `at_commit` says that its end has not been carried out for certain.
+    pub(super) fn abort_verdict(&self, transaction: &Transaction, at_commit: bool) -> Result<(), NoReplay> {
+        let class = self.settings.class(transaction.class);
+        let facts = self.replay_facts(transaction);
+        may_replay(&ReplayFacts {
+            is_off: !class.replay || class.retry_aborted == 0 || transaction.recording.is_none(),
+            commit_sent: transaction.may_end && !at_commit,
+            // Nobody sees what is answered in a replay.
+            answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
+            attempts: self.aborts,
+            attempts_max: class.retry_aborted,
+            could_go_on: transaction.has_savepoint,
+            ..facts
+        })
+    }
+
+    /// What the client gets if the transaction is rolled back now to break a cycle of waiters; `None` if it must not be.
+    pub(super) fn cycle_loss(&self, transaction: &Transaction) -> Option<CycleLoss> {
+        let immunity = self.immunity(transaction).filter(|immunity| *immunity != Immunity::NoRetry);
+        if !transaction.is_read() || immunity.is_some() {
+            return None;
+        }
+        if self.abort_verdict(transaction, false).is_ok() {
+            return Some(CycleLoss::Unnoticed);
+        }
+        let class = self.settings.class(transaction.class);
+        (class.preemptible && class.retries).then_some(CycleLoss::Told)
+    }
+}

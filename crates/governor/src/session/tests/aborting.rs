@@ -1,0 +1,430 @@
+//! Transactions that the server aborts by itself, or that are in a cycle of waiters.
+
+use plimsoll_policy::{NoReplay, PreemptionPolicy, Unsafe};
+
+use super::replaying::BEGUN;
+use super::*;
+use crate::statistics::{AbortCause, AbortOutcome};
+
+/// How often what was aborted is run again in these stories.
+const RETRY_ABORTED: u32 = 3;
+
+/// A session of `user`, with other settings than usual.
+fn story(user: &str, change: impl FnOnce(&mut Settings)) -> Story {
+    let mut settings = for_tests();
+    settings.classes.iter_mut().for_each(|class| class.retry_aborted = RETRY_ABORTED);
+    change(&mut settings);
+    let now = Instant::now();
+    Story::of(Arc::new(Governor::new(settings, now)), user, now)
+}
+
+/// Plays a story for a session of class high, which nobody preempts, and of class low; whole and byte by byte. What was counted.
+fn check(lines: &str) -> Vec<(AbortCause, AbortOutcome, u64)> {
+    let mut counts = Vec::new();
+    for (user, step) in [("high_user", usize::MAX), ("high_user", 1), ("low_user", usize::MAX), ("low_user", 3)] {
+        let mut story = story(user, |_| {});
+        story.step = step;
+        story.play(lines);
+        counts.push(counted(&story));
+    }
+    assert!(counts.iter().all(|one| *one == counts[0]), "{counts:?}");
+    counts.remove(0)
+}
+
+fn counted(story: &Story) -> Vec<(AbortCause, AbortOutcome, u64)> {
+    let class = story.session.session_class;
+    story.governor.statistics.class(class).aborts.counted().collect()
+}
+
+fn not_replayed(cause: AbortCause, why: NoReplay) -> Vec<(AbortCause, AbortOutcome, u64)> {
+    vec![(cause, AbortOutcome::NotReplayed(why), 1)]
+}
+
+/// `BEGUN`, its last unit the victim of a deadlock, up to the answer of ROLLBACK.
+fn aborted() -> String {
+    format!(
+        "{BEGUN}
+         < E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]"
+    )
+}
+
+#[test]
+fn a_victim_of_a_deadlock_is_run_again_and_nobody_notices() {
+    let counts = check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         > Q:commit => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]",
+        aborted()
+    ));
+    assert_eq!(counts, [(AbortCause::Deadlock, AbortOutcome::Replayed, 1)]);
+}
+
+#[test]
+fn an_answer_that_differs_leaves_the_servers_error_to_the_client() {
+    let counts = check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]
+         > Q:rollback => S[Q:rollback]
+         < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]
+         > Q:select_1 => S[Q:select_1]",
+        aborted()
+    ));
+    assert_eq!(counts, [(AbortCause::Deadlock, AbortOutcome::Differed, 1)]);
+}
+
+/// The words of the server's error are the client's, too: applications look into them.
+#[test]
+fn the_servers_error_is_handed_over_byte_for_byte() {
+    let error = |words: &str| [&b"SERROR\0VERROR\0C40P01\0M"[..], words.as_bytes(), b"\0D\0\0"].concat();
+    let body = error("Process 1 waits for ShareLock");
+    assert_eq!(answers::error_with_body(&body)[5..], body);
+    assert_eq!(answers::error_with_body(&body)[0], b'E');
+}
+
+#[test]
+fn what_is_aborted_while_it_is_run_again_is_run_once_more() {
+    let counts = check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < E:40001 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+        aborted()
+    ));
+    // The second came in the replay of the first. The third came when the replay was complete.
+    let expect = [
+        (AbortCause::Deadlock, AbortOutcome::Replayed, 1),
+        (AbortCause::Deadlock, AbortOutcome::Again, 1),
+        (AbortCause::Serialization, AbortOutcome::Replayed, 1),
+    ];
+    assert_eq!(counts, expect);
+}
+
+#[test]
+fn after_as_many_attempts_as_the_class_says_the_client_is_told() {
+    let again = "< E:40P01 Z:E => S[!ROLLBACK S]
+                 < C:ROLLBACK Z:I => S[Q:begin]
+                 < C:BEGIN Z:T => S[Q:select_a]
+                 < D:1 C:SELECT Z:T => S[Q:update]\n";
+    let counts = check(&format!("{BEGUN}\n{}< E:40P01 Z:E => C[E:40P01 Z:E]", again.repeat(RETRY_ABORTED as usize)));
+    let expect = [
+        (AbortCause::Deadlock, AbortOutcome::Replayed, RETRY_ABORTED.into()),
+        (AbortCause::Deadlock, AbortOutcome::NotReplayed(NoReplay::TooOften), 1),
+    ];
+    assert_eq!(counts, expect);
+    // And in a replay, where the answer to the aborted statement is another one.
+    check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < E:40P01 Z:E => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]",
+        aborted()
+    ));
+}
+
+const BEFORE_COMMIT: &str = "> Q:begin => S[Q:begin]
+     < C:BEGIN Z:T => C[C:BEGIN Z:T]
+     > Q:update => S[Q:update]
+     < C:UPDATE Z:T => C[C:UPDATE Z:T]
+     > Q:commit => S[Q:commit]";
+
+#[test]
+fn a_commit_that_could_not_be_serialized_is_run_again_with_all_before_it() {
+    let again = "< E:40001 Z:I => S[Q:begin]
+                 < C:BEGIN Z:T => S[Q:update]
+                 < C:UPDATE Z:T => S[Q:commit]
+                 ! no_aim_at_cycle =>\n";
+    let counts = check(&format!("{BEFORE_COMMIT}\n{again}{again}< C:COMMIT Z:I => C[C:COMMIT Z:I]\n> Q:x => S[Q:x]"));
+    assert_eq!(counts, [(AbortCause::Serialization, AbortOutcome::Replayed, 2)]);
+}
+
+#[test]
+fn a_commit_whose_replay_differs_has_failed_with_the_servers_error() {
+    let counts = check(&format!(
+        "{BEFORE_COMMIT}
+         < E:40001 Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < C:UPDATE%2 Z:T => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => C[E:40001 Z:I]
+         > Q:select_1 => S[Q:select_1]"
+    ));
+    assert_eq!(counts, [(AbortCause::Serialization, AbortOutcome::Differed, 1)]);
+}
+
+/// No server answers so. If one did, an error that invites the client to run the transaction again would have it run twice.
+#[test]
+fn a_commit_that_is_carried_out_and_answered_otherwise_ends_the_session() {
+    check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P::commit B:: E S => S[P::commit B:: E S]
+         < 1 2 E:40001 Z:I => S[Q:begin] C[1 2]
+         < C:BEGIN Z:T => S[P::commit B:: E S]
+         < 1 3 C:COMMIT Z:I => C[E:08007]",
+    );
+}
+
+/// Only a server that is idle has said that nothing remains.
+#[test]
+fn a_commit_that_the_server_does_not_confirm_to_have_failed_is_left_alone() {
+    let counts = check(&format!(
+        "{BEFORE_COMMIT}
+         < E:40001 Z:E => C[E:40001 Z:E]
+         > Q:rollback => S[Q:rollback]
+         < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]"
+    ));
+    assert_eq!(counts, [(AbortCause::Serialization, AbortOutcome::Unconfirmed, 1)]);
+}
+
+#[test]
+fn what_may_have_been_committed_is_not_run_again() {
+    let head = "> Q:begin => S[Q:begin]
+                < C:BEGIN Z:T => C[C:BEGIN Z:T]
+                > Q:update => S[Q:update]
+                < C:UPDATE Z:T => C[C:UPDATE Z:T]\n";
+    // More in the text than the end, an end that is none, an end that is not known to be one.
+    for text in ["commit;_select_1", "prepare_transaction_\'a\'", "select_1;_commit"] {
+        let counts = check(&format!("{head}> Q:{text} => S[Q:{text}]\n< E:40001 Z:I => C[E:40001 Z:I]"));
+        assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent), "{text}");
+    }
+    // A statement after it, in the same unit.
+    let unit = "P::commit B:: E P::select B:: E S";
+    let counts = check(&format!("{head}> {unit} => S[{unit}]\n< 1 2 E:40001 Z:I => C[1 2 E:40001 Z:I]"));
+    assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent));
+    // A hostile server, or one that nobody knows: it has said COMMIT before.
+    let counts = check(&format!("{BEFORE_COMMIT}\n< C:COMMIT E:40001 Z:I => C[C:COMMIT E:40001 Z:I]"));
+    assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent));
+}
+
+#[test]
+fn a_commit_by_the_extended_protocol_is_run_again_as_any_other() {
+    check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P::update B:: E S => S[P::update B:: E S]
+         < 1 2 C:UPDATE Z:T => C[1 2 C:UPDATE Z:T]
+         > P::commit B:: E S => S[P::commit B:: E S]
+         < 1 2 E:40001 Z:I => S[Q:begin] C[1 2]
+         < C:BEGIN Z:T => S[P::update B:: E S]
+         < 1 2 C:UPDATE Z:T => S[P::commit B:: E S]
+         < 1 2 C:COMMIT Z:I => C[C:COMMIT Z:I]",
+    );
+}
+
+/// After the server's own error a client may go on from a savepoint; after an attempt nothing would be left of it.
+#[test]
+fn nothing_is_attempted_where_a_client_may_go_on_from_a_savepoint() {
+    let counts = check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:savepoint_a => S[Q:savepoint_a]
+         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+         > Q:update => S[Q:update]
+         < E:40P01 Z:E => C[E:40P01 Z:E]
+         > Q:rollback_to_a => S[Q:rollback_to_a]
+         < C:ROLLBACK Z:T => C[C:ROLLBACK Z:T]",
+    );
+    assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Savepoint));
+}
+
+#[test]
+fn a_statement_by_itself_is_run_again_if_its_client_has_seen_nothing() {
+    check(
+        "> Q:update => S[Q:update]
+         < E:40P01 Z:I => S[Q:update]
+         < C:UPDATE Z:I => C[C:UPDATE Z:I]",
+    );
+    // The server commits at the Sync, when it has said already what the statement did.
+    check(
+        "> P::update B:: E S => S[P::update B:: E S]
+         < 1 2 C:UPDATE E:40001 Z:I => S[P::update B:: E S]
+         < 1 2 C:UPDATE Z:I => C[1 2 C:UPDATE Z:I]",
+    );
+    // A text that begins a block.
+    check(
+        "> Q:begin;_update => S[Q:begin;_update]
+         < C:BEGIN E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin;_update]
+         < C:BEGIN E:40P01 Z:E => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin;_update]
+         < C:BEGIN C:UPDATE Z:T => C[C:BEGIN C:UPDATE Z:T]",
+    );
+}
+
+#[test]
+fn what_must_not_be_run_twice_is_not() {
+    let counts = check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:listen_a => S[Q:listen_a]
+         < C:LISTEN Z:T => C[C:LISTEN Z:T]
+         > Q:update => S[Q:update]
+         < E:40P01 Z:E => C[E:40P01 Z:E]",
+    );
+    assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Unsafe(Unsafe::Listen)));
+    // A client that has asked for more does not know what it would get.
+    let counts = check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:update Q:select => S[Q:update Q:select]
+         < E:40P01 Z:E E:25P02 Z:E => C[E:40P01 Z:E E:25P02 Z:E]",
+    );
+    assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Pipeline));
+    // It waits for an answer without having ended what it asks.
+    let counts = check(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P::update B:: E H => S[P::update B:: E H]
+         < 1 2 E:40P01 => C[1 2 E:40P01]
+         > S => S[S]
+         < Z:E => C[Z:E]",
+    );
+    assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Pipeline));
+}
+
+#[test]
+fn where_it_is_switched_off_errors_are_the_clients() {
+    let lines = format!("{BEGUN}\n< E:40P01 Z:E => C[E:40P01 Z:E]");
+    let off: [fn(&mut Settings); 3] = [
+        |settings| settings.classes.iter_mut().for_each(|class| class.retry_aborted = 0),
+        |settings| settings.classes.iter_mut().for_each(|class| class.replay = false),
+        // Who looks first changes nothing.
+        |settings| settings.preemption.policy = PreemptionPolicy::parse("track").expect("a policy"),
+    ];
+    for off in off {
+        let mut story = story("high_user", off);
+        story.play(&lines);
+        assert_eq!(counted(&story), not_replayed(AbortCause::Deadlock, NoReplay::Off));
+    }
+    let mut story = story("high_user", |settings| {
+        settings.preemption.policy = PreemptionPolicy::parse("never").expect("a policy");
+    });
+    story.play(&aborted());
+}
+
+#[test]
+fn other_errors_are_the_clients() {
+    assert_eq!(check(&format!("{BEGUN}\n< E:23505 Z:E => C[E:23505 Z:E]")), []);
+    assert_eq!(check(&format!("{BEGUN}\n< E:57014 Z:E => C[E:57014 Z:E]")), []);
+}
+
+#[test]
+fn a_client_that_cancels_meanwhile_hears_of_its_cancel() {
+    let counts = check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         ! cancel =>
+         < D:1 C:SELECT Z:T =>
+         ! client_arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:57014 Z:E]",
+        aborted()
+    ));
+    assert_eq!(counts, [(AbortCause::Deadlock, AbortOutcome::Abandoned, 1)]);
+}
+
+#[test]
+fn who_leaves_meanwhile_is_counted() {
+    let mut story = story("high_user", |_| {});
+    story.play(&aborted());
+    story.session.close(story.now);
+    assert_eq!(counted(&story), [(AbortCause::Deadlock, AbortOutcome::Abandoned, 1)]);
+}
+
+/// Class high is not `preemptible`, but in a cycle somebody has to give way.
+#[test]
+fn a_cycle_is_broken_without_its_victims_noticing() {
+    let counts = check(&format!(
+        "{BEGUN}
+         ! aim_at_cycle =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         ! aim_at_cycle =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]"
+    ));
+    assert_eq!(counts, [(AbortCause::Cycle, AbortOutcome::Replayed, 1), (AbortCause::Cycle, AbortOutcome::Again, 1)]);
+    let mut high = story("high_user", |_| {});
+    high.play(BEGUN);
+    high.play("! no_aim =>");
+}
+
+#[test]
+fn a_victim_of_a_cycle_whose_replay_differs_gets_40001() {
+    let counts = check(&format!(
+        "{BEGUN}
+         ! aim_at_cycle =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+    ));
+    assert_eq!(counts, [(AbortCause::Cycle, AbortOutcome::Differed, 1)]);
+}
+
+#[test]
+fn whose_client_would_notice_is_no_victim_of_a_cycle_unless_its_class_retries() {
+    let lines = "> Q:begin => S[Q:begin]
+                 < C:BEGIN Z:T => C[C:BEGIN Z:T]
+                 > Q:savepoint_a => S[Q:savepoint_a]
+                 < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+                 > Q:update => S[Q:update]\n";
+    let mut high = story("high_user", |_| {});
+    high.play(&format!("{lines}! no_aim_at_cycle =>"));
+    let mut low = story("low_user", |settings| settings.classes[1].retries = false);
+    low.play(&format!("{lines}! no_aim_at_cycle =>"));
+    let mut low = story("low_user", |_| {});
+    low.play(&format!(
+        "{lines}
+         ! aim_at_cycle =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
+         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+    ));
+    assert_eq!(counted(&low), not_replayed(AbortCause::Cycle, NoReplay::Savepoint));
+    // Nobody waits in a cycle while its client thinks.
+    let mut low = story("low_user", |_| {});
+    low.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n! no_aim_at_cycle =>");
+}
+
+/// Counts of aborts are of one transaction.
+#[test]
+fn the_next_transaction_begins_without_aborts() {
+    let mut story = story("high_user", |_| {});
+    story.play(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         > Q:commit => S[Q:commit]",
+        aborted()
+    ));
+    assert_eq!(story.session.card.state().aborts, 1);
+    story.play("< C:COMMIT Z:I => C[C:COMMIT Z:I]\n> Q:select_2 => S[Q:select_2]");
+    assert_eq!(story.session.card.state().aborts, 0);
+}

@@ -1,0 +1,148 @@
+//! Transactions that the server has failed by itself, or that were rolled back to break a cycle: by cause and by what became of
+//! them.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_policy::NoReplay;
+
+use super::count;
+
+/// How many causes there are.
+const CAUSES: usize = AbortCause::ALL.len();
+
+/// Why a transaction was rolled back without anybody's having asked for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbortCause {
+    /// The server has chosen it as the victim of a deadlock: 40P01.
+    Deadlock,
+    /// The server could not serialize it: 40001.
+    Serialization,
+    /// It was in a cycle of waiters, which the governor has broken before the server did.
+    Cycle,
+}
+
+impl AbortCause {
+    /// All of them.
+    pub const ALL: [AbortCause; 3] = [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle];
+
+    /// What an SQLSTATE of the server says; `None` for every other error.
+    pub fn of_sqlstate(state: &[u8]) -> Option<AbortCause> {
+        match state {
+            b"40P01" => Some(AbortCause::Deadlock),
+            b"40001" => Some(AbortCause::Serialization),
+            _ => None,
+        }
+    }
+
+    /// The word used in metrics; it stays as it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            AbortCause::Deadlock => "deadlock",
+            AbortCause::Serialization => "serialization",
+            AbortCause::Cycle => "cycle",
+        }
+    }
+}
+
+/// What became of an aborted transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbortOutcome {
+    /// It was run again, and its client did not notice.
+    Replayed,
+    /// It was aborted once more while it was run again; what became of that is counted there.
+    Again,
+    /// An answer differed in the replay: its client got the error.
+    Differed,
+    /// The server did not confirm that nothing of a failed COMMIT remains: its client got the error.
+    Unconfirmed,
+    /// Its client cancelled or left while it was run again.
+    Abandoned,
+    /// It was not run again, and why: its client got the error.
+    NotReplayed(NoReplay),
+}
+
+impl AbortOutcome {
+    /// All of them, in the order in which they are counted.
+    pub fn all() -> impl Iterator<Item = AbortOutcome> {
+        let others = [
+            AbortOutcome::Replayed,
+            AbortOutcome::Again,
+            AbortOutcome::Differed,
+            AbortOutcome::Unconfirmed,
+            AbortOutcome::Abandoned,
+        ];
+        others.into_iter().chain(NoReplay::all().map(AbortOutcome::NotReplayed))
+    }
+
+    /// The word used in metrics; it stays as it is. A reason against a replay has its own.
+    pub fn name(self) -> &'static str {
+        match self {
+            AbortOutcome::Replayed => "replayed",
+            AbortOutcome::Again => "again",
+            AbortOutcome::Differed => "differed",
+            AbortOutcome::Unconfirmed => "unconfirmed",
+            AbortOutcome::Abandoned => "abandoned",
+            AbortOutcome::NotReplayed(why) => why.name(),
+        }
+    }
+}
+
+/// Counts of a class.
+#[derive(Debug)]
+pub struct Aborts([Vec<AtomicU64>; CAUSES]);
+
+impl Aborts {
+    /// Nothing counted yet.
+    pub(super) fn new() -> Self {
+        Aborts(array::from_fn(|_| AbortOutcome::all().map(|_| AtomicU64::default()).collect()))
+    }
+
+    /// Counts one.
+    pub fn count(&self, cause: AbortCause, outcome: AbortOutcome) {
+        let place = AbortOutcome::all().position(|one| one == outcome);
+        place.and_then(|place| self.0[cause as usize].get(place)).into_iter().for_each(count);
+    }
+
+    /// What was counted and is not zero.
+    pub fn counted(&self) -> impl Iterator<Item = (AbortCause, AbortOutcome, u64)> {
+        let of_cause = |cause: AbortCause| {
+            // Relaxed: counters are read for people, and order nothing.
+            let counts = self.0[cause as usize].iter().map(|count| count.load(Ordering::Relaxed));
+            AbortOutcome::all().zip(counts).map(move |(outcome, count)| (cause, outcome, count))
+        };
+        AbortCause::ALL.into_iter().flat_map(of_cause).filter(|(_, _, count)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use plimsoll_policy::Unsafe;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_and_outcome_has_a_count_of_its_own() {
+        let aborts = Aborts::new();
+        for outcome in AbortOutcome::all() {
+            aborts.count(AbortCause::Deadlock, outcome);
+        }
+        aborts.count(AbortCause::Cycle, AbortOutcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy)));
+        aborts.count(AbortCause::Cycle, AbortOutcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy)));
+        let counted: Vec<_> = aborts.counted().collect();
+        assert_eq!(counted.len(), AbortOutcome::all().count() + 1);
+        let copy = AbortOutcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy));
+        assert_eq!(counted.last(), Some(&(AbortCause::Cycle, copy, 2)));
+        let names: BTreeSet<&str> = AbortOutcome::all().map(AbortOutcome::name).collect();
+        assert_eq!(names.len(), AbortOutcome::all().count());
+    }
+
+    #[test]
+    fn only_two_errors_are_aborts_of_the_server() {
+        let known =
+            ["40P01", "40001", "40002", "57014", "23505"].map(|state| AbortCause::of_sqlstate(state.as_bytes()));
+        assert_eq!(known, [Some(AbortCause::Deadlock), Some(AbortCause::Serialization), None, None, None]);
+    }
+}

@@ -1,0 +1,242 @@
+//! Cycles of waiters, broken before the server looks for deadlocks.
+//!
+//! Sessions ring for important units only. A cycle among equals rings nobody, so it is seen now and then whether two units have been
+//! in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A cycle is broken when a second look
+//! has shown the same links between the same statements, and the statement that cancels has found them once more.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::Cycle;
+
+use super::graph::Scene;
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::settings::{ClassSettings, Settings};
+
+/// How long a unit must have been in flight: a wait for a lock that ends by itself mostly ends before. Also the shortest time between two
+/// such looks.
+const SUSPECT_AFTER: Duration = Duration::from_millis(10);
+
+/// A look for cycles is followed by at least this many times as long as it took without one, so that they take a fiftieth of
+/// the time at most.
+const REST_FACTOR: u32 = 50;
+
+/// The longest pause while looks show no cycle. A unit that has been in flight for long may begin to wait at any time.
+const PAUSE_MAX: Duration = Duration::from_millis(160);
+
+/// When it is looked for cycles.
+#[derive(Debug)]
+pub(super) struct Cycles {
+    /// When it is seen next whether anybody is suspect.
+    next: Instant,
+    /// Until then the server has no look, whoever is suspect.
+    rest_until: Instant,
+    /// When a look is due even if nobody else has become suspect, and how long after the last one.
+    look_at: Instant,
+    pause: Duration,
+    /// The units that were suspect at the last look, in order.
+    suspects: Vec<(i32, u64)>,
+    /// The last look has shown a cycle that another look has to confirm.
+    is_pending: bool,
+}
+
+/// Whether cycles are broken at all. Beside a server they are left to it: nobody there could replay a victim.
+pub(super) fn are_broken(settings: &Settings) -> bool {
+    let may_lose = |class: &ClassSettings| class.retry_aborted > 0 || class.preemptible && class.retries;
+    !settings.is_beside && settings.preemption.policy.acts() && settings.classes.iter().any(may_lose)
+}
+
+impl Cycles {
+    pub(super) fn new(now: Instant) -> Self {
+        Cycles {
+            next: now,
+            rest_until: now,
+            look_at: now,
+            pause: SUSPECT_AFTER,
+            suspects: Vec::new(),
+            is_pending: false,
+        }
+    }
+
+    /// How long nothing is to be done; `None` where nothing is broken, or fewer than two transactions are inside.
+    pub(super) fn due(&self, governor: &Governor, settings: &Settings, now: Instant) -> Option<Duration> {
+        (are_broken(settings) && governor.statistics.inside() > 1).then(|| self.next.saturating_duration_since(now))
+    }
+
+    /// The processes with which a look for cycles begins, in order; none if no look is due.
+    pub(super) fn suspects(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Vec<i32> {
+        if now < self.next || self.due(governor, settings, now).is_none() {
+            return Vec::new();
+        }
+        self.next = now + SUSPECT_AFTER;
+        let (mut suspects, mut may_lose) = (Vec::new(), false);
+        for card in governor.registry.all() {
+            let state = card.state();
+            if state.phase == Phase::Active && now.saturating_duration_since(state.since) >= SUSPECT_AFTER {
+                may_lose |= state.cycle_loss.is_some();
+                suspects.extend(card.process().map(|process| (process, state.unit)));
+            }
+        }
+        if suspects.len() < 2 || !may_lose {
+            self.is_pending = false;
+            return Vec::new();
+        }
+        suspects.sort_unstable();
+        let has_new = suspects.iter().any(|suspect| self.suspects.binary_search(suspect).is_err());
+        if has_new {
+            (self.pause, self.look_at) = (SUSPECT_AFTER, now);
+        }
+        if now < self.rest_until.max(self.look_at) {
+            self.next = self.rest_until.max(self.look_at).min(self.next);
+            return Vec::new();
+        }
+        self.suspects = suspects;
+        self.suspects.iter().map(|(process, _)| *process).collect()
+    }
+
+    /// A look that began with the suspects has taken so long; `is_pending` says whether it has shown a cycle that another one has to
+    /// confirm.
+    pub(super) fn looked(&mut self, took: Duration, is_pending: bool, settings: &Settings, now: Instant) {
+        self.is_pending = is_pending;
+        if is_pending {
+            let soon = now + settings.preemption.look_interval.max(took * 2);
+            (self.next, self.rest_until, self.look_at) = (soon, soon, soon);
+            return;
+        }
+        self.rest_until = now + took * REST_FACTOR;
+        self.look_at = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    /// Whether the next look has to begin with the suspects again, so that what this one has shown can be confirmed.
+    pub(super) fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+}
+
+/// Says which cycles were seen, for whoever wants to know why somebody waited.
+pub(super) fn log(scene: &Scene, cycles: &[Cycle]) {
+    for cycle in cycles {
+        let process = |at: &usize| scene.nodes[*at].process;
+        let members: Vec<i32> = cycle.members.iter().map(process).collect();
+        let victim = cycle.victim.as_ref().map(process);
+        tracing::debug!(?members, ?victim, stands = cycle.stands, graph = %scene, "a cycle of waiters");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plimsoll_policy::{ClassIndex, CycleLoss, Login, PreemptionPolicy};
+
+    use super::*;
+    use crate::registry::{BackendKey, SessionCard, SessionId};
+    use crate::settings::for_tests;
+    use crate::statistics::count;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LOW: ClassIndex = ClassIndex(1);
+
+    struct World {
+        governor: Governor,
+        settings: Settings,
+        cycles: Cycles,
+        began: Instant,
+    }
+
+    impl World {
+        fn new(policy: &str) -> World {
+            let (mut settings, began) = (for_tests(), Instant::now());
+            settings.preemption.policy = PreemptionPolicy::parse(policy).expect("a policy");
+            let governor = Governor::new(settings.clone(), began);
+            World { governor, settings, cycles: Cycles::new(began), began }
+        }
+
+        /// A unit of a process is in flight since then.
+        fn begins(&self, process: i32, at_ms: u32, cycle_loss: Option<CycleLoss>) {
+            let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
+            let id = SessionId(process.unsigned_abs().into());
+            let card = SessionCard::new(id, 0, String::new(), login, LOW, self.began);
+            card.key.set(BackendKey { process, secret: Box::new([0; 4]) }).expect("set once");
+            {
+                let mut state = card.state();
+                (state.phase, state.since, state.cycle_loss) = (Phase::Active, self.began + at_ms * MS, cycle_loss);
+            }
+            self.governor.registry.insert(Arc::new(card));
+            count(&self.governor.statistics.class(LOW).inside);
+        }
+
+        fn suspects(&mut self, at_ms: u32) -> Vec<i32> {
+            self.cycles.suspects(&self.governor, &self.settings, self.began + at_ms * MS)
+        }
+
+        fn looked(&mut self, took: Duration, is_pending: bool, at_ms: u32) {
+            self.cycles.looked(took, is_pending, &self.settings, self.began + at_ms * MS);
+        }
+
+        fn due(&self, at_ms: u32) -> Option<u128> {
+            let due = self.cycles.due(&self.governor, &self.settings, self.began + at_ms * MS);
+            due.map(|due| due.as_millis())
+        }
+    }
+
+    const UNNOTICED: Option<CycleLoss> = Some(CycleLoss::Unnoticed);
+
+    #[test]
+    fn two_units_that_take_long_are_suspect_if_one_of_them_may_be_rolled_back() {
+        let mut world = World::new("pow");
+        world.begins(20, 0, None);
+        assert_eq!((world.due(50), world.suspects(50)), (None, vec![]), "nobody waits for itself");
+        world.begins(10, 0, None);
+        assert!(world.suspects(50).is_empty(), "neither may be rolled back");
+        world.begins(30, 55, UNNOTICED);
+        assert_eq!((world.due(55), world.suspects(60)), (Some(5), vec![]), "one of them is young");
+        assert_eq!(world.suspects(70), [10, 20, 30]);
+    }
+
+    #[test]
+    fn nothing_is_suspect_where_nothing_is_rolled_back() {
+        for policy in ["track", "never"] {
+            let mut world = World::new(policy);
+            world.begins(10, 0, UNNOTICED);
+            world.begins(20, 0, UNNOTICED);
+            assert_eq!((world.due(50), world.suspects(50)), (None, vec![]), "{policy}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_until_somebody_else_is_suspect_and_looks_take_a_fiftieth_of_the_time() {
+        let mut world = World::new("pow");
+        world.begins(10, 0, UNNOTICED);
+        world.begins(20, 0, UNNOTICED);
+        let mut looks = Vec::new();
+        for at in 0..400 {
+            if !world.suspects(at).is_empty() {
+                looks.push(at);
+                world.looked(MS / 10, false, at);
+            }
+        }
+        assert_eq!(looks, [10, 20, 40, 80, 160, 320]);
+        world.begins(30, 395, UNNOTICED);
+        let at = (400..500).find(|at| !world.suspects(*at).is_empty()).expect("somebody else is suspect");
+        assert!((405..=415).contains(&at), "{at}");
+        world.looked(MS * 2, false, at);
+        world.begins(40, at - 20, UNNOTICED);
+        let next = (at + 1..at + 300).find(|at| !world.suspects(*at).is_empty()).expect("a look is due");
+        assert!((at + 100..=at + 110).contains(&next), "{next} after {at}");
+    }
+
+    #[test]
+    fn a_cycle_that_was_seen_once_is_looked_at_again_at_once() {
+        let mut world = World::new("pow");
+        world.begins(10, 0, UNNOTICED);
+        world.begins(20, 0, UNNOTICED);
+        assert_eq!(world.suspects(10), [10, 20]);
+        world.looked(MS / 10, true, 10);
+        assert!(world.cycles.is_pending());
+        assert_eq!((world.suspects(11), world.suspects(12)), (vec![], vec![10, 20]));
+        world.looked(MS / 10, false, 12);
+        assert!(!world.cycles.is_pending() && world.suspects(20).is_empty());
+    }
+}

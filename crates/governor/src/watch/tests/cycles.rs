@@ -1,0 +1,94 @@
+//! Cycles of waiters: who is rolled back, and what must have been seen before.
+
+use std::time::Instant;
+
+use plimsoll_policy::CycleLoss;
+
+use super::stage::{Client, HIGH, LOW, Stage};
+use crate::governor::Outcome;
+use crate::watch::cycle;
+
+/// Two clients of these classes wait for each other; the second is the younger. Locks are told from those of other tests by their numbers.
+fn cycle(stage: &Stage, classes: [plimsoll_policy::ClassIndex; 2], locks: [u32; 2]) -> [Client; 2] {
+    assert!(cycle::are_broken(&stage.governor.settings()));
+    let clients = classes.map(|class| stage.client(class));
+    for (at, client) in clients.iter().enumerate() {
+        client.run(&format!("begin; select pg_advisory_xact_lock({})", locks[at]));
+        client.card.state().transaction_since = Instant::now();
+    }
+    for (at, client) in clients.iter().enumerate() {
+        client.send(&format!("select pg_advisory_xact_lock({})", locks[1 - at]));
+        client.card.state().cycle_loss = Some(CycleLoss::Unnoticed);
+        stage.until_it_waits(client);
+    }
+    clients
+}
+
+/// Looks once, beginning with both; whether another look has to confirm a cycle.
+fn look(stage: &mut Stage, clients: &[Client; 2]) -> bool {
+    let settings = stage.governor.settings();
+    let up = stage.control.connection().unwrap();
+    stage.round.go(up, &settings, &clients.each_ref().map(Client::process), &mut stage.agent).unwrap();
+    stage.round.has_pending_cycle()
+}
+
+/// Ends a cycle of which one was cancelled.
+fn end(victim: &Client, other: &Client) {
+    assert_eq!(victim.failure(), "57014");
+    victim.run("rollback");
+    other.outcome().unwrap();
+    other.run("rollback");
+}
+
+#[test]
+fn the_youngest_of_equals_is_cancelled_when_the_cycle_has_been_seen_twice() {
+    let mut stage = Stage::new("pow");
+    let clients = cycle(&stage, [LOW, LOW], [401, 402]);
+    assert!(look(&mut stage, &clients), "it was seen once");
+    assert_eq!((stage.told(), stage.governor.events().len()), (vec![], 0));
+    assert!(!look(&mut stage, &clients), "it is broken");
+    end(&clients[1], &clients[0]);
+    let events = stage.governor.events();
+    assert_eq!((events.len(), events[0].lever.as_str()), (1, "cycle"));
+    assert_eq!((events[0].victim.0, events[0].waiter.0), (clients[1].card.id, clients[0].card.id));
+    assert_eq!(events[0].outcome, Outcome::Pending, "the session settles it");
+}
+
+#[test]
+fn a_cycle_between_an_important_one_and_another_is_broken_in_two_rounds() {
+    let mut stage = Stage::new("pow");
+    let [low, high] = cycle(&stage, [LOW, HIGH], [403, 404]);
+    stage.round().unwrap();
+    stage.round().unwrap();
+    end(&low, &high);
+}
+
+/// Whoever sends another statement has not waited all the time.
+#[test]
+fn links_of_other_statements_are_not_the_same_cycle() {
+    let mut stage = Stage::new("pow");
+    let clients = cycle(&stage, [LOW, LOW], [405, 406]);
+    assert!(look(&mut stage, &clients));
+    clients[0].card.state().unit += 1;
+    assert!(look(&mut stage, &clients), "it is another statement");
+    assert_eq!(stage.governor.events().len(), 0);
+    assert!(!look(&mut stage, &clients));
+    end(&clients[1], &clients[0]);
+}
+
+#[test]
+fn nobody_is_cancelled_whose_card_forbids_it() {
+    let mut stage = Stage::new("pow");
+    let clients = cycle(&stage, [LOW, LOW], [407, 408]);
+    clients.iter().for_each(|client| client.card.state().cycle_loss = None);
+    assert!(!look(&mut stage, &clients) && !look(&mut stage, &clients), "nothing is to be confirmed");
+    assert_eq!(stage.governor.events().len(), 0);
+    // The card may change its mind at the last moment.
+    clients.iter().for_each(|client| client.card.state().cycle_loss = Some(CycleLoss::Unnoticed));
+    let (transaction, unit) = clients[0].place();
+    clients[0].card.state().cycle_loss = None;
+    assert!(!clients[0].card.aim_at_cycle(transaction, unit));
+    look(&mut stage, &clients);
+    look(&mut stage, &clients);
+    end(&clients[1], &clients[0]);
+}

@@ -1,0 +1,211 @@
+//! Applications without loops of their own do not fail where the server aborts their transactions: deadlocks and conflicts of
+//! serializable transactions are run again, cycles of waiters are broken before the server looks for them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::client::{Client, Failure};
+use super::governed::Governed;
+use super::server::Server;
+
+/// Rows that everybody wants, and clients by user.
+const ROWS: i64 = 10;
+const CLIENTS: [(&str, usize); 3] = [("low", 12), ("low_other", 6), ("high", 4)];
+
+/// Transactions of each client.
+const TRANSACTIONS: usize = 25;
+
+/// The seed of the first client.
+const SEED: u64 = 17;
+
+/// A server with the rows, which looks for deadlocks after `deadlock_timeout`.
+fn server(deadlock_timeout: &str) -> Server {
+    let mut server = Server::start();
+    server.restart_with("deadlock_timeout", &format!("'{deadlock_timeout}'"));
+    let sql = format!(
+        "CREATE TABLE counter (id int PRIMARY KEY, n bigint NOT NULL DEFAULT 0) WITH (fillfactor = 20);
+         INSERT INTO counter SELECT generate_series(1, {ROWS});
+         GRANT ALL ON counter TO public;
+         -- As for a table of more than a page: whoever reads it as a whole conflicts with everybody.
+         ALTER DATABASE {} SET enable_seqscan = off",
+        server.database()
+    );
+    server.connection().run(&sql).unwrap();
+    server
+}
+
+/// Runs a transaction; the first error ends it.
+fn run(client: &mut Client, statements: &[String]) -> Result<(), Failure> {
+    for statement in statements {
+        client.query(statement)?;
+    }
+    Ok(())
+}
+
+fn add(row: i64) -> String {
+    format!("UPDATE counter SET n = n + 1 WHERE id = {row}")
+}
+
+/// Every client runs transactions of two different random rows, and none of them has a loop for errors. How many there were.
+fn clients(server: &Server, governed: &Governed, transaction: impl Fn(i64, i64) -> Vec<String> + Sync) -> u64 {
+    let (failed, database) = (AtomicU64::new(0), server.database());
+    thread::scope(|scope| {
+        let users = CLIENTS.iter().flat_map(|(user, count)| std::iter::repeat_n(*user, *count));
+        for (user, seed) in users.zip(SEED..) {
+            let (failed, transaction) = (&failed, &transaction);
+            scope.spawn(move || {
+                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let mut client = governed.client(user, database);
+                for _ in 0..TRANSACTIONS {
+                    let first = random.random_range(1..=ROWS);
+                    let second = (first + random.random_range(0..ROWS - 1)) % ROWS + 1;
+                    if let Err(failure) = run(&mut client, &transaction(first, second)) {
+                        eprintln!("{user}: {failure}");
+                        failed.fetch_add(1, Ordering::Relaxed);
+                        client.query("ROLLBACK").unwrap();
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner()
+}
+
+fn transaction_count() -> u64 {
+    (CLIENTS.iter().map(|(_, count)| count).sum::<usize>() * TRANSACTIONS) as u64
+}
+
+fn hot_rows(first: i64, second: i64) -> Vec<String> {
+    vec!["BEGIN".to_owned(), add(first), add(second), "COMMIT".to_owned()]
+}
+
+fn of_both(governed: &Governed, cause: &str, outcome: &str) -> u64 {
+    governed.aborts("low", cause, outcome) + governed.aborts("high", cause, outcome)
+}
+
+#[test]
+fn nobody_sees_a_deadlock_that_the_server_has_ended() {
+    let server = server("10ms");
+    // Without a login of its own it looks at nothing.
+    let governed = Governed::start_at(&Governed::places(&server).0, "", "", "");
+    let failed = clients(&server, &governed, hot_rows);
+    assert!(of_both(&governed, "deadlock", "replayed") > 0, "there was no deadlock");
+    assert_eq!((failed, of_both(&governed, "cycle", "replayed")), (0, 0));
+    assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * transaction_count()).to_string());
+}
+
+#[test]
+fn cycles_are_broken_before_the_server_looks_for_deadlocks() {
+    let server = server("60s");
+    let governed = Governed::start_with(&server, "", "");
+    let began = Instant::now();
+    let failed = clients(&server, &governed, hot_rows);
+    assert!(of_both(&governed, "cycle", "replayed") > 0, "there was no cycle");
+    assert_eq!((failed, of_both(&governed, "deadlock", "replayed")), (0, 0));
+    assert!(began.elapsed() < Duration::from_secs(60), "a cycle was left to the server");
+    assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * transaction_count()).to_string());
+}
+
+/// Each reads what another changes, and changes what another reads; what it reads is the same whatever the other has done.
+#[test]
+fn nobody_sees_a_conflict_of_serializable_transactions() {
+    let server = server("10ms");
+    let governed = Governed::start_with(&server, "", "");
+    let failed = clients(&server, &governed, |first, second| {
+        vec![
+            "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned(),
+            format!("SELECT n >= 0 FROM counter WHERE id = {first}"),
+            add(second),
+            "COMMIT".to_owned(),
+        ]
+    });
+    assert!(of_both(&governed, "serialization", "replayed") > 0, "there was no conflict");
+    assert_eq!(failed, 0);
+    assert_eq!(server.value("SELECT sum(n) FROM counter"), transaction_count().to_string());
+}
+
+/// Writes row 1 having read row 2, while another one, which commits first, does the opposite. What the COMMIT of the first gets.
+fn skewed(server: &Server, governed: &Governed, read: &str) -> Result<(), Failure> {
+    let serializable = "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned();
+    let mut client = governed.client("high", server.database());
+    run(&mut client, &[serializable.clone(), format!("SELECT {read} FROM counter WHERE id = 2"), add(1)]).unwrap();
+    let mut other = server.connection();
+    for sql in [serializable, "SELECT n FROM counter WHERE id = 1".to_owned(), add(2), "COMMIT".to_owned()] {
+        other.run(&sql).unwrap();
+    }
+    let committed = client.query("COMMIT").map(drop);
+    assert_eq!(client.value("SELECT 1").unwrap(), "1");
+    committed
+}
+
+#[test]
+fn a_commit_that_fails_is_run_again_with_its_transaction() {
+    let server = server("10ms");
+    let governed = Governed::start_with(&server, "", "");
+    skewed(&server, &governed, "n >= 0").unwrap();
+    assert_eq!(governed.aborts("high", "serialization", "replayed"), 1);
+    assert_eq!(server.value("SELECT string_agg(n::text, ' ' ORDER BY id) FROM counter WHERE id < 3"), "1 1");
+}
+
+#[test]
+fn a_commit_whose_transaction_would_read_something_else_fails_with_the_servers_error() {
+    let server = server("10ms");
+    let governed = Governed::start_with(&server, "", "");
+    let Err(Failure::Refused(refusal)) = skewed(&server, &governed, "n") else { panic!("it was committed") };
+    assert_eq!(refusal.state, "40001");
+    assert_eq!(refusal.message, "could not serialize access due to read/write dependencies among transactions");
+    assert_eq!(governed.aborts("high", "serialization", "differed"), 1);
+    assert_eq!(server.value("SELECT string_agg(n::text, ' ' ORDER BY id) FROM counter WHERE id < 3"), "0 1");
+}
+
+/// Two clients wait for each other, the first of them since before.
+fn cycle(server: &Server, governed: &Governed, users: [&str; 2], before: &str) -> [Result<(), Failure>; 2] {
+    let [mut first, mut second] = users.map(|user| governed.client(user, server.database()));
+    run(&mut first, &["BEGIN".to_owned(), before.to_owned(), add(1)]).unwrap();
+    run(&mut second, &["BEGIN".to_owned(), before.to_owned(), add(2)]).unwrap();
+    let end = |mut client: Client, row: i64| {
+        let ended = run(&mut client, &[add(row), "COMMIT".to_owned()]);
+        if ended.is_err() {
+            client.query("ROLLBACK").unwrap();
+        }
+        ended
+    };
+    thread::scope(|scope| {
+        let first = scope.spawn(|| end(first, 2));
+        let second = scope.spawn(|| end(second, 1));
+        [first.join().unwrap(), second.join().unwrap()]
+    })
+}
+
+#[test]
+fn the_less_important_one_gives_way_in_a_cycle() {
+    let server = server("60s");
+    let governed = Governed::start_with(&server, "", "");
+    let began = Instant::now();
+    for users in [["high", "low"], ["low", "high"]] {
+        assert!(cycle(&server, &governed, users, "SELECT 1").iter().all(Result::is_ok));
+    }
+    // In a cycle, or before it was one: while its client had not spoken yet.
+    let rolled_back = ["preempted_waiting", "preempted_idle"].map(|name| governed.count(Some("low"), name));
+    assert!(rolled_back.iter().sum::<u64>() >= 2, "{rolled_back:?}");
+    assert_eq!(governed.aborts("high", "cycle", "replayed"), 0);
+    // Among equals, also important ones. More than once if a replay takes its lock again before the other has woken up.
+    assert!(cycle(&server, &governed, ["high", "high_other"], "SELECT 1").iter().all(Result::is_ok));
+    assert!(governed.aborts("high", "cycle", "replayed") >= 1);
+    assert!(began.elapsed() < Duration::from_secs(30), "a cycle was left to the server");
+    assert_eq!(server.value("SELECT string_agg(n::text, ' ' ORDER BY id) FROM counter WHERE id < 3"), "6 6");
+}
+
+#[test]
+fn a_cycle_that_nobody_can_lose_unnoticed_is_the_servers() {
+    let server = server("100ms");
+    let governed = Governed::start_with(&server, "", "");
+    let ended = cycle(&server, &governed, ["high", "high_other"], "LISTEN nothing");
+    let states: Vec<_> = ended.iter().filter_map(|ended| ended.as_ref().err()?.state()).collect();
+    assert_eq!(states, ["40P01"]);
+    assert_eq!(governed.aborts("high", "deadlock", "listen"), 1);
+}

@@ -1,0 +1,112 @@
+//! Cycles of waiters, and who of each is rolled back so that the others can go on.
+//!
+//! A server looks for a deadlock when somebody has waited for `deadlock_timeout`, a second by default, and then fails the
+//! transaction that happened to look. Who sees the wait graph can break the cycle at once, and choose. Breaking one is different
+//! from preempting: it needs no more important waiter, for the server would have failed one of the members.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Activity, CycleLoss, WaitGraph};
+use crate::{CycleMember, StarvationBound, deadlock_victim};
+
+/// Transactions of which each waits for the next, and the last for the first. All are places in
+/// [`WaitGraph::transactions`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cycle {
+    /// The transactions, beginning with the one of the lowest id.
+    pub members: Vec<usize>,
+    /// Who is to be rolled back; `None` if no member may be, so that the cycle is left to the server.
+    pub victim: Option<usize>,
+    /// Whether the look before has shown every link, too. A look is not one moment, so a cycle that was seen once may never have
+    /// been one.
+    pub stands: bool,
+}
+
+/// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
+///
+/// The victim is, of those that may be rolled back for a cycle, one of the lowest priority; of these one whose client will not
+/// notice; of these the one that was rolled back least often so far, so that nobody loses for ever; of these the youngest.
+///
+/// # Panics
+/// If an edge names a transaction that is not in the graph.
+pub fn cycles(graph: &WaitGraph, bound: StarvationBound) -> Vec<Cycle> {
+    let mut found = Vec::new();
+    let mut is_left = vec![true; graph.transactions.len()];
+    let mut places: Vec<usize> = (0..graph.transactions.len()).collect();
+    places.sort_unstable_by_key(|place| graph.transactions[*place].id);
+    for only_standing in [true, false] {
+        let links = links(graph, only_standing);
+        for &start in &places {
+            while let Some(members) = shortest(&links, &is_left, start) {
+                let victim = victim(graph, bound, &members);
+                // What cannot be broken is found once; whoever else is in a cycle with others is still found.
+                is_left[victim.unwrap_or(start)] = false;
+                found.push(Cycle { members, victim, stands: only_standing });
+            }
+        }
+    }
+    found
+}
+
+/// Whom each waits for, in the order of ids.
+fn links(graph: &WaitGraph, only_standing: bool) -> Vec<Vec<usize>> {
+    let mut links = vec![Vec::new(); graph.transactions.len()];
+    for edge in graph.edges.iter().filter(|edge| edge.waiter != edge.blocker && (edge.stands || !only_standing)) {
+        links[edge.waiter].push(edge.blocker);
+    }
+    for blockers in &mut links {
+        blockers.sort_unstable_by_key(|place| graph.transactions[*place].id);
+    }
+    links
+}
+
+/// A shortest cycle through a transaction among those that are left.
+fn shortest(links: &[Vec<usize>], is_left: &[bool], start: usize) -> Option<Vec<usize>> {
+    if !is_left[start] {
+        return None;
+    }
+    let mut reached_from = BTreeMap::new();
+    let mut todo = VecDeque::from([start]);
+    while let Some(at) = todo.pop_front() {
+        for &next in links[at].iter().filter(|next| is_left[**next]) {
+            if next == start {
+                let mut members = vec![at];
+                while let Some(&before) = reached_from.get(members.last()?) {
+                    members.push(before);
+                }
+                members.reverse();
+                return Some(members);
+            }
+            reached_from.entry(next).or_insert_with(|| {
+                todo.push_back(next);
+                at
+            });
+        }
+    }
+    None
+}
+
+fn victim(graph: &WaitGraph, bound: StarvationBound, members: &[usize]) -> Option<usize> {
+    let standing = |member: usize| &graph.transactions[member];
+    let present = |member: usize| bound.present(standing(member).priority, standing(member).rollbacks);
+    let may_lose =
+        |member: &usize| standing(*member).cycle_loss.is_some() && standing(*member).activity == Activity::WaitsForLock;
+    let mut eligible: Vec<usize> = members.iter().copied().filter(may_lose).collect();
+    let lowest = eligible.iter().map(|member| present(*member)).min()?;
+    eligible.retain(|member| present(*member) == lowest);
+    let is_unnoticed = |member: &usize| standing(*member).cycle_loss == Some(CycleLoss::Unnoticed);
+    if eligible.iter().any(is_unnoticed) {
+        eligible.retain(is_unnoticed);
+    }
+    let cycle: Vec<CycleMember> = eligible
+        .iter()
+        .map(|member| CycleMember {
+            priority: lowest,
+            rollbacks: standing(*member).rollbacks.saturating_add(standing(*member).aborts),
+            // A look does not tell.
+            locks: 0,
+            began: u64::try_from(standing(*member).began.as_micros()).unwrap_or(u64::MAX),
+        })
+        .collect();
+    Some(eligible[deadlock_victim(&cycle)])
+}
