@@ -44,9 +44,13 @@ fn check(program: Command) {
     // One at a time: they count in the same rows.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = Server::shared();
+    check_before(&Server::shared(), program);
+}
+
+/// The same before a server on which nobody else counts.
+pub fn check_before(server: &Server, program: Command) {
     // Few places, so that six contenders wait for them, even if each is a program that must start first.
-    let mut governed = Governed::start_with(&server, "", "mpl = 2");
+    let mut governed = Governed::start_with(server, "", "mpl = 2");
     let load = Load::start(governed.address, server.database(), 2);
     let said = run(program, &governed, server.database());
     for check in CHECKS {
@@ -91,7 +95,8 @@ fn run(mut program: Command, governed: &Governed, database: &str) -> String {
     said
 }
 
-fn programs() -> &'static Path {
+/// The folder of the programs.
+pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }
 

@@ -198,7 +198,18 @@ fn other_functions_are_safe() {
 /// replayed. So somebody has to look: this fails until the function is on one of the lists.
 #[test]
 fn every_volatile_function_of_the_server_is_known() {
+    check_functions(None);
+    for folder in (13..=18).map_while(plimsoll_testing::postgres_version) {
+        check_functions(folder.to_str());
+    }
+}
+
+/// Holds the lists against the server with the programs in that folder, or the one that is installed.
+fn check_functions(programs: Option<&str>) {
     let mut settings = ServerSettings::for_this_machine();
+    if let Some(programs) = programs {
+        settings.set("bin_folder", programs).unwrap();
+    }
     settings.set("shared_buffers", "16MB").unwrap();
     let server = PrivateServer::start(settings).expect("this test needs a PostgreSQL server");
     let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
@@ -215,5 +226,5 @@ fn every_volatile_function_of_the_server_is_known() {
     };
     connection.text_rows(sql, &mut row).unwrap();
     assert!(count > 100, "{count} volatile functions");
-    assert!(unknown.is_empty(), "volatile and on no list: {unknown:?}");
+    assert!(unknown.is_empty(), "volatile and on no list, in {programs:?}: {unknown:?}");
 }
