@@ -31,7 +31,10 @@ fn openssl(folder: &Path, arguments: &str) {
 fn certify(folder: &Path) {
     fs::write(folder.join("extensions"), "basicConstraints=CA:FALSE\n").unwrap();
     for authority in ["ours", "strange"] {
-        openssl(folder, &format!("req -x509 -days 2 -subj /CN={authority} -keyout {authority}.key -out {authority}.crt"));
+        openssl(
+            folder,
+            &format!("req -x509 -days 2 -subj /CN={authority} -keyout {authority}.key -out {authority}.crt"),
+        );
         let name = format!("ann-of-{authority}");
         openssl(folder, &format!("req -subj /CN=ann -keyout {name}.key -out {name}.csr"));
         let sign = format!("-days 2 -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -extfile extensions");

@@ -43,7 +43,9 @@ impl Server {
         let server = Server { own };
         let mut connection = server.connection();
         for role in ROLES {
-            connection.run(&format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")).unwrap();
+            // Before PostgreSQL 14 the default is md5.
+            let encryption = "SET password_encryption = 'scram-sha-256'";
+            connection.run(&format!("{encryption}; CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")).unwrap();
         }
         connection
             .run(

@@ -76,7 +76,7 @@ fn check(major: u32) {
     let mut program = Command::new(drivers::environment::python(&drivers::programs().join("python")));
     program.arg(drivers::programs().join("python/psycopg_checks.py"));
     drivers::check_before(&server, program);
-    encrypted::check(&mut server, major, &folder);
+    encrypted::check(&mut server, major);
 }
 
 fn psql_checks() -> Command {

@@ -5,6 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
+use plimsoll_testing::postgres_version;
+
 use super::super::client::Client;
 use super::super::governed::Governed;
 use super::super::server::{PASSWORD, Server};
@@ -20,8 +22,12 @@ hostssl all low_cert 127.0.0.0/8 cert map=governors
 hostssl all all 127.0.0.0/8 scram-sha-256 clientcert=verify-ca
 ";
 
+/// The version whose libpq is the client.
+const NEWEST_LIBPQ: u32 = 18;
+
 /// Checks all of it.
-pub fn check(server: &mut Server, major: u32, folder: &Path) {
+pub fn check(server: &mut Server, major: u32) {
+    let Some(newest) = &postgres_version(NEWEST_LIBPQ) else { return };
     let own = tempfile::tempdir().unwrap();
     let id = std::process::id();
     // The port is fixed; nobody else has this address of this machine.
@@ -42,9 +48,8 @@ pub fn check(server: &mut Server, major: u32, folder: &Path) {
     for user in ["low", "low_cert"] {
         assert_eq!(governed.client(user, server.database()).value(of_server).unwrap(), "/CN=governor", "{user}");
     }
-    let negotiations: &[&str] = if major >= DIRECT_SINCE { &["postgres", "direct"] } else { &["postgres"] };
-    for negotiation in negotiations {
-        let mut psql = with_libpq(Command::new("psql"), major, folder);
+    for negotiation in ["postgres", "direct"] {
+        let mut psql = with_libpq(Command::new("psql"), NEWEST_LIBPQ, newest);
         // The governor shows the server's own certificate, so a login may be bound to it.
         psql.env("PGSSLMODE", "require").env("PGCHANNELBINDING", "require").env("PGSSLNEGOTIATION", negotiation);
         psql.env("PGHOST", "127.0.0.1").env("PGPORT", governed.address.port().to_string());
