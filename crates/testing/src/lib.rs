@@ -64,12 +64,14 @@ pub enum Need {
     Core0,
     /// PostgreSQL's programs. Nothing is skipped without them: tests that need them always fail.
     Postgres,
+    /// The program `pgbouncer`.
+    Pgbouncer,
     /// Every version of PostgreSQL that is supported, as [`postgres_version`] finds them.
     PostgresVersions,
 }
 
 /// Every need.
-pub const NEEDS: [Need; 16] = [
+pub const NEEDS: [Need; 17] = [
     Need::Cgroups,
     Need::CgroupsV1,
     Need::Disk,
@@ -85,6 +87,7 @@ pub const NEEDS: [Need; 16] = [
     Need::Shm,
     Need::Core0,
     Need::Postgres,
+    Need::Pgbouncer,
     Need::PostgresVersions,
 ];
 
@@ -107,6 +110,7 @@ impl Need {
             Need::Shm => "shm",
             Need::Core0 => "core-0",
             Need::Postgres => "postgres",
+            Need::Pgbouncer => "pgbouncer",
             Need::PostgresVersions => "postgres-versions",
         }
     }

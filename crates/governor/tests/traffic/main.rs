@@ -16,6 +16,7 @@ mod governed;
 mod hostile;
 mod installcheck;
 mod isolation;
+mod poolers;
 mod reading;
 mod server;
 mod versions;

@@ -72,10 +72,10 @@ fn check(major: u32) {
     governed.assert_alive();
     drop(governed);
 
-    drivers::check_before(&server, with_libpq(psql_checks(), major, &folder));
+    drivers::check_before(&server, with_libpq(psql_checks(), major, &folder), &drivers::CHECKS);
     let mut program = Command::new(drivers::environment::python(&drivers::programs().join("python")));
     program.arg(drivers::programs().join("python/psycopg_checks.py"));
-    drivers::check_before(&server, program);
+    drivers::check_before(&server, program, &drivers::CHECKS);
     encrypted::check(&mut server, major);
 }
 
@@ -148,6 +148,22 @@ fn pipelines(server: &Server, governed: &Governed) {
     assert_eq!(client.answer().unwrap().value(), Some("7"));
     assert_eq!(client.answer().unwrap().refusal.unwrap().state, "22012");
     assert_eq!(client.answer().unwrap().value(), Some("8"));
+    // As Npgsql does: BEGIN before the first statement, and what resets a pooled session before the next, without waiting.
+    let query = |sql: &str| message(b'Q', format!("{sql}\0").as_bytes());
+    for (before, sql, status) in [
+        (
+            "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "UPDATE hot SET low = low + 1 WHERE id = 2 RETURNING 9",
+            b'T',
+        ),
+        ("COMMIT", "SELECT 9", b'I'),
+        ("DISCARD ALL", "SELECT 9", b'I'),
+    ] {
+        client.send(&[query(before), unit(sql)].concat()).unwrap();
+        assert_eq!(client.answer().unwrap().refusal, None, "{before}");
+        let answer = client.answer().unwrap();
+        assert_eq!((answer.value(), answer.status), (Some("9"), status), "{before}");
+    }
 }
 
 /// Important work needs a row that a client holds while it thinks. The function's body is read in the server's catalog before

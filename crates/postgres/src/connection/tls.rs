@@ -104,13 +104,28 @@ pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     let mut config = match &url.ssl_certificate {
         None => builder.with_no_client_auth(),
         Some(own) => {
+            let own_files = format!("{} and {}", own.certificate.display(), own.key.display());
             let (certificates, key) = own_certificate(own)?;
             let built = builder.with_client_auth_cert(certificates, key);
-            built.map_err(|error| io::Error::new(ErrorKind::InvalidInput, format!("sslcert and sslkey: {error}")))?
+            built.map_err(|error| unusable(&own_files, &error))?
         }
     };
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
+}
+
+/// Why our own certificate cannot be shown with its key.
+fn unusable(files: &str, error: &TlsError) -> io::Error {
+    let what = match error {
+        TlsError::InconsistentKeys(_) => format!("sslcert and sslkey do not go together: {files}"),
+        TlsError::InvalidCertificate(cause) if is_version_1(cause) => {
+            format!(
+                "sslcert is of X.509 version 1, which cannot be used; sign it with -extfile for one of version 3: {files}"
+            )
+        }
+        error => format!("sslcert and sslkey cannot be used: {error}: {files}"),
+    };
+    io::Error::new(ErrorKind::InvalidInput, what)
 }
 
 /// Our own certificate with those that vouch for it, and its key, which nobody else may read.

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::server::PrivateServer;
@@ -37,8 +38,10 @@ impl Listening {
 
     /// With options of the server.
     fn with(options: &[(&str, &str)]) -> Self {
-        let id = std::process::id();
-        let address = format!("127.{}.{}.{}", 64 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
+        // Tests of one process run at the same time.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let address = format!("127.{}.{}.{}", 64 + (number & 63), id >> 7 & 127, 1 + (id & 127));
         let mut listening = Listening { server: new_server(options), address, folder: tempfile::tempdir().unwrap() };
         let data = listening.server.data_folder().to_owned();
         fs::write(data.join("pg_hba.conf"), RULES).unwrap();
@@ -70,7 +73,11 @@ impl Listening {
             openssl(folder, "req -x509 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
             openssl(folder, "req -x509 -nodes -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.crt");
             openssl(folder, "req -nodes -subj /CN=certified -keyout own.key -out own.csr");
-            openssl(folder, "x509 -req -days 2 -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out own.crt");
+            fs::write(folder.join("names"), "basicConstraints=CA:FALSE\n").unwrap();
+            openssl(
+                folder,
+                "x509 -req -days 2 -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names -out own.crt",
+            );
             fs::set_permissions(folder.join("own.key"), fs::Permissions::from_mode(0o600)).unwrap();
         }
         let kind = if host.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
@@ -175,7 +182,7 @@ fn roles_log_in_as_the_server_asks() {
     fs::set_permissions(file("own.key"), fs::Permissions::from_mode(0o644)).unwrap();
     server.check_refused("certified", &own, "chmod 600");
     fs::set_permissions(file("own.key"), fs::Permissions::from_mode(0o600)).unwrap();
-    server.check_refused("certified", &own.replace("own.crt", "stranger.crt"), "sslcert and sslkey");
+    server.check_refused("certified", &own.replace("own.crt", "stranger.crt"), "do not go together");
 
     // A cancel request goes the same way.
     let connection = server.open("encrypted", "sslmode=require").unwrap();
