@@ -402,9 +402,9 @@ impl Said {
             (Some(certificate), Some(key)) => {
                 Some(ClientCertificate { certificate: certificate.into(), key: key.into() })
             }
-            (None, None) => None,
-            (Some(_), None) => return Err(UrlError::Half { given: "sslcert", missing: "sslkey" }),
-            (None, Some(_)) => return Err(UrlError::Half { given: "sslkey", missing: "sslcert" }),
+            (Some(_), None) if is_tcp => return Err(UrlError::Half { given: "sslcert", missing: "sslkey" }),
+            (None, Some(_)) if is_tcp => return Err(UrlError::Half { given: "sslkey", missing: "sslcert" }),
+            _ => None,
         };
         let home = environment("HOME").map(PathBuf::from);
         let usual = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());

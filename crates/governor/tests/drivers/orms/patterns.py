@@ -47,7 +47,7 @@ class Item(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     count: Mapped[int] = mapped_column(default=0)
-    version: Mapped[int]
+    version: Mapped[int] = mapped_column()
     # An update of a row that another transaction has changed finds none, and is an error.
     __mapper_args__ = {"version_id_col": version}
 
