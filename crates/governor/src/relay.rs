@@ -11,6 +11,7 @@
 //! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.
 
+mod certificate_name;
 mod context;
 mod door;
 mod fallback;

@@ -31,6 +31,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_policy::{Abandoned, ClassIndex, Login};
+use plimsoll_postgres::server::SUPPORTED;
 
 pub use answers::{Notice, error_response, notice_response};
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
@@ -82,6 +83,12 @@ pub struct Reported {
 }
 
 impl Reported {
+    /// Whether the server is of a version that came after this governor. It may have functions that must not run twice, and no list
+    /// here has them.
+    pub fn is_newer_than_known(&self) -> bool {
+        self.version / 10_000 > *SUPPORTED.end()
+    }
+
     /// Takes in the body of a `ParameterStatus`.
     pub fn on_parameter(&mut self, body: &[u8]) {
         let Some((name, rest)) = frames::text(body) else { return };

@@ -3,6 +3,8 @@
 
 #[path = "relay/cancels.rs"]
 mod cancels;
+#[path = "relay/client_certificates.rs"]
+mod client_certificates;
 #[path = "relay/draining.rs"]
 mod draining;
 #[path = "relay/endings.rs"]

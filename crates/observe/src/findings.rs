@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_governor::statement::normalised;
+use plimsoll_postgres::server::SUPPORTED;
 
 use crate::classes::Proposals;
 use crate::counted::Counted;
@@ -239,6 +240,16 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Ended::ServerLost(why) = &seen.ended {
         warnings.push(format!("The observation ended early: {why}. Everything here is from before."));
+    }
+    let version =
+        seen.server.version.split(|letter: char| !letter.is_ascii_digit()).next().and_then(|major| major.parse().ok());
+    if version.is_some_and(|major: u32| major > *SUPPORTED.end()) {
+        warnings.push(format!(
+            "PostgreSQL {} is newer than this program, which knows {} to {}: its wait events and statistics may mean something else.",
+            seen.server.version,
+            SUPPORTED.start(),
+            SUPPORTED.end()
+        ));
     }
     if seen.looking.unseen_sessions > 0 {
         let count = seen.looking.unseen_sessions;

@@ -13,12 +13,21 @@ use plimsoll_observe::settings_file::settings_file;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::postgres_version;
 
 /// Tests run one after the other: each looks at all that its server does, and cores are few.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn server() -> PrivateServer {
+    server_of(None)
+}
+
+/// One with the programs in that folder, or those that are installed.
+fn server_of(programs: Option<&str>) -> PrivateServer {
     let mut settings = ServerSettings::for_this_machine();
+    if let Some(programs) = programs {
+        settings.set("bin_folder", programs).expect("a folder");
+    }
     for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
         settings.set(name, value).expect("an option with a value of its kind");
     }
@@ -96,6 +105,34 @@ fn check_shares(observation: &Observation) {
         let share = part.share.expect("it has time");
         let sum = share.running + share.core_wait.unwrap_or(0.0) + share.lock + share.disk + share.client + share.other;
         assert!((sum - 1.0).abs() < 1e-9, "{part:?}");
+    }
+}
+
+/// Every question that an observation asks is understood by every version, and hot rows are seen.
+#[test]
+fn every_version_can_be_observed() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for major in 13..=18 {
+        let Some(folder) = postgres_version(major) else { return };
+        let server = server_of(folder.to_str());
+        let mut connection = Connection::open(&url(&server, server.user(), "setup")).expect("it has just started");
+        connection.run("create extension if not exists pg_stat_statements").expect("it comes with the version");
+        let clients = hot_rows(&server);
+        let observation = watch(&url(&server, "monitor", ""), 3.0);
+        drop(clients);
+        let missing: Vec<&str> = observation.missing.iter().map(|missing| missing.what.as_str()).collect();
+        // Version 13 does not number the statements of sessions, and does not tell since when they wait.
+        let of_13 =
+            ["which statement of pg_stat_statements a session is in", "the order in which sessions wait for a lock"];
+        let expected = if major == 13 { &of_13[..] } else { &[] };
+        assert_eq!(missing, expected, "PostgreSQL {major}");
+        assert!(
+            observation.users.iter().any(|part| part.name == "shop"),
+            "PostgreSQL {major}: {:?}",
+            observation.users
+        );
+        assert!(!observation.locks.blockers.is_empty(), "PostgreSQL {major}: nobody blocks");
+        assert!(observation.server.version.starts_with(&major.to_string()), "{:?}", observation.server);
     }
 }
 

@@ -32,7 +32,7 @@ pub use error::{ServerError, WireError};
 use input::{HEAD_BYTES, Input};
 pub use prepared::{Column, Prepared};
 use stream::Stream;
-pub use tls::{client_tls, is_version_1, tls_remedy};
+pub use tls::{PROTOCOL, check_protocol, client_tls, is_version_1, tls_remedy};
 
 use crate::url::ServerUrl;
 use crate::values::fields::Fields;

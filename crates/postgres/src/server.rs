@@ -42,7 +42,7 @@ use configuration::PORT;
 use disk::Disk;
 pub use error::ServerError;
 use home::{Home, default_bases};
-pub use installation::{Installation, Version};
+pub use installation::{Installation, SUPPORTED, Version};
 pub use leftovers::clean_up_leftovers;
 pub use options::{Effect, SERVER_OPTIONS, ServerOption};
 use running::Running;

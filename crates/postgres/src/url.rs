@@ -31,12 +31,28 @@ pub struct ServerUrl {
     pub database: String,
     /// Whether the connection is encrypted, and what of the server is verified.
     pub ssl_mode: SslMode,
-    /// The file with the certificates that are trusted (PEM).
+    /// How encryption begins.
+    pub ssl_negotiation: SslNegotiation,
+    /// The file with the certificates that are trusted (PEM), or [`SYSTEM`] for those that this system trusts.
     pub ssl_root_certificate: Option<PathBuf>,
+    /// Our own certificate, for a server that asks for one.
+    pub ssl_certificate: Option<ClientCertificate>,
     /// What the server shows of us in pg_stat_activity.
     pub application_name: String,
     /// How long connecting may take, name lookup excepted.
     pub connect_timeout: Duration,
+}
+
+/// What `sslrootcert` says for the authorities that this system trusts, instead of a file.
+pub const SYSTEM: &str = "system";
+
+/// A certificate that is shown to servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The file with the certificate and those that vouch for it (PEM).
+    pub certificate: PathBuf,
+    /// The file with its key (PEM, without a passphrase).
+    pub key: PathBuf,
 }
 
 /// Where a server listens.
@@ -102,9 +118,43 @@ impl SslMode {
     }
 }
 
+/// How encryption begins, with libpq's meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SslNegotiation {
+    /// The server is asked for it in plain text (SSLRequest), as every version understands.
+    Postgres,
+    /// By the first byte, which saves a round trip; servers understand it since PostgreSQL 17.
+    Direct,
+}
+
+impl SslNegotiation {
+    /// Both.
+    pub const ALL: [SslNegotiation; 2] = [SslNegotiation::Postgres, SslNegotiation::Direct];
+
+    /// The word used in URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            SslNegotiation::Postgres => "postgres",
+            SslNegotiation::Direct => "direct",
+        }
+    }
+}
+
 /// The parameters that a URL may have after its `?`.
-const PARAMETERS: [&str; 9] =
-    ["application_name", "connect_timeout", "dbname", "host", "password", "port", "sslmode", "sslrootcert", "user"];
+const PARAMETERS: [&str; 12] = [
+    "application_name",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "password",
+    "port",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "user",
+];
 
 /// What is said in the URL and in the environment, as text. Later sources fill only what is empty.
 #[derive(Default)]
@@ -115,7 +165,10 @@ struct Said {
     password: Option<String>,
     database: Option<String>,
     ssl_mode: Option<String>,
+    ssl_negotiation: Option<String>,
     ssl_root_certificate: Option<String>,
+    ssl_certificate: Option<String>,
+    ssl_key: Option<String>,
     application_name: Option<String>,
     connect_timeout: Option<String>,
 }
@@ -129,7 +182,10 @@ impl Said {
             "password" => &mut self.password,
             "dbname" => &mut self.database,
             "sslmode" => &mut self.ssl_mode,
+            "sslnegotiation" => &mut self.ssl_negotiation,
             "sslrootcert" => &mut self.ssl_root_certificate,
+            "sslcert" => &mut self.ssl_certificate,
+            "sslkey" => &mut self.ssl_key,
             "application_name" => &mut self.application_name,
             "connect_timeout" => &mut self.connect_timeout,
             _ => return None,
@@ -138,14 +194,17 @@ impl Said {
 }
 
 /// The environment variables that libpq reads, with the parameter that each stands for.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 12] = [
     ("PGHOST", "host"),
     ("PGPORT", "port"),
     ("PGUSER", "user"),
     ("PGPASSWORD", "password"),
     ("PGDATABASE", "dbname"),
     ("PGSSLMODE", "sslmode"),
+    ("PGSSLNEGOTIATION", "sslnegotiation"),
     ("PGSSLROOTCERT", "sslrootcert"),
+    ("PGSSLCERT", "sslcert"),
+    ("PGSSLKEY", "sslkey"),
     ("PGAPPNAME", "application_name"),
     ("PGCONNECT_TIMEOUT", "connect_timeout"),
 ];
@@ -182,7 +241,9 @@ impl ServerUrl {
             password: None,
             database: database.to_owned(),
             ssl_mode: SslMode::Disable,
+            ssl_negotiation: SslNegotiation::Postgres,
             ssl_root_certificate: None,
+            ssl_certificate: None,
             application_name: "plimsoll".to_owned(),
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
         }
@@ -231,7 +292,11 @@ impl fmt::Display for ServerUrl {
                 write!(f, "postgres://{user}@/{database}?host={folder}&port={}&", self.port)?;
             }
         }
-        write!(f, "sslmode={}", self.ssl_mode.name())
+        write!(f, "sslmode={}", self.ssl_mode.name())?;
+        match self.ssl_negotiation {
+            SslNegotiation::Postgres => Ok(()),
+            SslNegotiation::Direct => f.write_str("&sslnegotiation=direct"),
+        }
     }
 }
 
@@ -308,9 +373,39 @@ impl Said {
             .map_or(Ok(5432), |port| port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port)))?;
         let user = self.user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
         let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
-        let ssl_mode = self.ssl_mode.map_or(Ok(SslMode::Prefer), |word| {
+        // Anybody can have a certificate for a name of their own from one of the system's many authorities.
+        let is_system = self.ssl_root_certificate.as_deref() == Some(SYSTEM);
+        let usual_mode = if is_system { SslMode::VerifyFull } else { SslMode::Prefer };
+        let ssl_mode = self.ssl_mode.map_or(Ok(usual_mode), |word| {
             SslMode::ALL.into_iter().find(|mode| mode.name() == word).ok_or_else(|| UrlError::ssl_mode(&word))
         })?;
+        let ssl_negotiation = self.ssl_negotiation.map_or(Ok(SslNegotiation::Postgres), |word| {
+            let found = SslNegotiation::ALL.into_iter().find(|negotiation| negotiation.name() == word);
+            found.ok_or_else(|| UrlError::ssl_negotiation(&word))
+        })?;
+        let is_tcp = matches!(host, ServerHost::Tcp(_));
+        if is_tcp && is_system && ssl_mode != SslMode::VerifyFull {
+            return Err(UrlError::WeakMode {
+                mode: ssl_mode.name(),
+                parameter: "sslrootcert=system",
+                needs: "verify-full",
+            });
+        }
+        if is_tcp && ssl_negotiation == SslNegotiation::Direct && ssl_mode < SslMode::Require {
+            return Err(UrlError::WeakMode {
+                mode: ssl_mode.name(),
+                parameter: "sslnegotiation=direct",
+                needs: "require",
+            });
+        }
+        let ssl_certificate = match (self.ssl_certificate, self.ssl_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ClientCertificate { certificate: certificate.into(), key: key.into() })
+            }
+            (Some(_), None) if is_tcp => return Err(UrlError::Half { given: "sslcert", missing: "sslkey" }),
+            (None, Some(_)) if is_tcp => return Err(UrlError::Half { given: "sslkey", missing: "sslcert" }),
+            _ => None,
+        };
         let home = environment("HOME").map(PathBuf::from);
         let usual = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
         Ok(ServerUrl {
@@ -320,7 +415,9 @@ impl Said {
             user,
             password: self.password.map(Password),
             ssl_mode,
+            ssl_negotiation,
             ssl_root_certificate: self.ssl_root_certificate.map(PathBuf::from).or(usual),
+            ssl_certificate,
             application_name: self.application_name.unwrap_or_else(|| "plimsoll".to_owned()),
             connect_timeout: self.connect_timeout.map_or(Ok(CONNECT_TIMEOUT_DEFAULT), |value| timeout(&value))?,
         })

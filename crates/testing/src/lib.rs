@@ -13,10 +13,14 @@
 //! ```
 //!
 //! `./check` counts these lines and prints them at its end.
+//!
+//! [`postgres_version`] finds the versions of PostgreSQL that tests run against.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The environment variable that lists what this machine has, by [`Need::name`] and with commas between: tests that would be
@@ -60,10 +64,14 @@ pub enum Need {
     Core0,
     /// PostgreSQL's programs. Nothing is skipped without them: tests that need them always fail.
     Postgres,
+    /// The program `pgbouncer`.
+    Pgbouncer,
+    /// Every version of PostgreSQL that is supported, as [`postgres_version`] finds them.
+    PostgresVersions,
 }
 
 /// Every need.
-pub const NEEDS: [Need; 15] = [
+pub const NEEDS: [Need; 17] = [
     Need::Cgroups,
     Need::CgroupsV1,
     Need::Disk,
@@ -79,6 +87,8 @@ pub const NEEDS: [Need; 15] = [
     Need::Shm,
     Need::Core0,
     Need::Postgres,
+    Need::Pgbouncer,
+    Need::PostgresVersions,
 ];
 
 impl Need {
@@ -100,6 +110,8 @@ impl Need {
             Need::Shm => "shm",
             Need::Core0 => "core-0",
             Need::Postgres => "postgres",
+            Need::Pgbouncer => "pgbouncer",
+            Need::PostgresVersions => "postgres-versions",
         }
     }
 }
@@ -124,6 +136,31 @@ pub fn skip(need: Need, why: impl Display) {
     let written = std::fs::File::options().create(true).append(true).open(&file);
     let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("{SKIPS} is {}, to which nothing can be added: {error}", file.display()));
+}
+
+/// The folder of the programs of a major version of PostgreSQL, from `tools/postgresql-versions`, which fetches all versions the first
+/// time. `None`, after a [`skip`], where they cannot be had.
+///
+/// # Panics
+/// If the tool knows no such version.
+#[track_caller]
+pub fn postgres_version(major: u32) -> Option<PathBuf> {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/postgresql-versions");
+    let said = match Command::new(tool).output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Ok(output) => {
+            skip(Need::PostgresVersions, String::from_utf8_lossy(&output.stderr));
+            return None;
+        }
+        Err(error) => {
+            skip(Need::PostgresVersions, format!("{tool}: {error}"));
+            return None;
+        }
+    };
+    let found =
+        said.lines().filter_map(|line| line.split_once('\t')).find(|(version, _)| *version == major.to_string());
+    let (_, folder) = found.unwrap_or_else(|| panic!("{tool} knows no PostgreSQL {major}:\n{said}"));
+    Some(PathBuf::from(folder))
 }
 
 /// Longer than anything takes that a test waits for, also on a busy machine; only what is broken waits that long.

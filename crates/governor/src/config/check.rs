@@ -14,6 +14,7 @@ use super::{Config, ConfigError, read_partly};
 use crate::settings::{ClassSettings, CpuShare, Settings};
 
 pub use connect::Probe;
+pub(crate) use connect::newer_version;
 use connect::{Found, Tried};
 
 /// As wide as a terminal is at least.

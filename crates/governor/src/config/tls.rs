@@ -3,17 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_postgres::connection::is_version_1;
+use plimsoll_postgres::connection::{PROTOCOL, is_version_1};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{Error, ServerConfig};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{Error, RootCertStore, ServerConfig};
 
 use super::resolve::Reader;
 use super::typed::TypedTls;
-
-/// What clients that ask for encryption directly (libpq's `sslnegotiation=direct`) say that they speak.
-const PROTOCOL: &[u8] = b"postgresql";
 
 /// Reads certificate and key; the certificate is the governor's own, without those that vouch for it.
 pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<ServerConfig>, CertificateDer<'static>)> {
@@ -36,13 +35,39 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
     let key = read.problems.note(typed.key.span(), key)?;
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring has the protocols' algorithms");
-    let built = builder.with_no_client_auth().with_single_cert(certificates?, key);
+    let builder = match &typed.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let verifier = verifier(&read.path(file)).and_then(|verifier| match typed.required {
+                true => Ok(verifier),
+                false => {
+                    Err("client_ca needs required = true: clients that do not encrypt show no certificate".to_owned())
+                }
+            });
+            builder.with_client_cert_verifier(read.problems.note(file.span(), verifier)?)
+        }
+    };
+    let built = builder.with_single_cert(certificates?, key);
     let is_of_key = matches!(built, Err(Error::InconsistentKeys(_)));
     let built = built.map_err(|error| unusable(&error, &read.path(&typed.certificate), &file));
     let place = if is_of_key { &typed.key } else { &typed.certificate };
     let mut config = read.problems.note(place.span(), built)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Some((Arc::new(config), own?))
+}
+
+/// Who makes sure that one of the authorities in that file has signed a client's certificate.
+fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("cannot take authorities from {}: {error}", file.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
+        let added = roots.add(certificate.map_err(|error| wrong(&error))?);
+        added.map_err(|error| wrong(&error))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    // Also where there is no certificate in it.
+    verifier.build().map(|verifier| verifier as _).map_err(|error| wrong(&error))
 }
 
 /// Why a certificate and a key cannot be shown to clients, and what to do.

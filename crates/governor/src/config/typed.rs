@@ -124,6 +124,9 @@ pub struct TypedTls {
     /// Whether clients over TCP that do not ask for encryption are refused: `false` without it.
     #[serde(default)]
     pub required: bool,
+    /// The file with the authorities that must have signed the certificate of every TCP client (PEM); it needs `required`. A
+    /// certificate whose common name is the user has proved who the client is. Without it clients are asked for no certificate.
+    pub client_ca: Option<At<String>>,
 }
 
 /// A class.

@@ -10,7 +10,7 @@
 //! governor refuses first, in words that help.
 //!
 //! A server that asks for nothing lets in the governor, not the client: by `peer` the role of the governor's account, by
-//! `trust` for 127.0.0.1 everybody. So the client must have come by a way that is trusted as much
+//! `cert` the role that the governor's certificate names, by `trust` for 127.0.0.1 everybody. So the client must have come by a way that is trusted as much
 //! ([`Terms::must_be_asked`]), or the settings must say otherwise.
 
 use crate::registry::BackendKey;
@@ -207,7 +207,7 @@ pub(super) const BINDING_HINT: &str = "Connect with channel_binding=disable; or 
 
 fn unasked_refusal() -> Refusal {
     let what = "the server let the governor in without asking for a password, so this client has proved nothing";
-    let hint = "Require scram-sha-256 for the governor's connections in pg_hba.conf (not peer or trust), or set \
+    let hint = "Require scram-sha-256 for the governor's connections in pg_hba.conf (not peer, trust or cert), or set \
                 trust_clients = true in the governor's configuration if every client may log in as this role.";
     Refusal::new("28000", what).hint(hint)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
+use plimsoll_postgres::connection::check_protocol;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
@@ -16,6 +17,8 @@ use super::socket::Socket;
 pub(super) struct Wire {
     link: Link,
     tls: Option<Box<Connection>>,
+    /// TLS was begun without a question in plain text, and the two ends have not agreed yet on what is spoken in it.
+    must_agree: bool,
 }
 
 /// What a read has come to.
@@ -30,7 +33,7 @@ pub(super) struct Taken {
 impl Wire {
     /// A socket that speaks plainly.
     pub(super) fn plain(socket: Socket) -> Self {
-        Wire { link: Link::new(socket), tls: None }
+        Wire { link: Link::new(socket), tls: None, must_agree: false }
     }
 
     /// Speaks TLS from now on, as the server.
@@ -40,9 +43,32 @@ impl Wire {
         Ok(())
     }
 
-    /// Speaks TLS from now on, as the client, and says hello.
-    pub(super) fn begin_tls(&mut self, settings: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<()> {
+    /// Speaks TLS from now on, as the server, with a client that has not asked before: its hello has been read already.
+    pub(super) fn accept_tls_after(&mut self, settings: Arc<ServerConfig>, mut hello: &[u8]) -> io::Result<()> {
+        self.accept_tls(settings)?;
+        self.must_agree = true;
+        let Some(tls) = self.tls.as_mut() else { return Ok(()) };
+        let mut processed = Ok(());
+        while !hello.is_empty() && processed.is_ok() {
+            if tls.read_tls(&mut hello)? == 0 {
+                break;
+            }
+            processed = tls.process_new_packets().map(drop);
+        }
+        // The answer, or the alert that says what is wrong.
+        send_tls(tls, &mut self.link)?;
+        processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
+
+    /// Speaks TLS from now on, as the client, and says hello; `is_direct` if the server was not asked before.
+    pub(super) fn begin_tls(
+        &mut self,
+        settings: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        is_direct: bool,
+    ) -> io::Result<()> {
         let connection = ClientConnection::new(settings, name).map_err(io::Error::other)?;
+        self.must_agree = is_direct;
         self.tls = Some(Box::new(Connection::Client(connection)));
         self.flush()
     }
@@ -89,6 +115,10 @@ impl Wire {
             // Answers of a handshake, new keys, or the alert that says what is wrong.
             send_tls(tls, &mut self.link)?;
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            if self.must_agree && !tls.is_handshaking() {
+                check_protocol(tls.alpn_protocol())?;
+                self.must_agree = false;
+            }
         }
     }
 

@@ -102,7 +102,7 @@ impl Session {
         let class = self.settings.class(transaction.class);
         let facts = self.replay_facts(transaction);
         may_replay(&ReplayFacts {
-            is_off: !class.replay || class.retry_aborted == 0 || transaction.recording.is_none(),
+            is_off: facts.is_off || class.retry_aborted == 0 || transaction.recording.is_none(),
             commit_sent: transaction.may_end && !at_commit,
             // Nobody sees what is answered in a replay.
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),

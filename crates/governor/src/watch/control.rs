@@ -10,6 +10,7 @@ use plimsoll_postgres::url::ServerUrl;
 use super::beside::Observing;
 use super::{levers, statements};
 use crate::agent::ServerHere;
+use crate::config::check::newer_version;
 use crate::governor::Governor;
 use crate::settings::Settings;
 
@@ -125,6 +126,9 @@ impl Control {
         match open(url, self.governor.settings().is_beside, now) {
             Ok(mut up) => {
                 tracing::info!(server = %url.address(), process = up.connection.process_id(), "control connection is up");
+                if let Some(warning) = newer_version(up.connection.server_version_num() / 10_000) {
+                    tracing::warn!("{warning}");
+                }
                 levers::preemption(&self.governor, up.signals, &up.role);
                 let mut health = self.governor.health.lock();
                 (health.control_up, health.control_error) = (Some(SystemTime::now()), None);

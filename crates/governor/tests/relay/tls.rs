@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_postgres::connection::client_tls;
+use plimsoll_postgres::connection::{PROTOCOL, client_tls};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -26,7 +26,9 @@ pub fn certificate(folder: &Path) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    Arc::new(builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
+    let mut config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Arc::new(config)
 }
 
 impl Stream for StreamOwned<ClientConnection, TcpStream> {
@@ -39,6 +41,15 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
     fn wait(&self, at_most: Duration) {
         self.sock.wait(at_most);
     }
+}
+
+/// Speaks TLS without asking, and says that it speaks those protocols.
+fn encrypt_at_once(address: std::net::SocketAddr, protocols: &[&[u8]]) -> Peer {
+    let url = ServerUrl::parse_in("postgres://ann@localhost/shop?sslmode=require", &|_| None).unwrap();
+    let mut config = client_tls(&url).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
+    Peer::new(StreamOwned::new(connection, TcpStream::connect(address).unwrap()))
 }
 
 /// Asks for TLS, and speaks it.
@@ -174,4 +185,115 @@ fn garbage_instead_of_tls_ends_the_connection() {
     let _ = client.stream.read_to_end(&mut rest);
     // An alert of TLS at most.
     assert!(rest.is_empty() || rest[0] == 0x15, "{rest:?}");
+}
+
+#[test]
+fn clients_may_speak_tls_without_asking() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let world = World::with(|all| all.listen.tls = Some(settings));
+    let mut client = encrypt_at_once(world.address(), &[PROTOCOL]);
+    client.send(&startup(&[("user", "ann")]));
+    let mut server = world.accept();
+    assert_eq!(server.packet(), startup(&[("user", "ann")]));
+    server.send(&welcome(&[5; 32]));
+    assert_eq!(client.until(b'Z'), welcome(&[5; 32]));
+    client.send(&query("select 1"));
+    assert_eq!(server.message(), query("select 1"));
+    // Another handshake within this one, or after it was asked for, is no beginning.
+    let mut nested = encrypt_at_once(world.address(), &[PROTOCOL]);
+    nested.send(&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]);
+    assert_eq!(nested.error().0, "08P01");
+}
+
+/// A web page may have a browser send what it likes to a port that speaks TLS with the certificate of the page's host. It cannot
+/// have it say that it speaks PostgreSQL's protocol.
+#[test]
+fn who_speaks_tls_without_asking_must_say_which_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let world = World::with(|all| all.listen.tls = Some(settings));
+    for protocols in [&[][..], &[&b"http/1.1"[..]]] {
+        let mut client = encrypt_at_once(world.address(), protocols);
+        let _ = client.stream.write_all(&startup(&[("user", "ann")]));
+        let mut rest = Vec::new();
+        let _ = client.stream.read_to_end(&mut rest);
+        assert_eq!(rest, b"", "{protocols:?}");
+    }
+    assert!(world.nobody_comes());
+    // Where there is no certificate there is nothing to be said.
+    let world = World::new();
+    let mut client = world.client();
+    client.send(&[0x16, 3, 1, 2, 0, 1, 0]);
+    assert!(client.is_closed());
+}
+
+/// A connection to a server that is to begin with TLS.
+fn direct_world(root: &Path) -> World {
+    World::with(|all| {
+        let (port, root) = (all.server.port, root.display());
+        let url =
+            format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslnegotiation=direct&sslrootcert={root}");
+        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+    })
+}
+
+#[test]
+fn the_server_may_be_spoken_to_in_tls_without_asking() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    let world = direct_world(&folder.path().join("server.crt"));
+    let mut client = world.client();
+    client.send(&startup(&[("user", "ann")]));
+    let (stream, _) = world.server.accept().unwrap();
+    let connection = ServerConnection::new(Arc::clone(&settings)).unwrap();
+    let mut server = Peer::new(StreamOwned::new(connection, stream));
+    assert_eq!(server.packet(), startup(&[("user", "ann")]));
+    server.send(&welcome(&[1; 4]));
+    assert_eq!(client.until(b'Z'), welcome(&[1; 4]));
+
+    // Another server with the same certificate, to which somebody has led the connection.
+    let mut other = ServerConfig::clone(&settings);
+    other.alpn_protocols.clear();
+    let mut client = world.client();
+    client.send(&startup(&[("user", "ann")]));
+    let (stream, _) = world.server.accept().unwrap();
+    let mut server = Peer::new(StreamOwned::new(ServerConnection::new(Arc::new(other)).unwrap(), stream));
+    let _ = server.read(&mut [0; 100]);
+    let (code, text) = client.error();
+    assert!(code == "08001" && text.contains("sslnegotiation=direct"), "{text}");
+
+    // One of before version 17 sees a packet of an impossible length, and closes.
+    let mut client = world.client();
+    client.send(&startup(&[("user", "ann")]));
+    drop(world.server.accept().unwrap());
+    let (code, text) = client.error();
+    assert!(code == "08001" && text.contains("needs PostgreSQL 17"), "{text}");
+}
+
+/// The server lets in whom the certificate names, and that is the governor.
+#[test]
+fn the_governors_certificate_proves_nothing_about_its_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = certificate(folder.path());
+    for (trust_clients, is_let_in) in [(false, false), (true, true)] {
+        let world = World::with(|all| {
+            let (port, folder) = (all.server.port, folder.path().display());
+            let own = format!("sslcert={folder}/server.crt&sslkey={folder}/server.key");
+            let url = format!("postgres://x@localhost:{port}/x?sslmode=require&{own}");
+            all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+            all.passing_on.trust_clients = trust_clients;
+        });
+        let mut client = world.client();
+        client.send(&startup(&[("user", "ann")]));
+        let mut server = accept_encrypted(&world, &settings);
+        assert_eq!(server.packet(), startup(&[("user", "ann")]));
+        server.send(&welcome(&[1; 4]));
+        if is_let_in {
+            client.until(b'Z');
+        } else {
+            let (code, text) = client.error();
+            assert!(code == "28000" && text.contains("trust_clients"), "{text}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
 
@@ -169,6 +170,8 @@ pub struct Client {
     pub key: Vec<u8>,
     /// `ParameterStatus`.
     pub parameters: BTreeMap<String, String>,
+    /// As whom it logs in, if it has said so by [`Client::log_in`].
+    user: String,
 }
 
 impl Client {
@@ -176,7 +179,8 @@ impl Client {
     pub fn bare(place: impl Into<Place>) -> io::Result<Client> {
         let place = place.into();
         let stream = Stream::open(&place)?;
-        Ok(Client { stream, read: BytesMut::new(), place, key: Vec::new(), parameters: BTreeMap::new() })
+        let (key, parameters, user) = (Vec::new(), BTreeMap::new(), String::new());
+        Ok(Client { stream, read: BytesMut::new(), place, key, parameters, user })
     }
 
     /// Logs in with the right password.
@@ -187,6 +191,7 @@ impl Client {
     /// Logs in with those parameters and that password.
     pub fn log_in(place: impl Into<Place>, parameters: &[(&str, &str)], password: &str) -> Result<Client, Failure> {
         let mut client = Client::bare(place)?;
+        client.user = parameters.iter().find(|(name, _)| *name == "user").map_or("", |(_, user)| user).to_owned();
         client.write(|out| frontend::startup_message(parameters.iter().copied(), out))?;
         client.finish_log_in(password)?;
         Ok(client)
@@ -198,7 +203,7 @@ impl Client {
         loop {
             let message = self.message()?;
             match message.tag {
-                b'R' => self.authenticate(&message.body, &mut scram)?,
+                b'R' => self.authenticate(&message.body, password, &mut scram)?,
                 b'K' => self.key = message.body,
                 b'E' => return Err(Failure::Refused(refusal(&message.body))),
                 b'Z' => return Ok(()),
@@ -209,9 +214,14 @@ impl Client {
         }
     }
 
-    fn authenticate(&mut self, body: &[u8], scram: &mut ScramSha256) -> io::Result<()> {
+    fn authenticate(&mut self, body: &[u8], password: &str, scram: &mut ScramSha256) -> io::Result<()> {
         match i32::from_be_bytes(body[..4].try_into().unwrap()) {
             0 => Ok(()),
+            5 => {
+                let salt = body[4..].try_into().unwrap();
+                let hash = md5_hash(self.user.as_bytes(), password.as_bytes(), salt);
+                self.write(|out| frontend::password_message(hash.as_bytes(), out))
+            }
             10 => self.write(|out| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), out)),
             11 => {
                 scram.update(&body[4..])?;
@@ -271,6 +281,7 @@ impl Client {
             place: self.place.clone(),
             key: Vec::new(),
             parameters: BTreeMap::new(),
+            user: self.user.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ mod load;
 mod tags;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +23,7 @@ use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
 /// What every program checks, or says why not.
-const CHECKS: [&str; 11] = [
+pub const CHECKS: [&str; 11] = [
     "connect",
     "simple",
     "prepared",
@@ -40,16 +41,20 @@ const CHECKS: [&str; 11] = [
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
 
 /// Runs a program through a governor while others of a higher class are busy with the same rows.
-fn check(program: Command) {
+fn check(program: Command, checks: &[&str]) {
     // One at a time: they count in the same rows.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let server = Server::shared();
+    check_before(&Server::shared(), program, checks);
+}
+
+/// The same before a server on which nobody else counts.
+pub fn check_before(server: &Server, program: Command, checks: &[&str]) {
     // Few places, so that six contenders wait for them, even if each is a program that must start first.
-    let mut governed = Governed::start_with(&server, "", "mpl = 2");
+    let mut governed = Governed::start_with(server, "", "mpl = 2");
     let load = Load::start(governed.address, server.database(), 2);
-    let said = run(program, &governed, server.database());
-    for check in CHECKS {
+    let said = run(program, governed.address, server.database());
+    for check in checks {
         let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
         assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
     }
@@ -59,13 +64,13 @@ fn check(program: Command) {
 }
 
 /// Runs a program to its end and returns what it said.
-fn run(mut program: Command, governed: &Governed, database: &str) -> String {
+pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String {
     let said = tempfile::NamedTempFile::new().unwrap();
     // Both append to one file; each with a place of its own would write over the other.
     let output = || fs::File::options().append(true).open(said.path()).unwrap();
     program
-        .env("PGHOST", governed.address.ip().to_string())
-        .env("PGPORT", governed.address.port().to_string())
+        .env("PGHOST", address.ip().to_string())
+        .env("PGPORT", address.port().to_string())
         .env("PGUSER", "low")
         .env("PGPASSWORD", PASSWORD)
         .env("PGDATABASE", database)
@@ -91,7 +96,8 @@ fn run(mut program: Command, governed: &Governed, database: &str) -> String {
     said
 }
 
-fn programs() -> &'static Path {
+/// The folder of the programs.
+pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }
 
@@ -100,50 +106,59 @@ fn psql() {
     environment::tool("psql", "postgresql-client");
     let mut program = Command::new("bash");
     program.arg(programs().join("psql/checks.sh"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn psycopg() {
     let mut program = Command::new(python(&programs().join("python")));
     program.arg(programs().join("python/psycopg_checks.py"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn asyncpg() {
     let mut program = Command::new(python(&programs().join("python")));
     program.arg(programs().join("python/asyncpg_checks.py"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn node_postgres() {
     let mut program = Command::new("node");
     program.arg(node_folder(&programs().join("node")).join("pg.js"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn postgres_js() {
     let mut program = Command::new("node");
     program.arg(node_folder(&programs().join("node")).join("postgres.js"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn jdbc() {
     let mut program = Command::new("java");
     program.arg("-cp").arg(java_driver(&programs().join("java"))).arg(programs().join("java/Checks.java"));
-    check(program);
+    check(program, &CHECKS);
 }
 
 #[test]
 fn pgx() {
-    check(Command::new(go_program(&programs().join("go"))));
+    check(Command::new(go_program(&programs().join("go"))), &CHECKS);
 }
 
 #[test]
 fn tokio_postgres() {
-    check(Command::new(rust_program(&programs().join("rust"))));
+    check(Command::new(rust_program(&programs().join("rust"))), &CHECKS);
+}
+
+/// SQLAlchemy, and the statements of Rails.
+#[test]
+fn patterns_of_mappers() {
+    let folder = programs().join("orms");
+    let mut program = Command::new(python(&folder));
+    program.arg(folder.join("patterns.py"));
+    check(program, &["sqlalchemy", "activerecord"]);
 }

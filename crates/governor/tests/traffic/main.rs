@@ -3,6 +3,7 @@
 //! In all of it two classes share a server: `high`, whoever's name begins so, and `low`, of which four transactions may be
 //! inside at once, which is rolled back for the other and replayed. [`server`] is the PostgreSQL server, [`governed`] the
 //! governor as a process of its own, [`client`] a client that can misbehave.
+//! [`versions`] does the chosen part of it with every version of PostgreSQL that is supported.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,6 +16,8 @@ mod governed;
 mod hostile;
 mod installcheck;
 mod isolation;
+mod poolers;
 mod reading;
 mod retried;
 mod server;
+mod versions;

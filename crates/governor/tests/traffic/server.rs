@@ -1,5 +1,6 @@
 //! A PostgreSQL server whose clients log in by SCRAM.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plimsoll_postgres::connection::Connection;
@@ -23,7 +24,15 @@ pub struct Server {
 impl Server {
     /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
     pub fn start() -> Server {
+        Server::of(None)
+    }
+
+    /// The same with the programs in that folder, and not those of the installed version.
+    pub fn of(programs: Option<&Path>) -> Server {
         let mut settings = ServerSettings::for_this_machine();
+        if let Some(programs) = programs {
+            settings.set("bin_folder", programs.to_str().unwrap()).unwrap();
+        }
         for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
             settings.set(name, value).unwrap();
         }
@@ -34,7 +43,9 @@ impl Server {
         let server = Server { own };
         let mut connection = server.connection();
         for role in ROLES {
-            connection.run(&format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")).unwrap();
+            // Before PostgreSQL 14 the default is md5.
+            let encryption = "SET password_encryption = 'scram-sha-256'";
+            connection.run(&format!("{encryption}; CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")).unwrap();
         }
         connection
             .run(

@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -11,14 +12,29 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError, RootCertStore,
     SignatureScheme, StreamOwned,
 };
 
-use crate::url::{ServerHost, ServerUrl, SslMode};
+use crate::url::{ClientCertificate, SYSTEM, ServerHost, ServerUrl, SslMode, SslNegotiation};
+
+/// What both sides of a PostgreSQL connection say that they speak (ALPN). A server to which encryption is asked directly must say
+/// it back: another protocol's server, at which somebody in between lets the connection end, does not.
+pub const PROTOCOL: &[u8] = b"postgresql";
+
+/// Where systems keep the authorities that they trust, in one file: Debian, Red Hat, SUSE, Alpine and macOS.
+const SYSTEM_FILES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// OpenSSL's variable for another file than that of the system.
+const SYSTEM_FILE: &str = "SSL_CERT_FILE";
 
 /// What came of asking a server for encryption.
 pub(super) enum Asked {
@@ -28,8 +44,13 @@ pub(super) enum Asked {
     Plain(TcpStream),
 }
 
-/// Asks the server for TLS, and agrees with it on keys.
+/// Asks the server for TLS, unless it is to begin at once, and agrees with it on keys.
 pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
+    if url.ssl_negotiation == SslNegotiation::Direct {
+        let stream = agree(stream, url)?;
+        check_protocol(stream.conn.alpn_protocol())?;
+        return Ok(Asked::Encrypted(Box::new(stream)));
+    }
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     stream.write_all(&request)?;
@@ -45,6 +66,11 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
             return Err(io::Error::new(ErrorKind::InvalidData, format!("answer {other:#04x} to a request for TLS")));
         }
     }
+    Ok(Asked::Encrypted(Box::new(agree(stream, url)?)))
+}
+
+/// Agrees with the server on keys.
+fn agree(stream: TcpStream, url: &ServerUrl) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let ServerHost::Tcp(host) = &url.host else { unreachable!("sockets are not encrypted") };
     let name = ServerName::try_from(host.clone()).map_err(|_| {
         io::Error::new(ErrorKind::InvalidInput, format!("`{host}` cannot be the name in a certificate"))
@@ -54,16 +80,83 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
-    Ok(Asked::Encrypted(Box::new(stream)))
+    Ok(stream)
 }
 
-/// How TLS is spoken with a server, and what of it is verified; reads the file of root certificates.
+/// Whether a server to which TLS was spoken directly has said that it speaks PostgreSQL's protocol.
+pub fn check_protocol(said: Option<&[u8]>) -> io::Result<()> {
+    match said {
+        Some(PROTOCOL) => Ok(()),
+        _ => Err(io::Error::other(
+            "it did not confirm that it speaks PostgreSQL's protocol (ALPN), which sslnegotiation=direct requires; use \
+             sslnegotiation=postgres",
+        )),
+    }
+}
+
+/// How TLS is spoken with a server, and what of it is verified; reads the files of certificates and of our key.
 pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier::new(url, Arc::clone(&provider))?;
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?.dangerous();
-    Ok(builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+    let builder = builder.with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match &url.ssl_certificate {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let own_files = format!("{} and {}", own.certificate.display(), own.key.display());
+            let (certificates, key) = own_certificate(own)?;
+            let built = builder.with_client_auth_cert(certificates, key);
+            built.map_err(|error| unusable(&own_files, &error))?
+        }
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}
+
+/// Why our own certificate cannot be shown with its key.
+fn unusable(files: &str, error: &TlsError) -> io::Error {
+    let what = match error {
+        TlsError::InconsistentKeys(_) => format!("sslcert and sslkey do not go together: {files}"),
+        TlsError::InvalidCertificate(cause) if is_version_1(cause) => {
+            format!(
+                "sslcert is of X.509 version 1, which cannot be used; sign it with -extfile for one of version 3: {files}"
+            )
+        }
+        error => format!("sslcert and sslkey cannot be used: {error}: {files}"),
+    };
+    io::Error::new(ErrorKind::InvalidInput, what)
+}
+
+/// Our own certificate with those that vouch for it, and its key, which nobody else may read.
+fn own_certificate(own: &ClientCertificate) -> io::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    let wrong = |file: &Path, error: &dyn std::fmt::Display| {
+        io::Error::new(ErrorKind::InvalidInput, format!("{}: {error}", file.display()))
+    };
+    let metadata = std::fs::metadata(&own.key).map_err(|error| wrong(&own.key, &error))?;
+    // As in libpq: a key of root's may be readable for a group.
+    let others = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if metadata.mode() & others != 0 {
+        return Err(wrong(&own.key, &"others may read this key; run chmod 600 on it"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&own.key).map_err(|error| wrong(&own.key, &error))?;
+    let certificates = CertificateDer::pem_file_iter(&own.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = certificates.map_err(|error| wrong(&own.certificate, &error))?;
+    Ok((certificates, key))
+}
+
+/// The file of the authorities that this system trusts.
+fn system_file() -> io::Result<PathBuf> {
+    let named = std::env::var_os(SYSTEM_FILE).map(PathBuf::from);
+    let found = named.or_else(|| SYSTEM_FILES.iter().map(PathBuf::from).find(|file| file.is_file()));
+    found.ok_or_else(|| {
+        let what = format!(
+            "sslrootcert=system: this system has none of {}; install its authorities (the package ca-certificates), or name \
+             their file in {SYSTEM_FILE}",
+            SYSTEM_FILES.join(", ")
+        );
+        io::Error::new(ErrorKind::InvalidInput, what)
+    })
 }
 
 /// What to do about an error that agreeing on TLS has ended with; `None` if the error is of something else.
@@ -123,7 +216,11 @@ impl Verifier {
             }
             return Ok(Verifier { provider, trusted: None, is_name_verified });
         };
-        let certificates = certificates(file)?;
+        let (file, certificates) = match file.as_os_str() == SYSTEM {
+            true => trusted_by_system()?,
+            false => (file.to_owned(), certificates(file)?),
+        };
+        let file = file.as_path();
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(|error| in_file(file, &error))?;
@@ -132,6 +229,14 @@ impl Verifier {
         let verifier = builder.build().map_err(|error| in_file(file, &error))?;
         Ok(Verifier { provider, trusted: Some((certificates, verifier)), is_name_verified })
     }
+}
+
+/// The system's authorities. Systems keep some that rustls cannot use; the others are no worse for it.
+fn trusted_by_system() -> io::Result<(PathBuf, Vec<CertificateDer<'static>>)> {
+    let file = system_file()?;
+    let mut trusted = certificates(&file)?;
+    trusted.retain(|certificate| RootCertStore::empty().add(certificate.clone()).is_ok());
+    Ok((file, trusted))
 }
 
 fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {

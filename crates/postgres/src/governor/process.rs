@@ -124,6 +124,9 @@ impl GovernorProcess {
         if let Some(certificate) = &server.ssl_root_certificate {
             watch.env("PGSSLROOTCERT", certificate);
         }
+        if let Some(own) = &server.ssl_certificate {
+            watch.env("PGSSLCERT", &own.certificate).env("PGSSLKEY", &own.key);
+        }
         watch.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // A group of its own: Ctrl-C at the terminal goes to everybody in ours, and the run at hand still needs the governor.
         let mut watch = watch.process_group(0).spawn()?;

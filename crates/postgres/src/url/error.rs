@@ -2,7 +2,7 @@
 
 use plimsoll_workload::registry::{nearest, suggestion};
 
-use super::SslMode;
+use super::{SslMode, SslNegotiation};
 
 /// Why a URL leads to no server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +52,32 @@ pub enum UrlError {
         /// All there are.
         known: String,
     },
+    /// No such way to begin encryption.
+    #[error("sslnegotiation cannot be `{word}`; it can be {known}")]
+    NoSuchSslNegotiation {
+        /// The word given.
+        word: String,
+        /// Both there are.
+        known: String,
+    },
+    /// A mode that may end without the encryption or the check that another parameter relies on.
+    #[error("{parameter} needs sslmode={needs}, and the URL or PGSSLMODE says {mode}")]
+    WeakMode {
+        /// The mode given.
+        mode: &'static str,
+        /// The parameter that relies on more.
+        parameter: &'static str,
+        /// The least mode for it.
+        needs: &'static str,
+    },
+    /// A certificate without its key, or a key without its certificate.
+    #[error("{given} needs {missing}: name the files of both, the certificate and its key")]
+    Half {
+        /// What was given.
+        given: &'static str,
+        /// What was not.
+        missing: &'static str,
+    },
     /// No number of seconds.
     #[error("connect_timeout `{0}` is no number of seconds")]
     Timeout(String),
@@ -76,5 +102,10 @@ impl UrlError {
     pub(super) fn ssl_mode(word: &str) -> Self {
         let known = || SslMode::ALL.into_iter().map(SslMode::name);
         UrlError::NoSuchSslMode { word: word.to_owned(), nearest: nearest(word, known()), known: listed(known()) }
+    }
+
+    pub(super) fn ssl_negotiation(word: &str) -> Self {
+        let known = listed(SslNegotiation::ALL.into_iter().map(SslNegotiation::name));
+        UrlError::NoSuchSslNegotiation { word: word.to_owned(), known }
     }
 }

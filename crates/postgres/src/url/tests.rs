@@ -27,6 +27,11 @@ fn urls_are_understood() {
             "postgres://ann@/shop?host=/tmp/my%20sockets&port=6001&sslmode=prefer",
         ),
         ("postgres:///shop?host=h&user=ann&sslmode=verify-full", "postgres://ann@h:5432/shop?sslmode=verify-full"),
+        ("postgres://ann@h?sslrootcert=system", "postgres://ann@h:5432/ann?sslmode=verify-full"),
+        (
+            "postgres://ann@h?sslmode=require&sslnegotiation=direct",
+            "postgres://ann@h:5432/ann?sslmode=require&sslnegotiation=direct",
+        ),
     ] {
         assert_eq!(parsed(text).to_string(), expect, "{text}");
     }
@@ -46,6 +51,11 @@ fn what_is_wrong_is_said() {
         ("postgres://a@h/d?sslmod=require", "no parameter `sslmod` (did you mean `sslmode`?)"),
         ("postgres://a@h/d?sslmode=requires", "(did you mean `require`?); it can be `disable`, `prefer`"),
         ("postgres://a@h/d?sslmode", "`sslmode` has no value"),
+        ("postgres://a@h/d?sslnegotiation=fast", "sslnegotiation cannot be `fast`; it can be `postgres`, `direct`"),
+        ("postgres://a@h/d?sslnegotiation=direct", "sslnegotiation=direct needs sslmode=require"),
+        ("postgres://a@h/d?sslrootcert=system&sslmode=require", "sslrootcert=system needs sslmode=verify-full"),
+        ("postgres://a@h/d?sslcert=/a.crt", "sslcert needs sslkey"),
+        ("postgres://a@h/d?sslkey=/a.key", "sslkey needs sslcert"),
         ("postgres://a%4@h/d", "the user in the URL is not percent-encoded"),
         ("postgres://a:%ff@h/d", "the password in the URL is not percent-encoded"),
         ("postgres://a%00@h/d", "not percent-encoded"),

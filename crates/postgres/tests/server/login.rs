@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::postgres_version;
 
 use super::shared::new_server;
 
@@ -17,6 +19,7 @@ local     all all                      trust
 host      all md5       127.0.0.0/8     md5
 host      all scram     127.0.0.0/8     scram-sha-256
 host      all plain     127.0.0.0/8     password
+hostssl   all certified 127.0.0.0/8     cert
 hostssl   all encrypted 127.0.0.0/8     trust
 hostnossl all naked     127.0.0.0/8     trust
 ";
@@ -30,19 +33,27 @@ struct Listening {
 
 impl Listening {
     fn start() -> Self {
-        let id = std::process::id();
-        let address = format!("127.{}.{}.{}", 64 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
-        let mut listening = Listening { server: new_server(&[]), address, folder: tempfile::tempdir().unwrap() };
+        Listening::with(&[])
+    }
+
+    /// With options of the server.
+    fn with(options: &[(&str, &str)]) -> Self {
+        // Tests of one process run at the same time.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let address = format!("127.{}.{}.{}", 64 + (number & 63), id >> 7 & 127, 1 + (id & 127));
+        let mut listening = Listening { server: new_server(options), address, folder: tempfile::tempdir().unwrap() };
         let data = listening.server.data_folder().to_owned();
         fs::write(data.join("pg_hba.conf"), RULES).unwrap();
         listening.certify("elsewhere");
         let sql = "SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD 'mänd'; SET password_encryption = 'scram-sha-256'; \
              CREATE ROLE scram LOGIN PASSWORD 'schränk'; CREATE ROLE plain LOGIN PASSWORD 'open'; CREATE ROLE encrypted LOGIN; \
-             CREATE ROLE naked LOGIN";
+             CREATE ROLE naked LOGIN; CREATE ROLE certified LOGIN";
         let mut own = listening.own();
         own.run(sql).unwrap();
         own.run(&format!("ALTER SYSTEM SET listen_addresses = '{}'", listening.address)).unwrap();
         own.run("ALTER SYSTEM SET ssl = on").unwrap();
+        own.run("ALTER SYSTEM SET ssl_ca_file = 'ca.crt'").unwrap();
         drop(own);
         listening.server.restart().unwrap();
         listening
@@ -61,6 +72,13 @@ impl Listening {
         if !folder.join("ca.crt").exists() {
             openssl(folder, "req -x509 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
             openssl(folder, "req -x509 -nodes -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.crt");
+            openssl(folder, "req -nodes -subj /CN=certified -keyout own.key -out own.csr");
+            fs::write(folder.join("names"), "basicConstraints=CA:FALSE\n").unwrap();
+            openssl(
+                folder,
+                "x509 -req -days 2 -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names -out own.crt",
+            );
+            fs::set_permissions(folder.join("own.key"), fs::Permissions::from_mode(0o600)).unwrap();
         }
         let kind = if host.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
         fs::write(folder.join("names"), format!("subjectAltName={kind}:{host}\n")).unwrap();
@@ -71,7 +89,7 @@ impl Listening {
         );
         let data = self.server.data_folder();
         let owner = fs::metadata(data).unwrap();
-        for file in ["server.crt", "server.key"] {
+        for file in ["server.crt", "server.key", "ca.crt"] {
             fs::copy(folder.join(file), data.join(file)).unwrap();
             chown(data.join(file), Some(owner.uid()), Some(owner.gid())).unwrap();
             fs::set_permissions(data.join(file), fs::Permissions::from_mode(0o600)).unwrap();
@@ -146,6 +164,7 @@ fn roles_log_in_as_the_server_asks() {
     server.check_refused("encrypted", &format!("sslmode=require&{stranger}"), "invalid peer certificate");
     server.check_refused("encrypted", &format!("sslmode=verify-ca&{stranger}"), "invalid peer certificate");
     server.check_refused("encrypted", "sslmode=verify-ca", "needs the certificates to trust");
+    server.check_refused("encrypted", "sslrootcert=system", "invalid peer certificate");
     server.check_refused("encrypted", "sslmode=verify-ca&sslrootcert=/no/such/file", "/no/such/file");
     server.check_refused("encrypted", &format!("sslmode=verify-full&{authority}"), "not valid for name");
     let itself = trusted("server.crt");
@@ -154,6 +173,16 @@ fn roles_log_in_as_the_server_asks() {
     server.server.restart().unwrap();
     server.check("encrypted", &format!("sslmode=verify-full&{authority}"), true);
     server.check_refused("encrypted", &format!("sslmode=verify-full&{itself}x"), "root certificates");
+
+    // Our own certificate, with a key that nobody else may read.
+    let file = |name: &str| server.folder.path().join(name).display().to_string();
+    let own = format!("sslmode=require&sslcert={}&sslkey={}", file("own.crt"), file("own.key"));
+    server.check("certified", &own, true);
+    server.check_refused("certified", "sslmode=require", "28000");
+    fs::set_permissions(file("own.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    server.check_refused("certified", &own, "chmod 600");
+    fs::set_permissions(file("own.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    server.check_refused("certified", &own.replace("own.crt", "stranger.crt"), "do not go together");
 
     // A cancel request goes the same way.
     let connection = server.open("encrypted", "sslmode=require").unwrap();
@@ -181,4 +210,31 @@ fn nobody_there_is_told_with_the_place() {
     let url = format!("postgres://ann@{}/shop?connect_timeout=2", silent.local_addr().unwrap());
     let error = Connection::open(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap_err().to_string();
     assert!(error.contains("no answer in time (connect_timeout)"), "{error}");
+}
+
+/// The first version that takes encryption without asking.
+const DIRECT_SINCE: u32 = 17;
+
+#[test]
+fn every_version_lets_us_in() {
+    for major in 13..=18 {
+        let Some(folder) = postgres_version(major) else { return };
+        let server = Listening::with(&[("bin_folder", folder.to_str().unwrap())]);
+        assert_eq!(server.server.version().major, major);
+        assert!(server.server.has_statement_statistics(), "{major} has no pg_stat_statements");
+        server.check("md5:m%C3%A4nd", "sslmode=require", true);
+        server.check("scram:schr%C3%A4nk", "sslmode=require", true);
+        let file = |name: &str| server.folder.path().join(name).display().to_string();
+        server.check("certified", &format!("sslcert={}&sslkey={}", file("own.crt"), file("own.key")), true);
+        let direct = "sslmode=require&sslnegotiation=direct";
+        if major >= DIRECT_SINCE {
+            server.check("encrypted", direct, true);
+        } else {
+            server.check_refused("encrypted", direct, "cannot encrypt the connection");
+        }
+        let mut connection = server.own();
+        assert_eq!(connection.server_version_num() / 10_000, major);
+        connection.canceller().send().unwrap();
+        connection.run("SELECT 1").unwrap();
+    }
 }

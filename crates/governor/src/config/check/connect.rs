@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_machine::host::Host;
 use plimsoll_postgres::connection::{Connection, ServerError, WireError};
+use plimsoll_postgres::server::SUPPORTED;
 use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
@@ -15,9 +16,6 @@ use crate::watch::server_here;
 /// What is wrong with a pooler in the place of the server.
 const POOLER: &str = "is a pooler, not a PostgreSQL server: it hides which server process works for which client, so that \
      preemption, shares and inheritance do not work; put the pooler in front of the governor";
-
-/// Versions that are understood: 13 to 18.
-const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
 
 /// Something that was tried at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -189,10 +187,9 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     };
     found.good("control", format!("{user} logs in"));
     let version = connection.server_version_num() / 10_000;
-    match VERSIONS.contains(&version) {
-        true => found.good("version", format!("PostgreSQL {version}")),
-        false => found.bad("version", format!("PostgreSQL {version}; the governor knows 13 to 18")),
-    }
+    // An older one has refused this connection's login.
+    found.good("version", format!("PostgreSQL {version}"));
+    found.warnings.extend(newer_version(version));
     let rights = "select pg_catalog.pg_has_role(current_user, 'pg_signal_backend', 'member'), \
                   (select r.rolsuper from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user), \
                   pg_catalog.current_setting('max_connections'), \
@@ -241,6 +238,18 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
     if tried.shares {
         about_shares(&mut connection, found);
     }
+}
+
+/// What does not work with a server that is newer than the governor; `None` if it is not.
+pub(crate) fn newer_version(version: u32) -> Option<String> {
+    let (first, last) = (SUPPORTED.start(), SUPPORTED.end());
+    (version > *last).then(|| {
+        format!(
+            "the server is PostgreSQL {version}, and this governor knows {first} to {last}: it relays, limits and preempts, but \
+             replays nothing, because newer functions may have effects that must not happen twice; classes with retries = false \
+             therefore lose no transaction. Upgrade the governor"
+        )
+    })
 }
 
 fn about_shares(connection: &mut Connection, found: &mut Found) {

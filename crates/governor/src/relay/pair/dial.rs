@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixStream};
 use plimsoll_postgres::connection::tls_remedy;
-use plimsoll_postgres::url::{ServerHost, SslMode};
+use plimsoll_postgres::url::{ServerHost, SslMode, SslNegotiation};
 use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
 use super::{Aimed, Conduct, End, Pair, Phase, token};
+use crate::relay::certificate_name::common_name;
 use crate::relay::context::Context;
 use crate::relay::listener::{self, Peer};
 use crate::relay::login::{Login, Terms};
@@ -34,8 +35,8 @@ const ROOM_RETRY: Duration = Duration::from_millis(20);
 const NOT_RUNNING: &str = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
 
 /// What to do where something answers otherwise than expected.
-const NOT_AGREED: &str = "`server` in the governor's configuration says how it is reached (sslmode, sslrootcert); the \
-                          server's own log may say more.";
+const NOT_AGREED: &str = "`server` in the governor's configuration says how it is reached (sslmode, sslrootcert; \
+                          sslnegotiation=direct needs PostgreSQL 17); the server's own log may say more.";
 
 /// What to do about an error of a server that has been connected to.
 pub(super) fn hint_of_answer(error: Option<&io::Error>) -> &'static str {
@@ -238,11 +239,16 @@ impl Pair {
                     server.send(&proxy_protocol::header(ends), &mut context.spare);
                 }
                 let is_tcp = matches!(server.wire().link().socket(), Socket::Tcp(_));
-                if is_tcp && dial.settings.server.ssl_mode != SslMode::Disable {
-                    dial.step = Step::Asking;
-                    server.send(&TLS_REQUEST, &mut context.spare);
-                } else {
-                    self.on_dialled(context, now);
+                if !is_tcp || dial.settings.server.ssl_mode == SslMode::Disable {
+                    return self.on_dialled(context, now);
+                }
+                dial.step = Step::Asking;
+                if dial.settings.server.ssl_negotiation == SslNegotiation::Postgres {
+                    return server.send(&TLS_REQUEST, &mut context.spare);
+                }
+                match self.begin_tls(context) {
+                    Ok(()) => self.on_dialled(context, now),
+                    Err(error) => self.on_dial_error(&error, context, now),
                 }
             }
             Err(error) => self.on_dial_error(&error, context, now),
@@ -254,6 +260,20 @@ impl Pair {
         let Peer::Tcp(client) = self.peer else { return None };
         let local = self.client.as_mut()?.wire().link().socket().local_address()?;
         Some((client, local))
+    }
+
+    /// Whether the client has shown a certificate that names the user. It is asked for one only where authorities are set, and one
+    /// of them has signed it.
+    fn has_shown_its_name(&mut self) -> bool {
+        let certificate = self.client.as_mut().and_then(|client| client.wire().peer_certificate());
+        let name = certificate.and_then(common_name);
+        name.is_some() && name.as_ref() == self.card.as_ref().map(|card| &card.login.user)
+    }
+
+    /// Whether the server may know the governor by its certificate: then it lets the governor in, and not the client behind it.
+    fn shows_own_certificate(&mut self, settings: &Settings) -> bool {
+        let is_encrypted = self.server.as_mut().is_some_and(|server| server.wire().is_encrypted());
+        is_encrypted && settings.server.ssl_certificate.is_some()
     }
 
     /// Whether a server that trusts the way by which the governor has come would trust the client's as well: the same account
@@ -302,7 +322,8 @@ impl Pair {
         let name = ServerName::try_from(host.clone())
             .map_err(|_| io::Error::other(format!("`{host}` cannot be the name in a certificate")))?;
         let tls = context.client_tls(&dial.settings)?;
-        self.server.as_mut().map_or(Ok(()), |server| server.wire().begin_tls(tls, name))
+        let is_direct = dial.settings.server.ssl_negotiation == SslNegotiation::Direct;
+        self.server.as_mut().map_or(Ok(()), |server| server.wire().begin_tls(tls, name, is_direct))
     }
 
     /// The server is there.
@@ -313,7 +334,9 @@ impl Pair {
                 if let Some(server) = &mut self.server {
                     server.send(&packet, &mut context.spare);
                 }
-                let must_be_asked = !dial.settings.passing_on.trust_clients && !self.is_trusted_as_the_governor();
+                let must_be_asked = !dial.settings.passing_on.trust_clients
+                    && !self.has_shown_its_name()
+                    && (self.shows_own_certificate(&dial.settings) || !self.is_trusted_as_the_governor());
                 let terms = Terms { must_be_asked, is_class_announced, ..Terms::default() };
                 self.phase = Phase::Login(Box::new(Login::new(terms)), conduct);
             }

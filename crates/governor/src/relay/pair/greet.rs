@@ -30,6 +30,10 @@ const BEYOND: usize = 200;
 /// And beyond these, for users in `break_glass`.
 const RESERVED: usize = 50;
 
+/// The first byte of a client that speaks TLS at once (libpq's `sslnegotiation=direct`): a handshake record. No length of a first
+/// packet begins so.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// File descriptors below the limit that are kept for operators and for the server's side of sessions that are beginning.
 const FILES_KEPT: u64 = 16;
 
@@ -48,6 +52,10 @@ impl Pair {
         if self.expects_header(context) {
             return self.read_header(bytes, context, now);
         }
+        if self.begins_with_tls(bytes) {
+            self.on_tls_hello(bytes, context);
+            return bytes.len();
+        }
         match startup::read(bytes) {
             Ok(None) => 0,
             Ok(Some((packet, length))) => {
@@ -58,6 +66,31 @@ impl Pair {
                 self.refuse(&Refusal::new(code, message), context, now);
                 bytes.len()
             }
+        }
+    }
+
+    /// Whether a client that has asked for nothing yet speaks TLS.
+    fn begins_with_tls(&self, bytes: &[u8]) -> bool {
+        let Phase::Greeting(greeting) = &self.phase else { return false };
+        bytes.first() == Some(&TLS_HANDSHAKE) && !greeting.has_asked_for_tls && !greeting.has_asked_for_gss
+    }
+
+    fn on_tls_hello(&mut self, hello: &[u8], context: &mut Context) {
+        if let Phase::Greeting(greeting) = &mut self.phase {
+            greeting.has_asked_for_tls = true;
+        }
+        let settings = context.governor.settings();
+        let Some(tls) = settings.listen.tls.as_ref().filter(|_| matches!(self.peer, Peer::Tcp(_))) else {
+            // It would not understand an error in plain text.
+            tracing::info!(peer = %self.peer, "client refused: it speaks TLS, and [listen.tls] is not set");
+            count(&context.governor.statistics.clients_refused);
+            self.phase = Phase::Over;
+            return;
+        };
+        let Some(client) = &mut self.client else { return };
+        if let Err(error) = client.wire().accept_tls_after(Arc::clone(tls), hello) {
+            tracing::info!(peer = %self.peer, "client refused: {error}");
+            self.phase = Phase::Over;
         }
     }
 

@@ -21,7 +21,7 @@ const NIGHTLY: &str = "[[class]]\nname = \"nightly\"\npriority = \"low\"";
 fn check(program: Command, expect: u64) {
     let server = Server::shared();
     let mut governed = Governed::start_with(&server, "", NIGHTLY);
-    let said = run(program, &governed, server.database());
+    let said = run(program, governed.address, server.database());
     assert!(said.lines().any(|line| line == "ok class"), "{said}");
     let began = Instant::now();
     let tagged = || governed.count(Some("nightly"), "transactions");
