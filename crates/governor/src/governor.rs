@@ -1,6 +1,7 @@
 //! What all threads of a governor share.
 
 mod events;
+mod lines;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +14,8 @@ use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ti
 
 use events::Events;
 pub use events::{EventId, Outcome, PreemptionEvent};
+use lines::Lines;
+pub(crate) use lines::Repeated;
 
 use crate::history::History;
 use crate::registry::{Registry, SessionId};
@@ -53,6 +56,7 @@ pub struct Governor {
     pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
+    lines: Lines,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
@@ -169,6 +173,7 @@ impl Governor {
             is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),
             events: Mutex::default(),
+            lines: Lines::default(),
             started: now,
         }
     }
@@ -311,8 +316,14 @@ impl Governor {
         lines.into_iter().for_each(events::Line::write);
     }
 
-    /// Logs how many preemptions of an earlier second were not logged one by one, if any were not.
-    pub(crate) fn log_unlogged_preemptions(&self) {
+    /// Whether a line of that kind is logged now, or only counted because there were too many in this second.
+    pub(crate) fn logs(&self, kind: Repeated) -> bool {
+        self.lines.takes(kind, self.second())
+    }
+
+    /// Logs how many lines of an earlier second were not logged one by one, if any were not.
+    pub(crate) fn log_left_out(&self) {
+        self.lines.tell_left_out(self.second());
         let lines = self.events.lock().unlogged(self.second());
         lines.into_iter().for_each(events::Line::write);
     }

@@ -118,7 +118,7 @@ impl Watch {
             self.agent.server(self.control.server_of_this_machine());
         }
         self.agent.tend(&settings, now);
-        self.governor.log_unlogged_preemptions();
+        self.governor.log_left_out();
         self.admit_holders(&settings, now);
         is_new
     }

@@ -36,7 +36,7 @@ use super::seat::Seat;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
 use crate::admin::Console;
-use crate::governor::SessionCommand;
+use crate::governor::{Repeated, SessionCommand};
 use crate::registry::SessionCard;
 use crate::session::Session;
 
@@ -347,7 +347,9 @@ impl Pair {
 
     /// Ends it with an error that its client is told.
     fn refuse(&mut self, refusal: &Refusal, context: &mut Context, now: Instant) {
-        tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
+        if context.governor.logs(Repeated::ClientRefused) {
+            tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
+        }
         if !matches!(self.phase, Phase::Session(_) | Phase::Raw) {
             crate::statistics::count(&context.governor.statistics.clients_refused);
         }

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::dial::{Dial, Purpose};
 use super::{Aimed, Conduct, Pair, Phase};
 use crate::admin::Console;
-use crate::governor::SessionCommand;
+use crate::governor::{Repeated, SessionCommand};
 use crate::registry::{self, ChosenBy, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
@@ -257,7 +257,9 @@ impl Pair {
     /// A client wants a session's statement ended. It is told nothing, whatever comes of it.
     fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
-            tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
+            if context.governor.logs(Repeated::UnknownCancelKey) {
+                tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
+            }
             self.phase = Phase::Over;
             return;
         };
