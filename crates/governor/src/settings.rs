@@ -153,6 +153,8 @@ pub struct ClassSettings {
     /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
     /// that can be replayed as far as is known then.
     pub retries: bool,
+    /// How many parallel workers a node of its statements' plans may have at most; `None` for as many as the server allows.
+    pub workers_max: Option<u32>,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
 }
@@ -227,6 +229,11 @@ impl Settings {
         if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
     }
 
+    /// Whether some class limits parallel workers.
+    pub fn limits_workers(&self) -> bool {
+        self.classes.iter().any(|class| class.workers_max.is_some())
+    }
+
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let class = self.class(class);
@@ -279,6 +286,7 @@ pub(crate) fn for_tests() -> Settings {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![

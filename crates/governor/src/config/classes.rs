@@ -65,6 +65,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         preemptible: is_low,
         replay: true,
         retries: false,
+        workers_max: None,
         is_paused: false,
     }
 }
@@ -101,6 +102,8 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     class.preemptible = typed.preemptible.unwrap_or(class.preemptible);
     class.replay = typed.replay.unwrap_or(class.replay);
     class.retries = typed.retries.unwrap_or(class.retries);
+    let workers_max = typed.workers_max.as_ref();
+    class.workers_max = workers_max.and_then(|workers| read.number(workers, 0..=1024)).map(|workers| workers as u32);
     class
 }
 

@@ -144,6 +144,9 @@ pub struct TypedClass {
     /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
     /// transactions that it can replay, and none whose client is thinking. The default is `false`.
     pub retries: Option<bool>,
+    /// How many parallel workers its statements may use at most for each Gather node of a plan
+    /// (`max_parallel_workers_per_gather`, which is lowered and never raised), 0 to 1024. The default is no limit.
+    pub workers_max: Option<At<i64>>,
 }
 
 /// Who belongs to a class. All that is said must hold.

@@ -106,6 +106,7 @@ fn describe_class(class: &ClassSettings, lines: &mut Lines) {
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
     add("retries", class.retries.to_string());
+    add("workers_max", number(class.workers_max));
 }
 
 /// The URL of a server without user and database, which are the clients' own.

@@ -20,7 +20,7 @@ const KEYS: [&str; 7] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 6] = ["mpl", "queue_max", "preemptible", "replay", "retries", "cpu"];
+const CLASS_KEYS: [&str; 7] = ["mpl", "queue_max", "preemptible", "replay", "retries", "workers_max", "cpu"];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -91,6 +91,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "preemptible" => truth(value).map(|preemptible| class.preemptible = preemptible),
         "replay" => truth(value).map(|replay| class.replay = replay),
         "retries" => truth(value).map(|retries| class.retries = retries),
+        "workers_max" => bound(value).map(|workers_max| class.workers_max = workers_max),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
         _ => return None,
     };
