@@ -3,6 +3,7 @@
 mod events;
 mod lines;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -17,8 +18,9 @@ pub use events::{EventId, Outcome, PreemptionEvent};
 use lines::Lines;
 pub(crate) use lines::Repeated;
 
+use crate::handover::Predecessor;
 use crate::history::History;
-use crate::registry::{Registry, SessionId};
+use crate::registry::{Phase, Registry, SessionCard, SessionId};
 use crate::relay::Reach;
 use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
@@ -57,6 +59,8 @@ pub struct Governor {
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
     lines: Lines,
+    /// The governor that this one has taken over from, while it lives.
+    pub(crate) predecessor: Mutex<Option<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
@@ -95,6 +99,12 @@ pub enum WorkerCommand {
     Session(SessionId, SessionCommand),
     /// Take no new clients; end each session when it is idle.
     Drain,
+    /// Close the door, behind which another governor takes clients now, and tell every worker to retire.
+    CloseDoor,
+    /// Serve those who are in until they leave.
+    Retire,
+    /// A client of that session has cancelled, at the governor that has the address now. It waits until the cancel has arrived.
+    Cancel(Arc<SessionCard>, OwnedFd),
     /// End at once.
     Stop,
 }
@@ -174,6 +184,7 @@ impl Governor {
             workers: OnceLock::new(),
             events: Mutex::default(),
             lines: Lines::default(),
+            predecessor: Mutex::default(),
             started: now,
         }
     }
@@ -293,6 +304,26 @@ impl Governor {
     /// Whether that was asked for since this was called last.
     pub(crate) fn take_changed_shares(&self) -> bool {
         self.shares_are_due.swap(false, Ordering::Acquire)
+    }
+
+    /// A client cancels by a key that is of no session here: the governor before this one may know it. Whether that was told.
+    pub(crate) fn cancel_elsewhere(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
+        self.predecessor.lock().as_ref().is_some_and(|predecessor| predecessor.cancel(process, secret, client))
+    }
+
+    /// A client of a session here has cancelled at the governor after this one.
+    pub(crate) fn cancel_from_elsewhere(&self, process: i32, secret: &[u8], client: OwnedFd) {
+        let Some(card) = self.registry.by_key(process, secret) else {
+            // There may have been another upgrade before.
+            self.cancel_elsewhere(process, secret, std::os::fd::AsFd::as_fd(&client));
+            return;
+        };
+        if card.state().phase == Phase::Queued {
+            crate::statistics::count(&self.statistics.client_cancels);
+            self.tell(card.worker, card.id, SessionCommand::ClientCancelled);
+        } else if let Some(worker) = self.workers.get().and_then(|workers| workers.get(card.worker)) {
+            worker.send(WorkerCommand::Cancel(card, client));
+        }
     }
 
     /// Everything that the governor can do, and whether it works now.

@@ -94,6 +94,8 @@ pub struct Listen {
     pub logins_max_per_address: u32,
     /// How long a client may take from its first byte until it is let in.
     pub login_timeout: Duration,
+    /// The socket file at which the next governor asks for the addresses; `None` if it cannot.
+    pub handover: Option<PathBuf>,
     /// Proxies in front whose connections begin with a PROXY protocol header that names the client.
     pub proxy_protocol_from: Vec<IpAddr>,
     /// Threads that relay; at least 1.
@@ -307,6 +309,7 @@ pub(crate) fn for_tests() -> Settings {
             clients_max: 100,
             logins_max_per_address: 50,
             login_timeout: Duration::from_secs(10),
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: EventLoop::Auto,

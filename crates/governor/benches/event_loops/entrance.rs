@@ -27,6 +27,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
@@ -42,6 +43,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
             clients_max: 1000,
             logins_max_per_address: 1000,
             login_timeout: std::time::Duration::from_secs(30),
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop,

@@ -86,6 +86,8 @@ pub struct TypedListen {
     pub proxy_protocol_from: Vec<At<String>>,
     /// How long a client may take until it is let in: `15s` without it.
     pub login_timeout: Option<At<String>>,
+    /// A socket file by which the next governor takes the addresses over without refusing or ending a session. The default is none.
+    pub handover: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
     pub workers: Option<At<i64>>,
     /// How they receive and send: `epoll`, `io_uring`, or `auto` for io_uring where the system has it and allows it; `epoll`

@@ -327,6 +327,11 @@ impl Pair {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
 
+    /// Whether an operator looks on, for whom nobody waits.
+    pub(super) fn is_console(&self) -> bool {
+        matches!(self.phase, Phase::Console(_))
+    }
+
     /// Its worker ends: an operator at the console is told.
     pub(super) fn dismiss(&mut self, context: &mut Context, now: Instant) {
         if matches!(self.phase, Phase::Console(_)) {

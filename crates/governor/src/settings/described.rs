@@ -53,6 +53,8 @@ impl Settings {
         lines.add("listen.clients_max", listen.clients_max);
         lines.add("listen.logins_max_per_address", listen.logins_max_per_address);
         lines.add("listen.proxy_protocol_from", listed(&listen.proxy_protocol_from));
+        let handover = listen.handover.as_ref().map(|file| file.display().to_string());
+        lines.add("listen.handover", handover.unwrap_or_else(|| "none".to_owned()));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
         lines.add("listen.event_loop", listen.event_loop.name());
@@ -68,6 +70,7 @@ impl Settings {
     pub(crate) fn keep_until_restart(&mut self, current: &Settings) {
         self.listen.addresses.clone_from(&current.listen.addresses);
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
+        self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
         self.listen.event_loop = current.listen.event_loop;
         self.server.clone_from(&current.server);
@@ -78,7 +81,14 @@ impl Settings {
 
 /// Whether what has that key stays as it is until a restart.
 pub fn needs_restart(key: &str) -> bool {
-    let keys = ["server", "listen.addresses", "listen.socket_folders", "listen.workers", "listen.event_loop"];
+    let keys = [
+        "server",
+        "listen.addresses",
+        "listen.socket_folders",
+        "listen.handover",
+        "listen.workers",
+        "listen.event_loop",
+    ];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }
 

@@ -46,6 +46,7 @@ pub fn settings(server: &str) -> Settings {
         preemptible: priority == Priority::LOW,
         replay: true,
         retries: true,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
@@ -62,6 +63,7 @@ pub fn settings(server: &str) -> Settings {
             clients_max: 100,
             logins_max_per_address: 1000,
             login_timeout: PATIENCE,
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: event_loop(),

@@ -3,6 +3,7 @@
 //! PostgreSQL carries a cancel out before it closes the connection that brought it. Until then the session sends nothing,
 //! so that no later statement is hit, and the client's own connection stays open, for libpq waits for its end.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub(in crate::relay) struct Aimed {
     governor: Arc<Governor>,
     card: Arc<SessionCard>,
     was_sent: bool,
+    /// The connection of the client that cancels, if that is at another governor: it ends when the cancel has arrived.
+    _client: Option<OwnedFd>,
 }
 
 impl Aimed {
@@ -32,7 +35,15 @@ impl Aimed {
         card.key.get()?;
         card.aim_client_cancel()?;
         count(&governor.statistics.client_cancels);
-        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false })
+        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: None })
+    }
+
+    /// The same for a client whose connection has come from another governor.
+    pub(in crate::relay) fn for_client(self, client: OwnedFd) -> Self {
+        // By parts, for it tells the session when it is dropped.
+        let mut aimed = self;
+        aimed._client = Some(client);
+        aimed
     }
 
     /// The request that the server is sent.

@@ -1,6 +1,6 @@
 //! The client says what it wants.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -257,7 +257,9 @@ impl Pair {
     /// A client wants a session's statement ended. It is told nothing, whatever comes of it.
     fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
-            if context.governor.logs(Repeated::UnknownCancelKey) {
+            let client = self.client.as_mut().map(|client| client.wire().link().socket().as_fd());
+            let is_known = client.is_some_and(|client| context.governor.cancel_elsewhere(process, secret, client));
+            if !is_known && context.governor.logs(Repeated::UnknownCancelKey) {
                 tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
             }
             self.phase = Phase::Over;
