@@ -13,7 +13,8 @@ const ALERTS: &str = "../../docs/examples/prometheus-alerts.yml";
 const MANIFEST: &str = "../plimsoll/Cargo.toml";
 
 /// Functions, aggregations and words of PromQL that our expressions use.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
+    "max_over_time",
     "sum",
     "min",
     "max",
@@ -94,18 +95,19 @@ fn metrics_of(expression: &str) -> Result<Vec<String>, String> {
             }
             Piece::Range(range) => {
                 let (number, unit) = range.split_at(range.len().saturating_sub(1));
-                let is_length = number.parse::<u32>().is_ok() && ["s", "m", "h"].contains(&unit);
+                let is_length = number.parse::<u32>().is_ok() && ["s", "m", "h", "d"].contains(&unit);
                 (is_length || range == "$__rate_interval").then_some(()).ok_or(format!("[{range}] is no length"))?;
             }
             Piece::Word(word) if word.starts_with("plimsoll_") => asked.push(word.clone()),
             Piece::Word(word) if WORDS.contains(&word.as_str()) => {
-                let is_function = ["rate", "increase", "histogram_quantile"].contains(&word.as_str());
+                let is_function = ["rate", "increase", "max_over_time", "histogram_quantile"].contains(&word.as_str());
                 (!is_function || next == Some(&Piece::Sign('('))).then_some(()).ok_or(format!("{word} without ("))?;
             }
             Piece::Word(word) => return Err(format!("{word} is no metric of ours and no word of PromQL that we use")),
             Piece::Number | Piece::Text | Piece::Sign(_) => {}
         }
-        let is_rate = matches!(piece, Piece::Word(word) if word == "rate" || word == "increase");
+        let is_rate =
+            matches!(piece, Piece::Word(word) if ["rate", "increase", "max_over_time"].contains(&word.as_str()));
         if is_rate
             && !pieces[place..]
                 .iter()

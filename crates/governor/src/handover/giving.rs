@@ -16,7 +16,7 @@ use super::{PATIENCE, Place, VERSION, cancel_of};
 use crate::governor::Governor;
 
 /// How long a successor may take to start.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(600);
 
 /// Listens for a successor at that file, in a thread of its own. `retire` is called once one serves.
 pub(crate) fn start(

@@ -109,7 +109,7 @@ impl Context {
 
     /// Ends what a session does whose client has gone.
     pub(super) fn cancel_for_the_gone(&mut self, card: Option<&Arc<SessionCard>>) {
-        self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card))));
+        self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card), None)));
     }
 
     /// Looks up a name; the pair is told.

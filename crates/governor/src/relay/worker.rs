@@ -210,8 +210,7 @@ impl Worker {
                     self.take_notes(now);
                 }
                 WorkerCommand::Cancel(card, client) => {
-                    let aimed = Aimed::at(&self.context.governor, card);
-                    self.context.cancels.extend(aimed.map(|aimed| aimed.for_client(client)));
+                    self.context.cancels.extend(Aimed::at(&self.context.governor, card, Some(client)));
                 }
                 WorkerCommand::Stop => self.is_stopped = true,
             }

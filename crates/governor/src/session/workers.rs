@@ -259,25 +259,25 @@ struct Speech {
 }
 
 impl Speech {
-    /// Of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. Of a unit that is longer than can
-    /// be held nothing is known.
-    fn of_unit(bytes: &[u8]) -> Option<Speech> {
+    /// Of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. The rest of a unit that is longer
+    /// than can be held is read as it comes, and of a text that is, nothing is known.
+    fn of_unit(mut bytes: &[u8]) -> Option<Speech> {
         let is_long = bytes.len() > INSPECT_MAX / 2;
-        Self::read(bytes).or(is_long.then_some(Speech { of_workers: true, of_savepoints: true, of_session: true }))
-    }
-
-    fn read(mut bytes: &[u8]) -> Option<Speech> {
         let mut speech = Speech::default();
         loop {
             // Where the protocol is not kept, the session ends with it.
             let Ok(head) = Head::read(bytes) else { return Some(speech) };
-            let head = head?;
+            let Some(head) = head else { return is_long.then_some(speech) };
             let ask = Ask::of(head.tag);
             if ask == Ask::Flush || !ask.is_of_unit() {
                 // What comes behind is read as it comes.
                 return Some(speech);
             }
-            let body = bytes.get(HEAD_BYTES..head.bytes)?;
+            let Some(body) = bytes.get(HEAD_BYTES..head.bytes) else {
+                let is_text = matches!(ask, Ask::Query | Ask::Parse);
+                let unknown = Speech { of_workers: true, of_savepoints: true, of_session: true };
+                return is_long.then_some(if is_text { unknown } else { speech });
+            };
             bytes = &bytes[head.bytes..];
             let of_message = Speech::of(ask, body);
             speech = Speech {

@@ -29,21 +29,17 @@ pub(in crate::relay) struct Aimed {
 }
 
 impl Aimed {
-    /// Aims at what the session is doing; `None` if it does nothing.
-    pub(in crate::relay) fn at(governor: &Arc<Governor>, card: Arc<SessionCard>) -> Option<Self> {
+    /// Aims at what the session is doing; `None` if it does nothing. `client` is the connection of a client that cancels at another governor.
+    pub(in crate::relay) fn at(
+        governor: &Arc<Governor>,
+        card: Arc<SessionCard>,
+        client: Option<OwnedFd>,
+    ) -> Option<Self> {
         // Without a key the server would not know whom to end.
         card.key.get()?;
         card.aim_client_cancel()?;
         count(&governor.statistics.client_cancels);
-        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: None })
-    }
-
-    /// The same for a client whose connection has come from another governor.
-    pub(in crate::relay) fn for_client(self, client: OwnedFd) -> Self {
-        // By parts, for it tells the session when it is dropped.
-        let mut aimed = self;
-        aimed._client = Some(client);
-        aimed
+        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: client })
     }
 
     /// The request that the server is sent.

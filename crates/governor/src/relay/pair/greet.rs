@@ -270,7 +270,7 @@ impl Pair {
             count(&context.governor.statistics.client_cancels);
             context.governor.tell(card.worker, card.id, SessionCommand::ClientCancelled);
             self.phase = Phase::Over;
-        } else if let Some(aimed) = Aimed::at(&context.governor, card) {
+        } else if let Some(aimed) = Aimed::at(&context.governor, card, None) {
             let settings = context.governor.settings();
             self.deadline = None;
             self.dial(Dial::new(settings, Purpose::Cancel(aimed), now), context, now);

@@ -209,3 +209,20 @@ fn a_session_from_before_the_limit_is_left_alone() {
     let mut young = story.beside("low_user");
     young.play(&format!("> Q:select_a => {SHOW}"));
 }
+
+/// A job that loads rows has long parameters; what it does with the parameter is known all the same.
+#[test]
+fn long_parameters_say_nothing() {
+    let long = "x".repeat(40_000);
+    let mut story = limited();
+    story.play(&begun());
+    story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
+    story.play(&format!("> P::insert B:::{long} E S => S[P::insert B:: E S]"));
+    // A text of which only the beginning is there may say anything further on.
+    let mut story = limited();
+    story.step = 70_000;
+    story.play(&begun());
+    story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
+    let text = format!("Q:select_'{}'", "x".repeat(140_000));
+    story.play(&format!("> {text} => {RAISE}"));
+}
