@@ -59,8 +59,8 @@ pub struct Governor {
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
     lines: Lines,
-    /// The governor that this one has taken over from, while it lives.
-    pub(crate) predecessor: Mutex<Option<Predecessor>>,
+    /// The governors from before this one that may still have sessions.
+    pub(crate) predecessors: Mutex<Vec<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
@@ -184,7 +184,7 @@ impl Governor {
             workers: OnceLock::new(),
             events: Mutex::default(),
             lines: Lines::default(),
-            predecessor: Mutex::default(),
+            predecessors: Mutex::default(),
             started: now,
         }
     }
@@ -306,18 +306,17 @@ impl Governor {
         self.shares_are_due.swap(false, Ordering::Acquire)
     }
 
-    /// A client cancels by a key that is of no session here: the governor before this one may know it. Whether that was told.
+    /// A client cancels by a key that is of no session here: a governor from before may know it. Whether there is one.
     pub(crate) fn cancel_elsewhere(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
-        self.predecessor.lock().as_ref().is_some_and(|predecessor| predecessor.cancel(process, secret, client))
+        let mut predecessors = self.predecessors.lock();
+        predecessors.retain(|predecessor| predecessor.cancel(process, secret, client));
+        !predecessors.is_empty()
     }
 
     /// A client of a session here has cancelled at the governor after this one.
     pub(crate) fn cancel_from_elsewhere(&self, process: i32, secret: &[u8], client: OwnedFd) {
-        let Some(card) = self.registry.by_key(process, secret) else {
-            // There may have been another upgrade before.
-            self.cancel_elsewhere(process, secret, std::os::fd::AsFd::as_fd(&client));
-            return;
-        };
+        // Every governor from before is asked; another one may have the session.
+        let Some(card) = self.registry.by_key(process, secret) else { return };
         if card.state().phase == Phase::Queued {
             crate::statistics::count(&self.statistics.client_cancels);
             self.tell(card.worker, card.id, SessionCommand::ClientCancelled);

@@ -44,6 +44,8 @@ pub(crate) enum Place {
     Clients(Address),
     /// Browsers and Prometheus.
     Page(SocketAddr),
+    /// Nobody: the connection to a governor from before, which still has sessions.
+    Governor,
 }
 
 impl Place {
@@ -52,6 +54,7 @@ impl Place {
             Place::Clients(Address::Tcp(address)) => format!("tcp {address}"),
             Place::Clients(Address::Socket(path)) => format!("socket {}", path.display()),
             Place::Page(address) => format!("page {address}"),
+            Place::Governor => "governor -".to_owned(),
         }
     }
 
@@ -61,6 +64,7 @@ impl Place {
             "tcp" => at.parse().ok().map(|address| Place::Clients(Address::Tcp(address))),
             "socket" => Some(Place::Clients(Address::Socket(at.into()))),
             "page" => at.parse().ok().map(Place::Page),
+            "governor" => Some(Place::Governor),
             _ => None,
         }
     }
@@ -122,19 +126,25 @@ impl Inherited {
     }
 
     /// Tells the governor before that this one serves, and waits until it has let go of its addresses. Those that are not wanted any more
-    /// are closed, and their files removed.
-    pub(crate) fn confirm(self) -> io::Result<Option<Predecessor>> {
-        let Some(predecessor) = self.predecessor else { return Ok(None) };
+    /// are closed, and their files removed. All governors from before that may have sessions.
+    pub(crate) fn confirm(self) -> io::Result<Vec<Predecessor>> {
+        let Some(predecessor) = self.predecessor else { return Ok(Vec::new()) };
         send(&predecessor, "serving", &[])?;
         let answer = receive(&predecessor)?.text;
-        for (place, _) in self.places {
-            if let Place::Clients(Address::Socket(path)) = place {
+        let mut governors = Vec::new();
+        for (place, descriptor) in self.places {
+            match place {
                 // Nobody listens there any more, whether it can be removed or not.
-                let _ = std::fs::remove_file(path);
+                Place::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
+                Place::Governor => governors.push(Predecessor(descriptor)),
+                Place::Clients(Address::Tcp(_)) | Place::Page(_) => {}
             }
         }
         match answer.as_str() {
-            "retired" => Ok(Some(Predecessor(predecessor))),
+            "retired" => {
+                governors.push(Predecessor(predecessor));
+                Ok(governors)
+            }
             other => Err(io::Error::other(format!("it answers {other:?}"))),
         }
     }
@@ -145,15 +155,24 @@ fn is_at(wanted: SocketAddr, there: SocketAddr) -> bool {
     wanted == there || wanted.port() == 0 && wanted.ip() == there.ip()
 }
 
-/// The governor before this one, which serves sessions that began there.
+/// A governor from before this one, which serves sessions that began there.
 #[derive(Debug)]
 pub(crate) struct Predecessor(OwnedFd);
 
 impl Predecessor {
-    /// Passes a cancel on whose key is none of ours, together with the client that waits for its end. Whether it was taken.
+    /// Its connection, to be given to a successor.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Passes a cancel on whose key is none of ours, together with the client that waits for its end. Whether that governor lives.
     pub(crate) fn cancel(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        packet::send_at_once(&self.0, &format!("cancel {process} {secret}"), &[client]).is_ok()
+        match packet::send_at_once(&self.0, &format!("cancel {process} {secret}"), &[client]) {
+            Ok(()) => true,
+            // It has many to read.
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
     }
 }
 
@@ -180,6 +199,7 @@ mod tests {
             Place::Clients(Address::Tcp("[::1]:6432".parse().unwrap())),
             Place::Clients(Address::Socket("/run/a folder/.s.PGSQL.6432".into())),
             Place::Page("127.0.0.1:6433".parse().unwrap()),
+            Place::Governor,
         ] {
             assert_eq!(Place::read(&place.write()), Some(place));
         }

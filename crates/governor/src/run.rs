@@ -109,11 +109,11 @@ fn take_over(
 ) {
     let owns_files = running.owns_files();
     match inherited.confirm() {
-        Ok(Some(predecessor)) => {
+        Ok(predecessors) if predecessors.is_empty() => {}
+        Ok(predecessors) => {
             tracing::info!("clients come here now; the governor before serves those that it has until they leave");
-            *governor.predecessor.lock() = Some(predecessor);
+            *governor.predecessors.lock() = predecessors;
         }
-        Ok(None) => {}
         Err(error) => tracing::warn!("the governor before this one has gone without a word: {error}"),
     }
     owns_files.store(true, Ordering::Relaxed);

@@ -203,12 +203,10 @@ fn length(seconds: Option<f64>) -> String {
         s if s >= 1.0 => (s, "s"),
         s => (s * 1e3, "ms"),
     };
-    let digits = if number >= 9.95 {
-        0
-    } else if number >= 0.995 || number < 0.005 {
-        1
-    } else {
-        2
+    let digits = match number {
+        n if n >= 9.95 => 0,
+        n if n >= 0.995 || n == 0.0 => 1,
+        _ => 2,
     };
     format!("{number:.digits$} {unit}")
 }

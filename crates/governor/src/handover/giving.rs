@@ -48,7 +48,7 @@ fn open(file: &Path) -> io::Result<OwnedFd> {
 fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, retire: impl FnOnce()) {
     let successor = loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
-            Ok(other) => match offer(&other, &places) {
+            Ok(other) => match offer(&other, &places, governor) {
                 Ok(()) => break other,
                 Err(error) => tracing::warn!("a governor that was to take over does not: {error}; this one goes on"),
             },
@@ -66,7 +66,7 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, r
 }
 
 /// Gives a governor the sockets; done when it serves.
-fn offer(other: &OwnedFd, places: &[(Place, OwnedFd)]) -> io::Result<()> {
+fn offer(other: &OwnedFd, places: &[(Place, OwnedFd)], governor: &Governor) -> io::Result<()> {
     if !is_trusted(other)? {
         return Err(io::Error::other("it is of another user"));
     }
@@ -76,9 +76,14 @@ fn offer(other: &OwnedFd, places: &[(Place, OwnedFd)]) -> io::Result<()> {
         send(other, "unknown", &[])?;
         return Err(io::Error::other(format!("it asks for {asked:?}")));
     }
-    let lines: Vec<String> = places.iter().map(|(place, _)| place.write()).collect();
-    let descriptors: Vec<_> = places.iter().map(|(_, descriptor)| descriptor.as_fd()).collect();
-    send(other, &format!("listeners {VERSION}\n{}", lines.join("\n")), &descriptors)?;
+    {
+        let predecessors = governor.predecessors.lock();
+        let own = places.iter().map(|(place, descriptor)| (place, descriptor.as_fd()));
+        let before = predecessors.iter().map(|predecessor| (&Place::Governor, predecessor.descriptor()));
+        let (places, descriptors): (Vec<&Place>, Vec<_>) = own.chain(before).unzip();
+        let lines: Vec<String> = places.into_iter().map(Place::write).collect();
+        send(other, &format!("listeners {VERSION}\n{}", lines.join("\n")), &descriptors)?;
+    }
     wait_at_most(other, Some(START_MAX))?;
     match receive(other)?.text.as_str() {
         "serving" => Ok(()),

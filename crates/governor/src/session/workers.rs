@@ -301,19 +301,77 @@ impl Speech {
             _ => return Speech::default(),
         };
         let has = |word: &[u8]| has_ignoring_case(sql, word);
-        // `setting` is in current_setting(), pg_settings, and EXPLAIN (SETTINGS); an identifier with escapes may be anything.
-        let of_workers = [&b"per_gather"[..], b"setting", b"set_config", b"u&"].iter().any(|word| has(word));
         Speech {
-            of_workers: of_workers || has(b"show") && has(b"all"),
+            of_workers: NAMES.iter().any(|name| has(name)) || has(b"explain") && has(b"settings") || shows_all(sql),
             of_savepoints: has(b"savepoint"),
             of_session: has(b"discard") || has(b"reset"),
         }
     }
 }
 
+/// What a text contains that reads or sets the parameter: its name, and what reads or sets any. An identifier with escapes may be each of them.
+const NAMES: [&[u8]; 6] =
+    [b"per_gather", b"pg_settings", b"pg_show_all_settings", b"current_setting", b"set_config", b"u&"];
+
 /// Whether a text contains a word in lower case, however it writes it.
 fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
+    places(sql, word).next().is_some()
+}
+
+/// Where the text goes on after each such word.
+fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
     let first = word[0];
-    memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql)
-        .any(|at| sql.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
+    let begins = memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql);
+    let is_word = move |at: &usize| sql.get(*at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
+    begins.filter(is_word).map(move |at| &sql[at + word.len()..])
+}
+
+/// Whether a text may have `SHOW ALL`: what comes after a comment is not looked for.
+fn shows_all(sql: &[u8]) -> bool {
+    places(sql, b"show").any(|rest| {
+        let rest = rest.trim_ascii_start();
+        let name = rest.strip_prefix(b"\"").unwrap_or(rest);
+        name.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(b"all"))
+            || rest.starts_with(b"/*")
+            || rest.starts_with(b"--")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speech(sql: &str) -> Speech {
+        Speech::of(Ask::Query, &[sql.as_bytes(), b"\0"].concat())
+    }
+
+    #[test]
+    fn texts_that_may_read_or_set_the_parameter_are_known() {
+        for sql in [
+            "SHOW max_parallel_workers_per_gather",
+            "set local MAX_PARALLEL_WORKERS_PER_GATHER to 3",
+            "select 1; show  all",
+            "show\n\"all\"",
+            "SHOW/**/ALL",
+            "select setting from pg_catalog.PG_SETTINGS",
+            "select current_setting($1)",
+            "select set_config('max_parallel_workers' || '_per_' || 'gather', '4', false)",
+            "set U&\"max\\005fparallel\\005fworkers\" = 1",
+            "explain (analyze, settings) select 1",
+        ] {
+            assert!(speech(sql).of_workers, "{sql}");
+        }
+        for sql in [
+            "select show_id from shows where allowed",
+            "SHOW TRANSACTION ISOLATION LEVEL",
+            "select * from user_settings",
+            "explain select 1",
+            "reset all",
+        ] {
+            assert!(!speech(sql).of_workers, "{sql}");
+        }
+        assert!(
+            speech("SAVEPOINT a").of_savepoints && speech("Discard all").of_session && speech("reset all").of_session
+        );
+    }
 }

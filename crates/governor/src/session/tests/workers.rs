@@ -98,13 +98,13 @@ fn a_unit_is_read_as_a_whole_before_any_of_it_passes() {
 
 #[test]
 fn a_client_that_sets_its_own_value_keeps_it() {
-    check(&format!(
+    check(
         "> Q:set_max%parallel%workers%per%gather_=_4 => S[Q:set_max%parallel%workers%per%gather_=_4]
          < C:SET Z:I => C[C:SET Z:I]
          > Q:begin => S[Q:begin]
          < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:select_a => S[Q:select_a]"
-    ));
+         > Q:select_a => S[Q:select_a]",
+    );
 }
 
 /// Going back to a savepoint brings back what held when it was made.
