@@ -108,14 +108,11 @@ fn take_over(
     sender: &Sender<Heard>,
 ) {
     let owns_files = running.owns_files();
-    match inherited.confirm() {
-        Ok(predecessors) if predecessors.is_empty() => {}
-        Ok(predecessors) => {
-            tracing::info!("clients come here now; the governor before serves those that it has until they leave");
-            *governor.predecessors.lock() = predecessors;
-        }
-        Err(error) => tracing::warn!("the governor before this one has gone without a word: {error}"),
+    let predecessors = inherited.confirm();
+    if !predecessors.is_empty() {
+        tracing::info!("clients come here now; the governor before serves those that it has until they leave");
     }
+    *governor.predecessors.lock() = predecessors;
     owns_files.store(true, Ordering::Relaxed);
     let Some(file) = governor.settings().listen.handover.clone() else { return };
     let places = running.take_places().into_iter().chain(page.take_place()).collect();

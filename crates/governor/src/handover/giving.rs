@@ -56,11 +56,11 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, r
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     };
-    retire();
     // Nothing of these may be left open here: were the successor to end, its clients would wait in a queue that nobody serves.
     drop((listener, places));
-    // What it does not hear it finds out.
+    // What it does not hear it finds out. It is said before retiring, for without a session that ends this process.
     let _ = send(&successor, "retired", &[]);
+    retire();
     let _ = wait_at_most(&successor, None);
     pass_cancels_on(&successor, governor);
 }
