@@ -27,7 +27,7 @@ use login::{Login, Progress};
 use query::{Portal, Prepared, Statement};
 use wire::{Answers, Fields, MESSAGE_BYTES, MESSAGE_BYTES_BEFORE_LOGIN, Message, first_message};
 
-use crate::governor::Governor;
+use crate::governor::{Governor, Repeated};
 use crate::statistics::count;
 
 /// A client of the console.
@@ -134,7 +134,9 @@ impl Console {
                 }
                 Progress::Refused(why) => {
                     count(&self.governor.statistics.console_refused);
-                    tracing::warn!(user = self.user, peer = self.peer, why, "console: a login was refused");
+                    if self.governor.logs(Repeated::ConsoleRefused) {
+                        tracing::warn!(user = self.user, peer = self.peer, why, "console: a login was refused");
+                    }
                     let message = format!("password authentication failed for user \"{}\"", self.user);
                     self.end("28P01", &message, None);
                     Ok(())
@@ -148,7 +150,9 @@ impl Console {
 
     fn welcome(&mut self) {
         self.phase = Phase::In;
-        tracing::info!(user = self.user, peer = self.peer, "console: a user has come");
+        if self.governor.logs(Repeated::ConsoleLogin) {
+            tracing::info!(user = self.user, peer = self.peer, "console: a user has come");
+        }
         for (name, value) in PARAMETERS {
             self.answers.parameter(name, value);
         }

@@ -1,7 +1,9 @@
 //! What all threads of a governor share.
 
 mod events;
+mod lines;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -13,9 +15,12 @@ use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ti
 
 use events::Events;
 pub use events::{EventId, Outcome, PreemptionEvent};
+use lines::Lines;
+pub(crate) use lines::Repeated;
 
+use crate::handover::Predecessor;
 use crate::history::History;
-use crate::registry::{Registry, SessionId};
+use crate::registry::{Phase, Registry, SessionCard, SessionId};
 use crate::relay::Reach;
 use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
@@ -55,6 +60,9 @@ pub struct Governor {
     pub(crate) admission: Mutex<Admission>,
     workers: OnceLock<Vec<WorkerHandle>>,
     events: Mutex<Events>,
+    lines: Lines,
+    /// The governors from before this one that may still have sessions.
+    pub(crate) predecessors: Mutex<Vec<Predecessor>>,
     /// When the governor started: the origin of the times that policies see.
     pub started: Instant,
 }
@@ -93,6 +101,12 @@ pub enum WorkerCommand {
     Session(SessionId, SessionCommand),
     /// Take no new clients; end each session when it is idle.
     Drain,
+    /// Close the door, behind which another governor takes clients now, and tell every worker to retire.
+    CloseDoor,
+    /// Serve those who are in until they leave.
+    Retire,
+    /// A client of that session has cancelled, at the governor that has the address now. It waits until the cancel has arrived.
+    Cancel(Arc<SessionCard>, OwnedFd),
     /// End at once.
     Stop,
 }
@@ -172,6 +186,8 @@ impl Governor {
             is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),
             events: Mutex::default(),
+            lines: Lines::default(),
+            predecessors: Mutex::default(),
             started: now,
         }
     }
@@ -298,6 +314,25 @@ impl Governor {
         self.shares_are_due.swap(false, Ordering::Acquire)
     }
 
+    /// A client cancels by a key that is of no session here: a governor from before may know it. Whether there is one.
+    pub(crate) fn cancel_elsewhere(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
+        let mut predecessors = self.predecessors.lock();
+        predecessors.retain(|predecessor| predecessor.cancel(process, secret, client));
+        !predecessors.is_empty()
+    }
+
+    /// A client of a session here has cancelled at the governor after this one.
+    pub(crate) fn cancel_from_elsewhere(&self, process: i32, secret: &[u8], client: OwnedFd) {
+        // Every governor from before is asked; another one may have the session.
+        let Some(card) = self.registry.by_key(process, secret) else { return };
+        if card.state().phase == Phase::Queued {
+            crate::statistics::count(&self.statistics.client_cancels);
+            self.tell(card.worker, card.id, SessionCommand::ClientCancelled);
+        } else if let Some(worker) = self.workers.get().and_then(|workers| workers.get(card.worker)) {
+            worker.send(WorkerCommand::Cancel(card, client));
+        }
+    }
+
     /// Everything that the governor can do, and whether it works now.
     pub fn levers(&self) -> Vec<Lever> {
         let settings = self.settings();
@@ -319,8 +354,14 @@ impl Governor {
         lines.into_iter().for_each(events::Line::write);
     }
 
-    /// Logs how many preemptions of an earlier second were not logged one by one, if any were not.
-    pub(crate) fn log_unlogged_preemptions(&self) {
+    /// Whether a line of that kind is logged now, or only counted because there were too many in this second.
+    pub(crate) fn logs(&self, kind: Repeated) -> bool {
+        self.lines.takes(kind, self.second())
+    }
+
+    /// Logs how many lines of an earlier second were not logged one by one, if any were not.
+    pub(crate) fn log_left_out(&self) {
+        self.lines.tell_left_out(self.second());
         let lines = self.events.lock().unlogged(self.second());
         lines.into_iter().for_each(events::Line::write);
     }

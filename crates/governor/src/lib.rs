@@ -8,13 +8,14 @@
 //! what is known of each session. `session` is the state machine of one session, bytes in and bytes out, without
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
 //! what is decided. [`statement`] reads SQL as far as is needed, [`effects`] asks the
-//! server's catalogs whether it may run twice; `admin` is what operators look at.
+//! server's catalogs whether it may run twice; `admin` is what operators look at. `handover` passes the sockets on to a new process.
 
 pub mod admin;
 pub mod agent;
 pub mod config;
 pub mod effects;
 pub mod governor;
+mod handover;
 pub mod history;
 pub mod metrics;
 pub mod own_process;

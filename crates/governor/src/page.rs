@@ -11,6 +11,7 @@ pub mod state;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use axum::routing::get;
 use tokio::sync::oneshot;
 
 use crate::governor::Governor;
+use crate::handover::{Inherited, Place, another};
 use crate::metrics;
 use listener::Bounded;
 
@@ -37,6 +39,10 @@ const CONNECTIONS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Page {
     address: Option<SocketAddr>,
+    /// The socket again, to be given to a successor, if the settings say how one asks.
+    place: Option<(Place, OwnedFd)>,
+    /// Ends listening.
+    retire: Option<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,34 +57,60 @@ pub struct PageError {
 
 /// Starts to take snapshots and, if the settings say where, to serve.
 pub fn start(governor: &Arc<Governor>) -> Result<Page, PageError> {
+    start_with(governor, &mut Inherited::default())
+}
+
+/// The same; what another governor hands over is not opened again.
+pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) -> Result<Page, PageError> {
     let listener = match &governor.settings().http {
         Some(http) => {
             let wrong = |error| PageError { address: http.address, error };
-            let listener = TcpListener::bind(http.address).map_err(wrong)?;
+            let listener = match inherited.page(http.address) {
+                Some(listener) => listener,
+                None => TcpListener::bind(http.address).map_err(wrong)?,
+            };
             listener.set_nonblocking(true).map_err(wrong)?;
             Some(listener)
         }
         None => None,
     };
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let wrong = |error| PageError { address: address.unwrap_or_else(|| ([0; 4], 0).into()), error };
+    let place = match (&listener, address, &governor.settings().listen.handover) {
+        (Some(listener), Some(address), Some(_)) => Some((Place::Page(address), another(listener).map_err(wrong)?)),
+        _ => None,
+    };
     let (stop, stopped) = oneshot::channel();
+    let (retire, retired) = oneshot::channel();
     let governor = Arc::clone(governor);
     let run = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => runtime.block_on(serve(governor, listener, stopped)),
+            Ok(runtime) => runtime.block_on(serve(governor, listener, retired, stopped)),
             Err(error) => tracing::error!("no metrics and no live page: {error}"),
         }
     };
     let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run);
-    let wrong = |error| PageError { address: address.unwrap_or_else(|| ([0; 4], 0).into()), error };
-    Ok(Page { address, stop: Some(stop), thread: Some(thread.map_err(wrong)?) })
+    Ok(Page { address, place, retire: Some(retire), stop: Some(stop), thread: Some(thread.map_err(wrong)?) })
 }
 
 impl Page {
     /// Where it is; `None` if it is nowhere.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The socket, to be given to a successor; once.
+    pub(crate) fn take_place(&mut self) -> Option<(Place, OwnedFd)> {
+        self.place.take()
+    }
+
+    /// Listens no more: another governor has the address.
+    pub(crate) fn retire(&mut self) {
+        if let Some(retire) = self.retire.take() {
+            // If it has ended by itself nobody hears this.
+            let _ = retire.send(());
+        }
     }
 }
 
@@ -95,7 +127,12 @@ impl Drop for Page {
     }
 }
 
-async fn serve(governor: Arc<Governor>, listener: Option<TcpListener>, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    governor: Arc<Governor>,
+    listener: Option<TcpListener>,
+    retired: oneshot::Receiver<()>,
+    stopped: oneshot::Receiver<()>,
+) {
     let second_hand = second_hand(Arc::clone(&governor));
     let pages = async move {
         let Some(listener) = listener else { return std::future::pending().await };
@@ -108,6 +145,13 @@ async fn serve(governor: Arc<Governor>, listener: Option<TcpListener>, stopped: 
                 tracing::error!("no metrics and no live page: {error}");
                 std::future::pending().await
             }
+        }
+    };
+    let pages = async move {
+        tokio::select! {
+            () = pages => {}
+            // The second hand goes on.
+            Ok(()) = retired => std::future::pending().await,
         }
     };
     tokio::select! {

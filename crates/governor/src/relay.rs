@@ -36,8 +36,9 @@ mod wire;
 mod worker;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
@@ -58,6 +59,7 @@ use silent::Silent;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
+use crate::handover::{Inherited, Place};
 use crate::settings::EventLoop;
 
 /// Why nothing was started.
@@ -105,14 +107,26 @@ struct WorkerInbox {
 pub struct Running {
     governor: Arc<Governor>,
     addresses: Vec<Address>,
+    /// The sockets again, to be given to a successor, if the settings say how one asks.
+    places: Vec<(Place, OwnedFd)>,
+    /// Whether the files of sockets are this process's to remove.
+    owns_files: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Opens the addresses in the settings and starts the workers.
 pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
+    start_with(governor, &mut Inherited::default())
+}
+
+/// The same; what another governor hands over is not opened again.
+pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> Result<Running, StartError> {
     raise_descriptor_limit();
     let settings = governor.settings();
-    let listeners = listener::open(&settings.listen)?;
+    let owns_files = Arc::new(AtomicBool::new(!inherited.has_predecessor()));
+    let listeners = listener::open(&settings.listen, inherited, &owns_files)?;
+    let places = listeners.iter().filter(|_| settings.listen.handover.is_some()).map(listener::Listener::place);
+    let places = places.collect::<io::Result<Vec<_>>>()?;
     let addresses = listeners.iter().map(listener::Listener::address).collect();
     let shared = Arc::new(Shared {
         governor: Arc::clone(&governor),
@@ -130,7 +144,7 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
     let event_loop = if wants_ring { EventLoop::IoUring } else { EventLoop::Epoll };
     governor.event_loop.set(event_loop).expect("a governor has one relay");
     let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
-    let mut running = Running { governor, addresses, threads: Vec::new() };
+    let mut running = Running { governor, addresses, places, owns_files, threads: Vec::new() };
     for (place, desk) in desks.into_iter().enumerate() {
         let poll = desk.poll.registry().try_clone()?;
         let context = Context::new(Arc::clone(&shared), place, poll, desk.inbox);
@@ -211,6 +225,16 @@ impl Running {
     /// Ends everything now.
     pub fn stop(&self) {
         self.governor.tell_all(|| WorkerCommand::Stop);
+    }
+
+    /// The sockets, to be given to a successor; once.
+    pub(crate) fn take_places(&mut self) -> Vec<(Place, OwnedFd)> {
+        std::mem::take(&mut self.places)
+    }
+
+    /// Whether the files of sockets are removed when they are closed.
+    pub(crate) fn owns_files(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.owns_files)
     }
 
     /// Waits until all has ended, after [`drain`](Self::drain) or [`stop`](Self::stop).

@@ -15,6 +15,8 @@ use signal_hook::iterator::Signals;
 
 use crate::config;
 use crate::governor::{Governor, MainCommand, WorkerCommand};
+use crate::handover::{Inherited, giving};
+use crate::page::Page;
 use crate::{page, relay, watch};
 
 /// Why a governor could not start.
@@ -33,6 +35,8 @@ pub enum GovernError {
 enum Heard {
     Signal(i32),
     Command(MainCommand),
+    /// Another governor serves now.
+    HandedOver,
     /// Every worker has ended.
     Ended,
 }
@@ -40,7 +44,7 @@ enum Heard {
 /// How a governor ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to, and every session had ended.
+    /// It was asked to, or another governor has taken over, and every session had ended.
     Drained,
     /// It was asked to at once.
     Stopped,
@@ -74,8 +78,11 @@ fn start(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let page = page::start(&governor).map_err(|error| GovernError::System(error.to_string()))?;
-    let running = relay::start(Arc::clone(&governor)).map_err(|error| GovernError::System(error.to_string()))?;
+    let mut inherited = inherit(&governor)?;
+    let mut page =
+        page::start_with(&governor, &mut inherited).map_err(|error| GovernError::System(error.to_string()))?;
+    let mut running = relay::start_with(Arc::clone(&governor), &mut inherited)
+        .map_err(|error| GovernError::System(error.to_string()))?;
     let watcher = watch::start(Arc::clone(&governor));
     let is_beside = governor.settings().is_beside;
     if is_beside {
@@ -87,13 +94,51 @@ fn start(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     if let Some(address) = page.address() {
         tracing::info!("the live page is at http://{address}/");
     }
+    take_over(&governor, inherited, &mut running, &mut page, &sender);
     notify::tell("READY=1");
-    let end = attend(&governor, &heard, &sender, running);
+    let end = attend(&governor, &heard, &sender, running, &mut page);
     notify::tell("STOPPING=1");
     drop(watcher);
     drop(page);
     tracing::info!(?end, "ended");
     Ok(end)
+}
+
+/// What the governor that serves now hands over, if there is one.
+fn inherit(governor: &Governor) -> Result<Inherited, GovernError> {
+    let settings = governor.settings();
+    let Some(file) = &settings.listen.handover else { return Ok(Inherited::default()) };
+    let wrong =
+        |error| GovernError::System(format!("the governor at {} cannot be taken over from: {error}", file.display()));
+    Inherited::ask(file).map_err(wrong)
+}
+
+/// This one serves: the one before lets go, and from now on a successor may ask this one.
+fn take_over(
+    governor: &Arc<Governor>,
+    inherited: Inherited,
+    running: &mut relay::Running,
+    page: &mut Page,
+    sender: &Sender<Heard>,
+) {
+    let owns_files = running.owns_files();
+    let predecessors = inherited.confirm();
+    if !predecessors.is_empty() {
+        tracing::info!("clients come here now; the governor before serves those that it has until they leave");
+    }
+    *governor.predecessors.lock() = predecessors;
+    owns_files.store(true, Ordering::Relaxed);
+    let Some(file) = governor.settings().listen.handover.clone() else { return };
+    let places = running.take_places().into_iter().chain(page.take_place()).collect();
+    let sender = sender.clone();
+    let retire = move || {
+        owns_files.store(false, Ordering::Relaxed);
+        // If nobody listens any more, it is over anyway.
+        let _ = sender.send(Heard::HandedOver);
+    };
+    if let Err(error) = giving::start(&file, Arc::clone(governor), places, retire) {
+        tracing::error!("no successor can take over at {}: {error}", file.display());
+    }
 }
 
 /// Waits for whatever comes, until every worker has ended.
@@ -102,6 +147,7 @@ fn attend(
     heard: &mpsc::Receiver<Heard>,
     sender: &Sender<Heard>,
     running: relay::Running,
+    page: &mut Page,
 ) -> End {
     // Joining takes a thread, since this one listens meanwhile.
     let ended = sender.clone();
@@ -124,6 +170,12 @@ fn attend(
             Heard::Signal(_) => end = stop(governor, "a signal to quit"),
             Heard::Command(MainCommand::Drain) => drain(governor, "the console"),
             Heard::Command(MainCommand::Stop) => end = stop(governor, "the console"),
+            Heard::HandedOver => {
+                let sessions = governor.registry.len();
+                tracing::info!(sessions, "another governor takes clients now; this one ends with its last session");
+                page.retire();
+                governor.tell_all(|| WorkerCommand::CloseDoor);
+            }
             Heard::Ended => break,
         }
     }

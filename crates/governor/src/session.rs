@@ -25,6 +25,7 @@ mod server;
 mod tests;
 mod transaction;
 mod unit;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,6 +50,7 @@ use recording::Recording;
 use refuse::Refusal;
 use rewind::{Rewind, RolledBack};
 use transaction::Transaction;
+use workers::{Limiting, Workers};
 
 /// How long a client waits for admission before it is told so.
 const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
@@ -116,6 +118,8 @@ enum Flow {
     Relay,
     /// The client's next message waits for admission.
     Queued(Queued),
+    /// The client's next unit waits until the server has answered one of ours about parallel workers.
+    Limiting(Limiting),
     /// What the client asks up to the end of its unit is answered with an error by us.
     Refusing(Refusal),
     /// The transaction was rolled back for another while its client was thinking, which does not know yet. Its next unit is looked
@@ -237,6 +241,7 @@ pub struct Session {
     unit_number: u64,
     outstanding: Outstanding,
     prepared: PreparedNotes,
+    workers: Workers,
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
     from_client: Passing,
@@ -286,6 +291,7 @@ impl Session {
             unit_number: 0,
             outstanding: Outstanding::default(),
             prepared: PreparedNotes::default(),
+            workers: Workers::default(),
             spare_recording: None,
             from_client: Passing::default(),
             unrecorded: 0,
@@ -293,6 +299,7 @@ impl Session {
             rings_at: None,
             since: now,
         };
+        session.workers.watch(session.settings.limits_workers(), true);
         session.card.state().chosen_by = session.session_chosen_by;
         session.publish();
         session
@@ -303,7 +310,7 @@ impl Session {
     pub fn takes_client_bytes(&self) -> bool {
         let takes_any = match self.flow {
             Flow::Relay | Flow::Refusing(_) | Flow::RolledBack(_) | Flow::Ungoverned => true,
-            Flow::Queued(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
+            Flow::Queued(_) | Flow::Limiting(_) | Flow::Rewinding(_) | Flow::Ended { .. } => false,
         };
         takes_any && self.gate == Gate::Open
     }
@@ -545,6 +552,7 @@ impl Session {
         let (phase, since) = match &self.flow {
             Flow::Ungoverned => (Phase::Ungoverned, self.since),
             Flow::Queued(queued) => (Phase::Queued, queued.since),
+            Flow::Limiting(_) => (Phase::Active, self.unit.since),
             Flow::RolledBack(_) => (Phase::Preempted, self.since),
             Flow::Rewinding(rewind) if rewind.runs_again() => (Phase::Active, self.unit.since),
             Flow::Rewinding(_) => (Phase::Preempted, self.unit.since),
@@ -555,7 +563,7 @@ impl Session {
         let is_awaited = match &self.flow {
             Flow::Relay | Flow::Refusing(_) => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
-            Flow::Ungoverned => true,
+            Flow::Ungoverned | Flow::Limiting(_) => true,
             Flow::Queued(_) | Flow::RolledBack(_) | Flow::Ended { .. } => false,
         };
         let watched = self.transaction.as_ref().filter(|inside| inside.is_watched);

@@ -96,6 +96,8 @@ pub struct Listen {
     pub logins_max_per_address: u32,
     /// How long a client may take from its first byte until it is let in.
     pub login_timeout: Duration,
+    /// The socket file at which the next governor asks for the addresses; `None` if it cannot.
+    pub handover: Option<PathBuf>,
     /// Proxies in front whose connections begin with a PROXY protocol header that names the client.
     pub proxy_protocol_from: Vec<IpAddr>,
     /// Threads that relay; at least 1.
@@ -159,6 +161,8 @@ pub struct ClassSettings {
     /// How often a transaction is run again that the server has aborted (40P01, 40001), or that was rolled back to break a
     /// cycle of waiters, if that can be done without anybody noticing; 0 for never.
     pub retry_aborted: u32,
+    /// How many parallel workers a node of its statements' plans may have at most; `None` for as many as the server allows.
+    pub workers_max: Option<u32>,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
 }
@@ -233,6 +237,11 @@ impl Settings {
         if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
     }
 
+    /// Whether some class limits parallel workers.
+    pub fn limits_workers(&self) -> bool {
+        self.classes.iter().any(|class| class.workers_max.is_some())
+    }
+
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let class = self.class(class);
@@ -304,6 +313,7 @@ pub(crate) fn for_tests() -> Settings {
         replay: true,
         retries: true,
         retry_aborted: 0,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![
@@ -325,6 +335,7 @@ pub(crate) fn for_tests() -> Settings {
             clients_max: 100,
             logins_max_per_address: 50,
             login_timeout: Duration::from_secs(10),
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: EventLoop::Auto,

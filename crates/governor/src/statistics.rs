@@ -182,6 +182,16 @@ impl ClassStatistics {
     }
 }
 
+/// A number to two significant digits: percentiles are known to a few percent, and more digits would claim more.
+pub fn two_digits(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let scale = 10f64.powi(number.abs().log10().floor() as i32 - 1);
+    // By division and multiplication with whole powers: 0.12 is not to become 0.12000000000000001.
+    if scale < 1.0 { (number / scale).round() / (1.0 / scale).round() } else { (number / scale).round() * scale }
+}
+
 /// Counts one.
 pub fn count(counter: &AtomicU64) {
     // Relaxed: counters are read for people, and order nothing.

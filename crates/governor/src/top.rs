@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use crate::page::state::{ClassState, State, Times};
+use crate::statistics::two_digits;
 
 /// Rows of the queue and of preemptions that are shown.
 const ROWS: usize = 8;
 /// As wide as a terminal is at least.
 const WIDTH: usize = 80;
+/// How wide the column of class names is. A longer name gets a line of its own.
+const NAME: usize = 16;
 
 /// The table; no line is longer than 80 characters.
 pub fn table(state: &State) -> String {
@@ -82,29 +85,41 @@ impl Table {
             "no second yet".to_owned()
         };
         self.line("");
-        self.line(&format!("{window:<14}     tx/s      p50      p95      p99   1 min p95  in  wait  sess"));
-        state.classes.iter().for_each(|class| self.line(&class_line(class)));
+        self.line(&format!("{window:<NAME$}    tx/s     p50     p95     p99  1 min p95     in   wait   sess"));
+        for class in &state.classes {
+            let name = if class.is_paused { format!("{} (paused)", class.name) } else { class.name.clone() };
+            self.row(&name, &class_columns(class));
+        }
+    }
+
+    /// A name and the columns behind it, of which none is cut.
+    fn row(&mut self, name: &str, columns: &str) {
+        if name.chars().count() < NAME {
+            return self.line(&format!("{name:<NAME$}{columns}"));
+        }
+        self.wrapped("", name);
+        self.line(&format!("{:NAME$}{columns}", ""));
     }
 
     fn totals(&mut self, state: &State) {
         self.line("");
-        self.line("since the start    preempted  replayed  40001s  too late  tracked  refused");
+        self.line(&format!("{:<NAME$} preempted  replayed   40001s  too late  tracked  refused", "since the start"));
         for class in &state.classes {
             let totals = &class.totals;
-            self.line(&format!(
-                "{:<18}{:>10}{:>10}{:>8}{:>10}{:>9}{:>9}",
-                shortened(&class.name, 17),
-                totals.preempted_waiting + totals.preempted_running + totals.preempted_idle,
-                totals.replays_verified,
-                totals.replays_differed + totals.replays_unsafe,
-                totals.preempted_too_late,
-                totals.preemptions_tracked,
-                totals.refused_full + totals.refused_timeout,
-            ));
+            let columns = format!(
+                "{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}",
+                count(totals.preempted_waiting + totals.preempted_running + totals.preempted_idle),
+                count(totals.replays_verified),
+                count(totals.replays_differed + totals.replays_unsafe),
+                count(totals.preempted_too_late),
+                count(totals.preemptions_tracked),
+                count(totals.refused_full + totals.refused_timeout),
+            );
+            self.row(&class.name, &columns);
         }
         for class in &state.classes {
             let Some(tracked) = &class.tracked else { continue };
-            let beginning = format!("track: {}: ", shortened(&class.name, 17));
+            let beginning = format!("track: {}: ", class.name);
             if tracked.victims > 0 && state.is_beside {
                 let words = format!(
                     "of the last 200 victims {} were its, whose statements would be cancelled",
@@ -131,23 +146,22 @@ impl Table {
         }
         self.line("");
         for waiting in state.queue.iter().take(ROWS) {
-            let user = shortened(waiting.user.as_deref().unwrap_or("-"), 16);
-            let class = shortened(&waiting.class, 16);
+            let user = waiting.user.as_deref().unwrap_or("-");
             let waited = length(Some(waiting.waited_s));
             self.wrapped(
-                &format!("queued {waited:>8}  "),
-                &format!("{} {user}, class {class}: {}", waiting.session, waiting.why),
+                &format!("queued {waited:>7}  "),
+                &format!("{} {user}, class {}: {}", waiting.session, waiting.class, waiting.why),
             );
         }
     }
 
-    /// The outcome is never cut: it takes the lines that it needs.
+    /// One sentence each, on as many lines as it needs: nothing of it is cut.
     fn preemptions(&mut self, state: &State) {
         if state.preemptions.is_empty() {
             return;
         }
         self.line("");
-        self.line("UTC       victim         was      for            waited    outcome");
+        self.line("UTC       victim and what it did, for whom, who had waited that long: outcome");
         for one in state.preemptions.iter().take(ROWS) {
             let at = one.at.get(11..19).unwrap_or("-");
             let was = match one.victim_was.as_str() {
@@ -156,57 +170,57 @@ impl Table {
                 "ran" => "running",
                 other => other,
             };
-            let party = |class: &str, session: u64| format!("{} {session}", shortened(class, 6));
-            self.wrapped(
-                &format!(
-                    "{at}  {:<13}  {was:<7}  {:<13}  {:>8}  ",
-                    party(&one.victim_class, one.victim),
-                    party(&one.waiter_class, one.waiter),
-                    length(Some(one.waited_s)),
-                ),
-                &one.outcome,
-            );
+            let (victim, waiter) = (&one.victim_class, &one.waiter_class);
+            let waited = length(Some(one.waited_s));
+            let words =
+                format!("{victim} {} ({was}) for {waiter} {} after {waited}: {}", one.victim, one.waiter, one.outcome);
+            self.wrapped(&format!("{at}  "), &words);
         }
     }
 }
 
-fn class_line(class: &ClassState) -> String {
-    let name = if class.is_paused { format!("{} (paused)", class.name) } else { class.name.clone() };
+fn class_columns(class: &ClassState) -> String {
     let short = class.last_10_s.as_ref();
     let of = |pick: fn(&Times) -> Option<f64>| length(short.and_then(|window| pick(&window.transaction)));
     let rate = short.map_or("-".to_owned(), |window| format!("{:.1}", window.transactions_per_s));
     format!(
-        "{:<14}{rate:>9}{:>9}{:>9}{:>9}{:>12}{:>4}{:>6}{:>6}",
-        shortened(&name, 13),
+        "{rate:>8}{:>8}{:>8}{:>8}{:>11}{:>7}{:>7}{:>7}",
         of(|times| times.p50_s),
         of(|times| times.p95_s),
         of(|times| times.p99_s),
         length(class.last_60_s.as_ref().and_then(|window| window.transaction.p95_s)),
-        class.inside,
-        class.queued,
-        class.sessions,
+        count(class.inside),
+        count(class.queued),
+        count(class.sessions),
     )
 }
 
-fn shortened(name: &str, most: usize) -> String {
-    if name.chars().count() <= most { name.to_owned() } else { name.chars().take(most - 1).chain(['…']).collect() }
+/// A count in at most six characters: whole up to 99999, then with two digits and a unit.
+fn count(count: u64) -> String {
+    let rounded = two_digits(count as f64);
+    let (number, unit) = match rounded {
+        _ if count < 100_000 => return count.to_string(),
+        r if r >= 1e9 => (r / 1e9, "G"),
+        r if r >= 1e6 => (r / 1e6, "M"),
+        r => (r / 1e3, "k"),
+    };
+    let digits = usize::from(number < 10.0);
+    format!("{number:.digits$}{unit}")
 }
 
-/// A length of time with three digits.
+/// A length of time with two digits, which is what percentiles are known to; at most seven characters.
 fn length(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
-    let (number, unit) = match seconds {
-        s if s >= 7200.0 => (s / 3600.0, "h"),
-        s if s >= 120.0 => (s / 60.0, "min"),
+    let (number, unit) = match two_digits(seconds) {
+        s if s >= 7200.0 => (two_digits(s / 3600.0), "h"),
+        s if s >= 120.0 => (two_digits(s / 60.0), "min"),
         s if s >= 1.0 => (s, "s"),
         s => (s * 1e3, "ms"),
     };
-    let digits = if number >= 99.95 {
-        0
-    } else if number >= 9.995 {
-        1
-    } else {
-        2
+    let digits = match number {
+        n if n >= 9.95 => 0,
+        n if n >= 0.995 || n == 0.0 => 1,
+        _ => 2,
     };
     format!("{number:.digits$} {unit}")
 }
@@ -286,25 +300,25 @@ mod tests {
     }
 
     const OUTCOMES: &str = "
-plimsoll 1.2.3 in front of localhost:1, up 10.0 s
+plimsoll 1.2.3 in front of localhost:1, up 10 s
 0 of at most 100 sessions; policy pow
 
-last 10 s          tx/s      p50      p95      p99   1 min p95  in  wait  sess
-high               10.0  3.01 ms  3.01 ms  3.01 ms     3.01 ms   0     0     0
-low                 0.0        -        -        -           -   0     0     0
+last 10 s           tx/s     p50     p95     p99  1 min p95     in   wait   sess
+high                10.0  3.0 ms  3.0 ms  3.0 ms     3.0 ms      0      0      0
+low                  0.0       -       -       -          -      0      0      0
 
-since the start    preempted  replayed  40001s  too late  tracked  refused
-high                       0         0       0         0        0        0
-low                        0         0       0         0        0        0
+since the start  preempted  replayed   40001s  too late  tracked  refused
+high                     0         0        0         0        0        0
+low                      0         0        0         0        0        0
 
-queued   1.25 s  12 report, class low: class mpl 4 is full
+queued   1.3 s  12 report, class low: class mpl 4 is full
 
-UTC       victim         was      for            waited    outcome
-03:04:04  low 11         waiting  inter… 123456   41.6 ms  replayed
-03:04:04  low 11         idle     inter… 123456   41.6 ms  40001: answer 12
-                                                           differed
-03:04:04  low 11         running  inter… 123456   41.6 ms  40001: not replayed
-                                                           (prepared-statement)
+UTC       victim and what it did, for whom, who had waited that long: outcome
+03:04:04  low 11 (waiting) for interactive 123456 after 42 ms: replayed
+03:04:04  low 11 (idle) for interactive 123456 after 42 ms: 40001: answer 12
+          differed
+03:04:04  low 11 (running) for interactive 123456 after 42 ms: 40001: not
+          replayed (prepared-statement)
 ";
 
     /// An operator looked two seconds after the start: 100 transactions had run, and the column of the last 10 s, which had
@@ -312,7 +326,7 @@ UTC       victim         was      for            waited    outcome
     #[test]
     fn a_young_governor_divides_by_the_seconds_that_it_has_seen() {
         let table = table(&busy(Duration::from_secs(2)));
-        assert!(table.contains("\nlast 2 s           tx/s "), "{table}");
+        assert!(table.contains("\nlast 2 s            tx/s "), "{table}");
         let high = table.lines().find(|line| line.starts_with("high")).expect("a line of the class");
         assert_eq!(high.split_whitespace().nth(1), Some("50.0"), "{table}");
     }
@@ -321,7 +335,7 @@ UTC       victim         was      for            waited    outcome
     fn before_the_first_second_nothing_is_claimed() {
         let governor = Arc::new(Governor::new(for_tests(), Instant::now()));
         let table = table(&State::of(&governor, Instant::now()));
-        assert!(table.contains("\nno second yet      tx/s "), "{table}");
+        assert!(table.contains("\nno second yet       tx/s "), "{table}");
     }
 
     /// Under `track` an operator asks two things: what would be rolled back, and how many of these clients would get 40001.
@@ -334,7 +348,7 @@ UTC       victim         was      for            waited    outcome
         let expect =
             "track: low: of the last 20 transactions to be rolled back, 3 would have ended in\n            40001\n";
         assert!(table.contains(expect), "{table}");
-        assert!(table.contains("track: high: preemption would have saved 12.5 s of waiting\n"), "{table}");
+        assert!(table.contains("track: high: preemption would have saved 13 s of waiting\n"), "{table}");
     }
 
     /// A client logged in as a user with a terminal's control characters in its name, and the operator's screen was cleared.
@@ -363,21 +377,37 @@ UTC       victim         was      for            waited    outcome
         state.levers.push(Lever { name: "cpu shares".to_owned(), works: false, why: "why ".repeat(60) });
         let table = table(&state);
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH), "{table}");
-        assert!(table.contains("a_class_with…"), "{table}");
+        assert!(
+            table.contains("\na_class_with_a_long_name (paused)\n"),
+            "a name that is long has a line of its own: {table}"
+        );
     }
 
+    /// The buckets of the histogram are 6 % wide: the p95 of 2.00 s beside one of 999 ms claimed what nobody had measured.
     #[test]
-    fn lengths_have_three_digits() {
+    fn lengths_have_two_digits_and_fit() {
         for (seconds, expect) in [
-            (0.00012, "0.12 ms"),
-            (0.0123, "12.3 ms"),
+            (0.0, "0.0 ms"),
+            (0.000_123, "0.12 ms"),
+            (0.003_01, "3.0 ms"),
+            (0.009_96, "10 ms"),
+            (0.0123, "12 ms"),
             (0.5, "500 ms"),
-            (1.5, "1.50 s"),
-            (600.0, "10.0 min"),
-            (7200.0, "2.00 h"),
+            (0.999, "1.0 s"),
+            (1.96, "2.0 s"),
+            (99.6, "100 s"),
+            (600.0, "10 min"),
+            (7190.0, "2.0 h"),
+            (360_000.0, "100 h"),
         ] {
-            assert_eq!(length(Some(seconds)), expect);
+            let shown = length(Some(seconds));
+            assert!(shown == expect && shown.len() <= 7, "{seconds}: {shown}");
         }
         assert_eq!(length(None), "-");
+        for (number, expect) in
+            [(0, "0"), (99_999, "99999"), (123_456, "120k"), (9_960_000, "10M"), (1_250_000_000, "1.3G")]
+        {
+            assert_eq!(super::count(number), expect);
+        }
     }
 }

@@ -138,7 +138,7 @@ impl Watch {
             self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
         }
         self.agent.tend(&settings, now);
-        self.governor.log_unlogged_preemptions();
+        self.governor.log_left_out();
         self.admit_holders(&settings, now);
         is_new
     }

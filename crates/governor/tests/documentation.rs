@@ -73,7 +73,7 @@ fn the_unit_runs_what_there_is() {
     let unit = fs::read_to_string("../../docs/examples/plimsoll.service").unwrap();
     for line in [
         "Type=notify-reload",
-        "ExecStart=/usr/local/bin/plimsoll govern --config /etc/plimsoll/plimsoll.toml",
+        "ExecStart=plimsoll govern --config /etc/plimsoll/plimsoll.toml",
         "AmbientCapabilities=CAP_SYS_NICE",
     ] {
         assert!(unit.lines().any(|other| other == line), "{line}");

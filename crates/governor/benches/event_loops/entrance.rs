@@ -28,6 +28,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         replay: true,
         retries: true,
         retry_aborted: 0,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
@@ -44,6 +45,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
             clients_max: 1000,
             logins_max_per_address: 1000,
             login_timeout: std::time::Duration::from_secs(30),
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop,

@@ -70,6 +70,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         replay: true,
         retries: false,
         retry_aborted: RETRY_ABORTED,
+        workers_max: None,
         is_paused: false,
     }
 }
@@ -121,6 +122,8 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     if let Some(retry_aborted) = &typed.retry_aborted {
         class.retry_aborted = read.number(retry_aborted, 0..=1000).map_or(class.retry_aborted, |count| count as u32);
     }
+    let workers_max = typed.workers_max.as_ref();
+    class.workers_max = workers_max.and_then(|workers| read.number(workers, 0..=1024)).map(|workers| workers as u32);
     class
 }
 

@@ -8,7 +8,7 @@ use super::problem::Problem;
 type Key = (&'static str, &'static str, &'static str);
 
 /// Keys that mean nothing beside a server, where no client comes through the governor.
-const IN_PATH_ONLY: [Key; 13] = [
+const IN_PATH_ONLY: [Key; 15] = [
     ("", "listen", "clients connect to the server itself; the console's own address is `address` in [admin]"),
     ("", "trust_clients", "clients log in at the server itself"),
     ("", "announce_class", "sessions begin without the governor"),
@@ -23,6 +23,8 @@ const IN_PATH_ONLY: [Key; 13] = [
         "retries",
         "if its applications retry what fails with 57014 (query_canceled), write preemptible = \"retry-by-application\"",
     ),
+    ("class", "retry_aborted", "nothing is replayed"),
+    ("class", "workers_max", "applications set the parameter in their own sessions"),
     ("preemption", "idle_counts_as_waiting", "a transaction whose client thinks cannot be cancelled"),
     ("preemption", "replay_bytes_max", "nothing is replayed"),
     ("preemption", "replay_functions", "nothing is replayed"),

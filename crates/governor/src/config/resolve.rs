@@ -214,6 +214,7 @@ impl Reader<'_> {
             logins_max_per_address: logins_max as u32,
             login_timeout,
             proxy_protocol_from,
+            handover: typed.handover.as_ref().map(|file| self.path(file)),
             workers: workers as usize,
             event_loop: event_loop?,
             tls,

@@ -104,6 +104,8 @@ pub struct TypedListen {
     pub proxy_protocol_from: Vec<At<String>>,
     /// How long a client may take until it is let in: `15s` without it.
     pub login_timeout: Option<At<String>>,
+    /// A socket file by which the next governor takes the addresses over without refusing or ending a session. The default is none.
+    pub handover: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
     pub workers: Option<At<i64>>,
     /// How they receive and send: `epoll`, `io_uring`, or `auto` for io_uring where the system has it and allows it; `epoll`
@@ -170,6 +172,9 @@ pub struct TypedClass {
     /// be serialized (40001), or that it rolls back itself to break a deadlock at once, where the client cannot notice. 0 hands every
     /// such error to the client. Nothing is replayed with `replay = false` or `policy = "track"`. The default is 20.
     pub retry_aborted: Option<At<i64>>,
+    /// How many parallel workers its statements may use at most for each Gather node of a plan
+    /// (`max_parallel_workers_per_gather`, which is lowered and never raised), 0 to 1024. The default is no limit.
+    pub workers_max: Option<At<i64>>,
 }
 
 /// Whether transactions of a class may be rolled back.

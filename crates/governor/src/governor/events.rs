@@ -9,13 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use plimsoll_policy::NoReplay;
 
+use super::lines::LineLimit;
 use crate::registry::SessionId;
 
 /// How many preemptions are kept.
 const EVENTS_KEPT: usize = 200;
-
-/// How many lines of each kind are logged in a second; the others are summed up in one.
-const LINES_PER_SECOND: u32 = 10;
 
 /// A preemption that was noted, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -178,33 +176,6 @@ impl Events {
     }
 }
 
-/// Bounds how many lines are written in a second.
-#[derive(Debug, Default)]
-struct LineLimit {
-    /// The second that is counted in.
-    second: u64,
-    /// How many lines were to be written in it.
-    lines: u32,
-}
-
-impl LineLimit {
-    /// Whether one more line is written in that second.
-    fn takes(&mut self, second: u64) -> bool {
-        if self.second < second {
-            *self = LineLimit { second, lines: 0 };
-        }
-        self.lines = self.lines.saturating_add(1);
-        self.lines <= LINES_PER_SECOND
-    }
-
-    /// Begins that second; how many lines were not written in the one before.
-    fn begin(&mut self, second: u64) -> u64 {
-        let unwritten = self.lines.saturating_sub(LINES_PER_SECOND);
-        *self = LineLimit { second, lines: 0 };
-        unwritten.into()
-    }
-}
-
 impl Line {
     /// Writes it to the log.
     pub(super) fn write(self) {
@@ -242,6 +213,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::LINES_PER_SECOND;
     use super::*;
 
     fn event() -> PreemptionEvent {

@@ -250,3 +250,37 @@ fn sample() -> state::State {
     });
     state
 }
+
+/// The luminance of a colour `#rrggbb` (WCAG 2.1).
+fn luminance(colour: &str) -> f64 {
+    let part = |at: usize| {
+        let part = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("two hexadecimal digits")) / 255.0;
+        if part <= 0.039_28 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+}
+
+/// An operator who does not see red and green could not tell which lever works. Signs and words say it, and every text stands out
+/// from what is behind it, in the light scheme and the dark one.
+#[test]
+fn the_page_can_be_read_without_colours() {
+    assert!(
+        LIVE_PAGE.contains(".good::before { content: \"\\2713")
+            && LIVE_PAGE.contains(".bad::before { content: \"\\2717")
+    );
+    assert!(LIVE_PAGE.contains("lever.works ? \"works\" : \"off\""));
+    let schemes: Vec<&str> = LIVE_PAGE.split(":root {").skip(1).take(2).collect();
+    for scheme in schemes {
+        let colour = |name: &str| {
+            let after = scheme.split(&format!("--{name}: ")).nth(1).unwrap_or_else(|| panic!("no colour {name}"));
+            &after[..7]
+        };
+        for ink in ["ink", "quiet", "rate", "time", "good", "bad"] {
+            for behind in ["page", "card"] {
+                let (ink, behind) = (luminance(colour(ink)), luminance(colour(behind)));
+                let contrast = (ink.max(behind) + 0.05) / (ink.min(behind) + 0.05);
+                assert!(contrast >= 4.5, "{contrast:.1} is less than texts need (WCAG 2.1, 1.4.3): {scheme}");
+            }
+        }
+    }
+}

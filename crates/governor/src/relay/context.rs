@@ -64,6 +64,8 @@ pub(super) struct Context {
     pub(super) may_expire: bool,
     /// The governor is being stopped.
     pub(super) is_draining: bool,
+    /// Another governor takes clients; those who are in are served until they leave.
+    pub(super) is_retiring: bool,
     /// How TLS is spoken with the server of those settings.
     tls: Option<(Arc<Settings>, Arc<ClientConfig>)>,
 }
@@ -85,6 +87,7 @@ impl Context {
             cancels: Vec::new(),
             may_expire: false,
             is_draining: false,
+            is_retiring: false,
             tls: None,
         }
     }
@@ -106,7 +109,7 @@ impl Context {
 
     /// Ends what a session does whose client has gone.
     pub(super) fn cancel_for_the_gone(&mut self, card: Option<&Arc<SessionCard>>) {
-        self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card))));
+        self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card), None)));
     }
 
     /// Looks up a name; the pair is told.

@@ -71,6 +71,16 @@ impl Door {
         })
     }
 
+    /// Closes it. Who still waits is let in by the governor that has the same sockets: that is why they have to be taken from what is
+    /// watched, which closing them does not do.
+    pub(super) fn close(mut self, poll: &mio::Registry) {
+        for listener in &mut self.listeners {
+            if let Err(error) = listener.deregister(poll) {
+                tracing::warn!("an address cannot be given up: {error}");
+            }
+        }
+    }
+
     /// Whether a token is a listener's.
     pub(super) fn is_its(token: Token) -> bool {
         (FIRST - LISTENERS_MAX..=FIRST).contains(&token.0)

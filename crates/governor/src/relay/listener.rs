@@ -7,9 +7,12 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
@@ -18,6 +21,7 @@ use socket2::{Domain, Protocol, Type};
 
 use super::StartError;
 use super::socket::Socket;
+use crate::handover::{Inherited, Place, another};
 use crate::settings::Listen;
 
 /// Connections that the kernel keeps while they wait to be accepted.
@@ -59,21 +63,33 @@ pub(super) struct SocketFile {
     path: PathBuf,
     /// Device and number.
     identity: (u64, u64),
+    /// Whether it is this process's to remove: another may serve at it.
+    is_owned: Arc<AtomicBool>,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+        if self.is_owned.load(Ordering::Relaxed)
+            && fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity)
+        {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Opens everything that is asked for, or nothing.
-pub(super) fn open(listen: &Listen) -> Result<Vec<Listener>, StartError> {
+/// Opens everything that is asked for, or nothing. What another governor hands over is open already.
+pub(super) fn open(
+    listen: &Listen,
+    inherited: &mut Inherited,
+    is_owned: &Arc<AtomicBool>,
+) -> Result<Vec<Listener>, StartError> {
     let mut listeners = Vec::new();
     for address in &listen.addresses {
-        let listener = bind_tcp(*address).map_err(|error| StartError::Listen(Address::Tcp(*address), error))?;
+        let listener = match inherited.tcp(*address) {
+            Some(listener) => Ok(TcpListener::from_std(listener)),
+            None => bind_tcp(*address),
+        };
+        let listener = listener.map_err(|error| StartError::Listen(Address::Tcp(*address), error))?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen(Address::Tcp(*address), error))?;
         listeners.push(Listener::Tcp(listener, bound));
     }
@@ -83,8 +99,12 @@ pub(super) fn open(listen: &Listen) -> Result<Vec<Listener>, StartError> {
     };
     for folder in &listen.socket_folders {
         let path = folder.join(format!(".s.PGSQL.{port}"));
-        let (listener, file) =
-            bind_socket(&path).map_err(|error| StartError::Listen(Address::Socket(path.clone()), error))?;
+        let listener = match inherited.socket(&path) {
+            Some(listener) => Ok(UnixListener::from_std(listener)),
+            None => bind_socket(&path),
+        };
+        let listener = listener.and_then(|listener| Ok((listener, SocketFile::at(&path, is_owned)?)));
+        let (listener, file) = listener.map_err(|error| StartError::Listen(Address::Socket(path.clone()), error))?;
         listeners.push(Listener::Unix(listener, file));
     }
     if listeners.is_empty() { Err(StartError::NoAddress) } else { Ok(listeners) }
@@ -105,7 +125,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Binds a Unix socket that everybody may connect to: its folder says who may (mode 0700, say). A file that is left from
 /// a governor that has gone is taken over; one at which somebody listens is not.
-fn bind_socket(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path)? => {
             fs::remove_file(path)?;
@@ -113,10 +133,16 @@ fn bind_socket(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         }
         bound => bound?,
     };
-    let file = fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.to_owned(), identity: (file.dev(), file.ino()) };
     fs::set_permissions(path, Permissions::from_mode(0o777))?;
-    Ok((listener, file))
+    Ok(listener)
+}
+
+impl SocketFile {
+    fn at(path: &Path, is_owned: &Arc<AtomicBool>) -> io::Result<Self> {
+        let file = fs::symlink_metadata(path)?;
+        let identity = (file.dev(), file.ino());
+        Ok(SocketFile { path: path.to_owned(), identity, is_owned: Arc::clone(is_owned) })
+    }
 }
 
 fn is_abandoned(path: &Path) -> io::Result<bool> {
@@ -142,6 +168,23 @@ impl Listener {
                 listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Tcp(peer)))
             }
             Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), Peer::Local)),
+        }
+    }
+
+    /// Who comes in there, and another descriptor of it.
+    pub(super) fn place(&self) -> io::Result<(Place, OwnedFd)> {
+        let descriptor = match self {
+            Listener::Tcp(listener, _) => another(listener),
+            Listener::Unix(listener, _) => another(listener),
+        };
+        Ok((Place::Clients(self.address()), descriptor?))
+    }
+
+    /// Watches for clients no more.
+    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener, _) => listener.deregister(registry),
+            Listener::Unix(listener, _) => listener.deregister(registry),
         }
     }
 
@@ -200,7 +243,8 @@ mod tests {
         // The standard library leaves the file of a listener that has gone.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let (live, file) = bind_socket(&path).unwrap();
+        let live = bind_socket(&path).unwrap();
+        let file = SocketFile::at(&path, &Arc::new(AtomicBool::new(true))).unwrap();
         assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o777);
         assert_eq!(bind_socket(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         drop((live, file));
@@ -213,7 +257,8 @@ mod tests {
     fn the_file_of_a_successor_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".s.PGSQL.6432");
-        let (_live, file) = bind_socket(&path).unwrap();
+        let _live = bind_socket(&path).unwrap();
+        let file = SocketFile::at(&path, &Arc::new(AtomicBool::new(true))).unwrap();
         // Both exist at once, so that the successor's number is another.
         let aside = folder.path().join("aside");
         fs::rename(&path, &aside).unwrap();

@@ -36,7 +36,7 @@ use super::seat::Seat;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
 use crate::admin::Console;
-use crate::governor::SessionCommand;
+use crate::governor::{Repeated, SessionCommand};
 use crate::registry::SessionCard;
 use crate::session::Session;
 
@@ -327,6 +327,11 @@ impl Pair {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
 
+    /// Whether an operator looks on, for whom nobody waits.
+    pub(super) fn is_console(&self) -> bool {
+        matches!(self.phase, Phase::Console(_))
+    }
+
     /// Its worker ends: an operator at the console is told.
     pub(super) fn dismiss(&mut self, context: &mut Context, now: Instant) {
         if matches!(self.phase, Phase::Console(_)) {
@@ -347,7 +352,9 @@ impl Pair {
 
     /// Ends it with an error that its client is told.
     fn refuse(&mut self, refusal: &Refusal, context: &mut Context, now: Instant) {
-        tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
+        if context.governor.logs(Repeated::ClientRefused) {
+            tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
+        }
         if !matches!(self.phase, Phase::Session(_) | Phase::Raw) {
             crate::statistics::count(&context.governor.statistics.clients_refused);
         }

@@ -166,18 +166,22 @@ impl Worker {
 
     /// Whether nothing is left that a drain waits for, in any worker: operators at the console look on until then.
     fn is_drained(&self) -> bool {
-        self.context.is_draining
+        let Context { is_draining, is_retiring, .. } = self.context;
+        // Whoever has come is served by a governor that retires, and refused by one that drains.
+        let is_over = |pair: &Pair| if is_draining { !pair.is_waited_for() } else { pair.is_console() };
+        (is_draining || is_retiring)
             && self.context.governor.serves_nobody()
-            && self.pairs.iter().flatten().all(|pair| !pair.is_waited_for())
+            && self.pairs.iter().flatten().all(|pair| is_over(pair))
     }
 
     /// The last session's worker tells the others, which wait for that.
     fn pass_on_drain(&mut self) {
         let governor = &self.context.governor;
-        let is_over = self.context.is_draining && governor.serves_nobody();
+        let Context { is_draining, is_retiring, .. } = self.context;
+        let is_over = (is_draining || is_retiring) && governor.serves_nobody();
         // A login that began as the drain did may have come in after all had ended.
         if is_over && !self.has_passed_on_drain {
-            governor.tell_all(|| WorkerCommand::Drain);
+            governor.tell_all(|| if is_draining { WorkerCommand::Drain } else { WorkerCommand::Retire });
         }
         self.has_passed_on_drain = is_over;
     }
@@ -194,6 +198,33 @@ impl Worker {
     }
 
     fn on_waker(&mut self, now: Instant) {
+        self.take_notes(now);
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                WorkerCommand::Session(session, command) => self.on_command(session, command, now),
+                WorkerCommand::Drain => self.drain(now),
+                WorkerCommand::CloseDoor => self.close_door(),
+                WorkerCommand::Retire => {
+                    self.context.is_retiring = true;
+                    // The door was closed before this was said: no more clients come than these.
+                    self.take_notes(now);
+                }
+                WorkerCommand::Cancel(card, client) => {
+                    self.context.cancels.extend(Aimed::at(&self.context.governor, card, Some(client)));
+                }
+                WorkerCommand::Stop => self.is_stopped = true,
+            }
+        }
+    }
+
+    fn close_door(&mut self) {
+        if let Some(door) = self.door.take() {
+            door.close(self.poll.registry());
+            self.context.governor.tell_all(|| WorkerCommand::Retire);
+        }
+    }
+
+    fn take_notes(&mut self, now: Instant) {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Client(visitor) => self.welcome(visitor, now),
@@ -207,13 +238,6 @@ impl Worker {
                 Note::Addresses(id, addresses) => {
                     self.move_pair(id, now, |pair, context| pair.on_addresses(addresses, context, now));
                 }
-            }
-        }
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                WorkerCommand::Session(session, command) => self.on_command(session, command, now),
-                WorkerCommand::Drain => self.drain(now),
-                WorkerCommand::Stop => self.is_stopped = true,
             }
         }
     }

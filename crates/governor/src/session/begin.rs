@@ -50,6 +50,7 @@ impl Session {
         let generation = self.governor.generation();
         if generation != self.generation && self.transaction.is_none() {
             (self.generation, self.settings) = (generation, self.governor.settings());
+            self.workers.watch(self.settings.limits_workers(), false);
             self.classify_login();
         }
         let note = self.first_note(ask, body);

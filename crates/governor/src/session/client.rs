@@ -144,6 +144,7 @@ impl Session {
                 Fate::Drop => return self.refuse_message(message, bytes, now, out),
             }
         }
+        self.workers.reads(message.ask, message.body, message.is_whole);
         self.note_message(message, note);
         self.track(message.ask, out);
         Fate::Pass
@@ -198,7 +199,10 @@ impl Session {
                 return Fate::Drop;
             }
         }
-        if self.open_unit(now) { Fate::Pass } else { Fate::Stay }
+        match self.limit_workers(bytes, now, out) {
+            Fate::Pass if self.open_unit(now) => Fate::Pass,
+            _ => Fate::Stay,
+        }
     }
 
     /// Whether a message's text may give its transaction, which has only begun, another class.

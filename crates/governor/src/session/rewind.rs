@@ -116,6 +116,8 @@ pub(super) enum Step {
     Inquire,
     /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
     Close,
+    /// The limit of parallel workers is set again that was set before that unit.
+    Limit(usize),
     /// That unit is run again.
     Unit(usize),
     /// The unit in flight is run again, and the beginning of its answer compared.
@@ -430,6 +432,7 @@ impl Session {
             }
             (Step::Drain | Step::RollBack | Step::Inquire, _) => self.make_ready(now, out),
             (Step::Close, _) => self.ask_unit(0, now, out),
+            (Step::Limit(unit), _) => self.ask_unit(unit, now, out),
             (Step::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
             (Step::Beginning | Step::PrepareAgain | Step::Fail, _) => {
                 unreachable!("they end with the answer or a failure")

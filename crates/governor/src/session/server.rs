@@ -72,7 +72,11 @@ impl Session {
                 self.unit.chains.is_some()
                     || self.transaction.as_ref().is_some_and(|inside| inside.class_before.is_some())
             }
-            Answer::DataRow => matches!(&self.flow, Flow::Rewinding(rewind) if rewind.inquires()),
+            Answer::DataRow => match &self.flow {
+                Flow::Rewinding(rewind) => rewind.inquires(),
+                Flow::Limiting(_) => true,
+                _ => false,
+            },
             _ => false,
         }
     }
@@ -117,6 +121,10 @@ impl Session {
                 rewind.hears(answer, body);
                 false
             }
+            Flow::Limiting(limiting) => {
+                limiting.hears(answer, body);
+                false
+            }
             _ => true,
         };
         match answer {
@@ -134,7 +142,12 @@ impl Session {
             }
             Answer::Notification => Ok(true),
             Answer::ParseComplete | Answer::CloseComplete => {
-                if !matches!(&self.flow, Flow::Rewinding(rewind) if !rewind.is_at_the_unit_in_flight()) {
+                let is_own = match &self.flow {
+                    Flow::Rewinding(rewind) => !rewind.is_at_the_unit_in_flight(),
+                    Flow::Limiting(_) => true,
+                    _ => false,
+                };
+                if !is_own {
                     self.on_confirmed();
                 }
                 Ok(is_passed)
@@ -185,6 +198,10 @@ impl Session {
         }
         if matches!(self.flow, Flow::Rewinding(_)) {
             self.rewind_step_done(status, now, out);
+            return false;
+        }
+        if matches!(self.flow, Flow::Limiting(_)) {
+            self.workers_answered(now);
             return false;
         }
         self.show(out);
@@ -258,6 +275,10 @@ impl Session {
                 self.gate = Gate::Open;
             }
         }
+        if let Flow::Limiting(limiting) = &mut self.flow {
+            limiting.fails(body);
+            return false;
+        }
         let was_cancelled = answers::sqlstate(body) == Some(CANCELLED);
         let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate);
         if let Flow::Rewinding(_) = self.flow {
@@ -318,6 +339,7 @@ impl Session {
     fn is_comparing(&self) -> bool {
         match &self.flow {
             Flow::Rewinding(rewind) => rewind.is_comparing(),
+            Flow::Limiting(_) => false,
             _ => self.transaction.as_ref().is_some_and(|inside| inside.recording.is_some()),
         }
     }

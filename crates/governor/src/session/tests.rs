@@ -16,6 +16,7 @@ mod relaying;
 mod replaying;
 mod story;
 mod thinking;
+mod workers;
 
 use story::{Story, check};
 

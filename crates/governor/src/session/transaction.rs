@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::{ClassIndex, NoReplay, ReplayFacts, Unsafe, may_replay};
 
-use super::Session;
 use super::frames::Status;
 use super::prepared::{Names, Note};
 use super::recording::{Lost, Recording};
+use super::{Flow, Session};
 use crate::registry::{ChosenBy, Immunity};
 
 /// How many cursors of its own a transaction's are kept apart from those of others; one more counts as another's.
@@ -59,6 +59,10 @@ pub(super) struct Transaction {
     pub recording: Option<Box<Recording>>,
     /// What its client is told if it goes back to a savepoint, if the session has made it fail.
     pub failure: Option<Vec<u8>>,
+    /// The limit of its parallel workers that was set in its block, and before which unit.
+    pub workers: Option<(usize, u32)>,
+    /// Its parallel workers are not limited, or not any more.
+    pub keeps_workers: bool,
     /// The session's class before this transaction chose another one: if it is rolled back, that holds again.
     pub class_before: Option<(ClassIndex, ChosenBy)>,
 }
@@ -83,6 +87,8 @@ impl Transaction {
             has_unnamed: false,
             recording: None,
             failure: None,
+            workers: None,
+            keeps_workers: false,
             class_before: None,
         }
     }
@@ -177,6 +183,10 @@ impl Session {
     /// Why the transaction must not be rolled back for another now, if so.
     pub(super) fn immunity(&self, transaction: &Transaction) -> Option<Immunity> {
         let is_idle = !self.is_under_way();
+        if matches!(self.flow, Flow::Limiting(_)) {
+            // What would be cancelled is a unit of ours.
+            return Some(Immunity::UnitOpen);
+        }
         if transaction.may_end {
             return Some(Immunity::MayHaveEnded);
         }

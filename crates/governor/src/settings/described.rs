@@ -67,6 +67,8 @@ impl Settings {
         lines.add("listen.clients_max", listen.clients_max);
         lines.add("listen.logins_max_per_address", listen.logins_max_per_address);
         lines.add("listen.proxy_protocol_from", listed(&listen.proxy_protocol_from));
+        let handover = listen.handover.as_ref().map(|file| file.display().to_string());
+        lines.add("listen.handover", handover.unwrap_or_else(|| "none".to_owned()));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
         lines.add("listen.event_loop", listen.event_loop.name());
@@ -82,6 +84,7 @@ impl Settings {
     pub(crate) fn keep_until_restart(&mut self, current: &Settings) {
         self.listen.addresses.clone_from(&current.listen.addresses);
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
+        self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
         self.listen.event_loop = current.listen.event_loop;
         self.server.clone_from(&current.server);
@@ -99,6 +102,7 @@ pub fn needs_restart(key: &str) -> bool {
         "admin.socket_folder",
         "listen.addresses",
         "listen.socket_folders",
+        "listen.handover",
         "listen.workers",
         "listen.event_loop",
     ];
@@ -137,6 +141,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("replay", class.replay.to_string());
     add("retries", class.retries.to_string());
     add("retry_aborted", class.retry_aborted.to_string());
+    add("workers_max", number(class.workers_max));
 }
 
 /// The URL of a server without user and database, which are the clients' own.

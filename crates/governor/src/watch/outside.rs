@@ -10,7 +10,7 @@ use plimsoll_postgres::connection::WireError;
 use super::control::Up;
 use super::late::cards_of;
 use super::look::{Looked, look};
-use crate::governor::Governor;
+use crate::governor::{Governor, Repeated};
 use crate::registry::Phase;
 use crate::settings::Settings;
 use crate::statistics::count;
@@ -94,12 +94,14 @@ pub(super) fn admit_holders(governor: &Governor, looked: &Looked) -> bool {
             count(&governor.statistics.class(class).let_in);
             let settings = governor.settings();
             let class = &settings.class(class).name;
-            tracing::info!(
-                session = card.id.0,
-                process,
-                class,
-                "admitted beyond the limits: others wait for a lock that this session holds"
-            );
+            if governor.logs(Repeated::AdmittedBeyond) {
+                tracing::info!(
+                    session = card.id.0,
+                    process,
+                    class,
+                    "admitted beyond the limits: others wait for a lock that this session holds"
+                );
+            }
         }
     }
     has_admitted

@@ -54,6 +54,22 @@ impl Governor {
         assert_eq!(self.told(), "READY=1");
     }
 
+    /// Starts another one with the same settings beside it, and waits until that serves; the one before.
+    pub fn succeed(&mut self) -> Predecessor {
+        let (child, log) = spawn(self.folder.path(), &self.file, false);
+        let child = std::mem::replace(&mut self.child, child);
+        let before = Predecessor { child, _log: std::mem::replace(&mut self.log, log) };
+        // One that has no session ends at once, and says so at the same place.
+        while self.told() != "READY=1" {}
+        before
+    }
+
+    /// Starts another one with the same settings beside it, which must fail.
+    pub fn fail_to_succeed(&self) {
+        let (mut child, _log) = spawn(self.folder.path(), &self.file, false);
+        assert!(!ended(&mut child), "it has started");
+    }
+
     /// What systemd is told next.
     pub fn told(&self) -> String {
         let mut bytes = [0; 256];
@@ -110,14 +126,44 @@ impl Governor {
 
     /// Waits for its end; whether it was the expected one.
     pub fn ended(mut self) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.success();
-            }
-            assert!(Instant::now() < deadline, "the governor does not end");
-            thread::sleep(Duration::from_millis(5));
+        ended(&mut self.child)
+    }
+}
+
+/// A governor that another one has taken over from.
+pub struct Predecessor {
+    child: Child,
+    _log: Receiver<serde_json::Value>,
+}
+
+impl Predecessor {
+    /// Whether it still lives.
+    pub fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end; whether it was the expected one.
+    pub fn ended(mut self) -> bool {
+        ended(&mut self.child)
+    }
+}
+
+impl Drop for Predecessor {
+    fn drop(&mut self) {
+        // Ended already, unless a test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(child: &mut Child) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.success();
         }
+        assert!(Instant::now() < deadline, "the governor does not end");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -47,6 +47,7 @@ pub fn settings(server: &str) -> Settings {
         replay: true,
         retries: true,
         retry_aborted: 0,
+        workers_max: None,
         is_paused: false,
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
@@ -64,6 +65,7 @@ pub fn settings(server: &str) -> Settings {
             clients_max: 100,
             logins_max_per_address: 1000,
             login_timeout: PATIENCE,
+            handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: event_loop(),

@@ -21,3 +21,4 @@ mod reading;
 mod retried;
 mod server;
 mod versions;
+mod workers;

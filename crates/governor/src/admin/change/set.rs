@@ -21,11 +21,20 @@ const KEYS: [&str; 7] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 7] = ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "cpu"];
+const CLASS_KEYS: [&str; 8] =
+    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu"];
 
 /// Keys of both kinds that mean nothing beside a server.
-const IN_PATH_ONLY: [&str; 6] =
-    ["admission.mpl", "preemption.idle_counts_as_waiting", "mpl", "queue_max", "replay", "retries"];
+const IN_PATH_ONLY: [&str; 8] = [
+    "admission.mpl",
+    "preemption.idle_counts_as_waiting",
+    "mpl",
+    "queue_max",
+    "replay",
+    "retries",
+    "retry_aborted",
+    "workers_max",
+];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -108,6 +117,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "replay" => truth(value).map(|replay| class.replay = replay),
         "retries" => truth(value).map(|retries| class.retries = retries),
         "retry_aborted" => attempts(value).map(|attempts| class.retry_aborted = attempts),
+        "workers_max" => bound(value).map(|workers_max| class.workers_max = workers_max),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
         _ => return None,
     };

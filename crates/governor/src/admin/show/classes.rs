@@ -1,11 +1,17 @@
 //! `SHOW CLASSES`.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use plimsoll_policy::ClassIndex;
 
-use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, int, text};
+use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, float, int, text};
 use crate::admin::command::Call;
+use crate::history::Window;
+use crate::statistics::two_digits;
+
+/// What `p95_ms` is over.
+const PERIOD: Duration = Duration::from_secs(60);
 
 /// The columns.
 pub const COLUMNS: &[Column] = &[
@@ -22,6 +28,7 @@ pub const COLUMNS: &[Column] = &[
     boolean("retries"),
     int("retry_aborted"),
     text("cpu"),
+    float("p95_ms"),
     text("rules"),
 ];
 
@@ -51,8 +58,15 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             class.retries.into(),
             class.retry_aborted.into(),
             class.cpu.to_string().into(),
+            p95_ms(governor.history.lock().window(index.0.into(), PERIOD)),
             rules.join("; ").into(),
         ]
     };
     Ok(Answer::of((0..).map(ClassIndex).zip(&settings.classes).map(row).collect()))
+}
+
+/// The 95th percentile of the last minute's transactions, to the two digits that it is known to; null without any.
+fn p95_ms(window: Option<Window>) -> Cell {
+    let p95 = window.and_then(|window| window.counts.transaction_times.percentile(0.95));
+    p95.map_or(Cell::Null, |p95| Cell::Float(two_digits(p95.as_secs_f64() * 1e3)))
 }

@@ -3,6 +3,7 @@
 //! PostgreSQL carries a cancel out before it closes the connection that brought it. Until then the session sends nothing,
 //! so that no later statement is hit, and the client's own connection stays open, for libpq waits for its end.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,16 +24,22 @@ pub(in crate::relay) struct Aimed {
     governor: Arc<Governor>,
     card: Arc<SessionCard>,
     was_sent: bool,
+    /// The connection of the client that cancels, if that is at another governor: it ends when the cancel has arrived.
+    _client: Option<OwnedFd>,
 }
 
 impl Aimed {
-    /// Aims at what the session is doing; `None` if it does nothing.
-    pub(in crate::relay) fn at(governor: &Arc<Governor>, card: Arc<SessionCard>) -> Option<Self> {
+    /// Aims at what the session is doing; `None` if it does nothing. `client` is the connection of a client that cancels at another governor.
+    pub(in crate::relay) fn at(
+        governor: &Arc<Governor>,
+        card: Arc<SessionCard>,
+        client: Option<OwnedFd>,
+    ) -> Option<Self> {
         // Without a key the server would not know whom to end.
         card.key.get()?;
         card.aim_client_cancel()?;
         count(&governor.statistics.client_cancels);
-        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false })
+        Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: client })
     }
 
     /// The request that the server is sent.

@@ -15,6 +15,7 @@ use rustls::pki_types::ServerName;
 
 use super::{Aimed, Conduct, End, Pair, Phase, token};
 use crate::relay::certificate_name::common_name;
+use crate::governor::Repeated;
 use crate::relay::context::Context;
 use crate::relay::listener::{self, Peer};
 use crate::relay::login::{Login, Terms};
@@ -373,7 +374,9 @@ impl Pair {
         match dial.purpose {
             Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.hint, context, now),
             Purpose::Cancel(_) => {
-                tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);
+                if context.governor.logs(Repeated::CancelNotDelivered) {
+                    tracing::warn!("cancel not delivered: {}: {}", dial.settings.server.address(), dial.failure);
+                }
                 self.phase = Phase::Over;
             }
         }
@@ -383,7 +386,9 @@ impl Pair {
     pub(super) fn refuse_unreachable(&mut self, why: &str, hint: &str, context: &mut Context, now: Instant) {
         let address = context.governor.settings().server.address();
         context.governor.reach.failed(why);
-        tracing::warn!("server {address} cannot be reached: {why}");
+        if context.governor.logs(Repeated::ServerUnreachable) {
+            tracing::warn!("server {address} cannot be reached: {why}");
+        }
         let refusal =
             Refusal::new("08001", format!("the server {address} behind the governor cannot be reached: {why}"));
         self.refuse(&refusal.hint(hint), context, now);

@@ -1,6 +1,6 @@
 //! The client says what it wants.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::dial::{Dial, Purpose};
 use super::{Aimed, Conduct, Pair, Phase};
 use crate::admin::Console;
-use crate::governor::SessionCommand;
+use crate::governor::{Repeated, SessionCommand};
 use crate::registry::{self, ChosenBy, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
@@ -297,7 +297,11 @@ impl Pair {
     /// A client wants a session's statement ended. It is told nothing, whatever comes of it.
     fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
-            tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
+            let client = self.client.as_mut().map(|client| client.wire().link().socket().as_fd());
+            let is_known = client.is_some_and(|client| context.governor.cancel_elsewhere(process, secret, client));
+            if !is_known && context.governor.logs(Repeated::UnknownCancelKey) {
+                tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
+            }
             self.phase = Phase::Over;
             return;
         };
@@ -306,7 +310,7 @@ impl Pair {
             count(&context.governor.statistics.client_cancels);
             context.governor.tell(card.worker, card.id, SessionCommand::ClientCancelled);
             self.phase = Phase::Over;
-        } else if let Some(aimed) = Aimed::at(&context.governor, card) {
+        } else if let Some(aimed) = Aimed::at(&context.governor, card, None) {
             let settings = context.governor.settings();
             self.deadline = None;
             self.dial(Dial::new(settings, Purpose::Cancel(aimed), now), context, now);

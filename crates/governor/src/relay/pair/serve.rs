@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::dial::hint_of_answer;
 use super::{Conduct, End, Pair, Phase};
+use crate::governor::Repeated;
 use crate::registry;
 use crate::relay::context::Context;
 use crate::relay::login::binding_refusal;
@@ -157,7 +158,9 @@ impl Pair {
 
     /// Somebody does not speak the protocol.
     fn on_breach(&mut self, taken: usize, error: &ProtocolError, context: &mut Context, now: Instant) -> usize {
-        tracing::warn!(peer = %self.peer, "session ended: {error}");
+        if context.governor.logs(Repeated::SessionEnded) {
+            tracing::warn!(peer = %self.peer, "session ended: {error}");
+        }
         self.refuse(&Refusal::new("08P01", error.to_string()), context, now);
         taken
     }

@@ -7,6 +7,7 @@ use plimsoll_policy::NoReplay;
 use super::super::answers::{self, END_ANSWERS as OWN, SYNC, close_statement};
 use super::super::frames::Status;
 use super::super::transaction::Began;
+use super::super::workers::lower_locally;
 use super::super::{Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
 use super::{Cause, Question, ROLLBACK, ROLLBACK_AND_CHAIN, Safety, Step, own};
@@ -90,7 +91,9 @@ impl Session {
     /// Runs a unit again; after the last, the one in flight, or the client goes on.
     pub(super) fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let Some(recording) = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut()) else { return };
+        let Some(inside) = &mut self.transaction else { return };
+        let limit = inside.workers.filter(|(before, _)| *before == unit && rewind.step != Step::Limit(unit));
+        let Some(recording) = &mut inside.recording else { return };
         recording.restart_answer();
         let is_last = unit == recording.unit_count();
         let (in_flight, commits) = match &rewind.cause {
@@ -101,6 +104,9 @@ impl Session {
             self.replayed();
             self.since = now;
             return;
+        }
+        if let Some((_, workers)) = limit {
+            return self.ask(Step::Limit(unit), &own(&lower_locally(workers)), OWN, now, out);
         }
         rewind.is_clean = false;
         let request = recording.bytes(recording.unit_range(unit)).to_vec();

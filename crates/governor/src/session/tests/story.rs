@@ -6,7 +6,7 @@
 //! `cancelled` (in the queue), `time`.
 //!
 //! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
-//! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
+//! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
 //! Underscores stand for spaces, and `%` for an underscore.
 
 use super::*;
@@ -223,6 +223,7 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
         (b'C', true) => format!("S{}\0", part(0)).into_bytes(),
         (b'D', true) => b"P\0".to_vec(),
         (b'D', false) => part(0).as_bytes().to_vec(),
+        (b'R', false) => [&[0, 1, 0, 0, 0, part(0).len() as u8][..], part(0).as_bytes()].concat(),
         (b'E' | b'N', false) => format!("SERROR\0VERROR\0C{}\0Mwords{}\0\0", part(0), part(1)).into_bytes(),
         (b'F', false) => format!("SFATAL\0VFATAL\0C{}\0Mwords\0\0", part(0)).into_bytes(),
         (b'S', false) => part(0).replace('=', "\0").into_bytes().into_iter().chain([0]).collect(),
@@ -230,8 +231,12 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
         (b'Z', false) => part(0).as_bytes().to_vec(),
         _ => part(0).as_bytes().to_vec(),
     };
-    // `F` from a server is an error that ends the session.
-    let mut bytes = vec![if !from_client && tag == b'F' { b'E' } else { tag }];
+    // `F` from a server is an error that ends the session, and `R` a row that can be read.
+    let mut bytes = vec![match (tag, from_client) {
+        (b'F', false) => b'E',
+        (b'R', false) => b'D',
+        _ => tag,
+    }];
     bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
     bytes.extend_from_slice(&body);
     bytes

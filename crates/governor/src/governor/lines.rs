@@ -1,0 +1,149 @@
+//! Lines of the log that clients can cause as often as they like: some of each kind are written in a second, the rest is counted.
+//!
+//! Only the kinds of [`Repeated`] are bounded. Errors of the governor, commands on the console and changes of state (reloads, the control
+//! connection, draining) are no such kind, and so every one of them is written.
+
+use parking_lot::Mutex;
+
+/// How many lines of each kind are written in a second.
+pub(super) const LINES_PER_SECOND: u32 = 10;
+
+/// A kind of line that clients can cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeated {
+    /// A client was not let in, or its session was ended.
+    ClientRefused,
+    /// A client or the server does not speak the protocol.
+    SessionEnded,
+    /// The server could not be reached for a client.
+    ServerUnreachable,
+    /// A cancel names a session that there is not.
+    UnknownCancelKey,
+    /// A cancel did not reach the server.
+    CancelNotDelivered,
+    /// A transaction was admitted beyond the limits.
+    AdmittedBeyond,
+    /// Somebody logged in to the console.
+    ConsoleLogin,
+    /// A login to the console was refused.
+    ConsoleRefused,
+}
+
+impl Repeated {
+    const ALL: [Repeated; 8] = [
+        Repeated::ClientRefused,
+        Repeated::SessionEnded,
+        Repeated::ServerUnreachable,
+        Repeated::UnknownCancelKey,
+        Repeated::CancelNotDelivered,
+        Repeated::AdmittedBeyond,
+        Repeated::ConsoleLogin,
+        Repeated::ConsoleRefused,
+    ];
+
+    /// How the line begins.
+    fn line(self) -> &'static str {
+        match self {
+            Repeated::ClientRefused => "client refused",
+            Repeated::SessionEnded => "session ended",
+            Repeated::ServerUnreachable => "server cannot be reached",
+            Repeated::UnknownCancelKey => "cancel with an unknown key",
+            Repeated::CancelNotDelivered => "cancel not delivered",
+            Repeated::AdmittedBeyond => "admitted beyond the limits",
+            Repeated::ConsoleLogin => "console: a user has come",
+            Repeated::ConsoleRefused => "console: a login was refused",
+        }
+    }
+}
+
+/// How much was written of each kind.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    limits: Mutex<[LineLimit; Repeated::ALL.len()]>,
+}
+
+impl Lines {
+    /// Whether one more line of that kind is written in that second.
+    pub(super) fn takes(&self, kind: Repeated, second: u64) -> bool {
+        let (takes, left_out) = {
+            let limit = &mut self.limits.lock()[kind as usize];
+            let left_out = limit.begin(second);
+            (limit.takes(second), left_out)
+        };
+        tell(kind, left_out);
+        takes
+    }
+
+    /// Tells how many lines of an earlier second were left out.
+    pub(super) fn tell_left_out(&self, second: u64) {
+        for (kind, left_out) in self.left_out(second) {
+            tell(kind, left_out);
+        }
+    }
+
+    fn left_out(&self, second: u64) -> [(Repeated, u64); Repeated::ALL.len()] {
+        let mut limits = self.limits.lock();
+        Repeated::ALL.map(|kind| (kind, limits[kind as usize].begin(second)))
+    }
+}
+
+fn tell(kind: Repeated, left_out: u64) {
+    if left_out > 0 {
+        tracing::warn!(left_out, "more lines in the last second than are logged: {}", kind.line());
+    }
+}
+
+/// Bounds how many lines are written in a second.
+#[derive(Debug, Default)]
+pub(super) struct LineLimit {
+    /// The second that is counted in.
+    pub(super) second: u64,
+    /// How many lines were to be written in it.
+    lines: u32,
+}
+
+impl LineLimit {
+    /// Whether one more line is written in that second.
+    pub(super) fn takes(&mut self, second: u64) -> bool {
+        self.begin(second);
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= LINES_PER_SECOND
+    }
+
+    /// Begins that second, unless it has begun; how many lines were not written in the one before.
+    pub(super) fn begin(&mut self, second: u64) -> u64 {
+        if self.second >= second {
+            return 0;
+        }
+        let unwritten = self.lines.saturating_sub(LINES_PER_SECOND);
+        *self = LineLimit { second, lines: 0 };
+        unwritten.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pooler with a wrong password tried again thousands of times in a second, and the disk of the log filled up.
+    #[test]
+    fn a_flood_of_one_kind_is_counted_and_hides_no_other() {
+        let lines = Lines::default();
+        let written = (0..25).filter(|_| lines.takes(Repeated::ClientRefused, 4)).count();
+        assert_eq!(written, LINES_PER_SECOND as usize);
+        assert!(lines.takes(Repeated::ConsoleRefused, 4), "another kind has lines of its own");
+        assert!(lines.left_out(4).iter().all(|(_, left_out)| *left_out == 0), "the second has not ended");
+        let left_out = lines.left_out(5);
+        assert_eq!(left_out.iter().map(|(_, left_out)| left_out).sum::<u64>(), 15);
+        assert_eq!(left_out[0], (Repeated::ClientRefused, 15));
+        assert!(lines.left_out(6).iter().all(|(_, left_out)| *left_out == 0), "it is said once");
+        assert!(lines.takes(Repeated::ClientRefused, 6));
+    }
+
+    #[test]
+    fn kinds_have_places_of_their_own() {
+        for (place, kind) in Repeated::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place, "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One governor takes over from another, and no client is refused or cut off: the new process gets the sockets at which clients wait, the
+//! old one serves the sessions that it has until they end.
+//!
+//! Both have the same `handover` file in `[listen]`, a Unix socket at which the governor that serves listens:
+//!
+//! ```text
+//! new                                    old
+//!  │ take 1 ─────────────────────────────▶ │
+//!  │ ◀──── listeners 1, with descriptors   │   both could accept; only the old one does
+//!  │ (starts; both accept)                 │
+//!  │ serving ────────────────────────────▶ │
+//!  │ ◀──────────────────────────── retired │   its doors are closing, and the file is the new one's
+//!  │ cancel …, with the client ──────────▶ │   until the last session of the old one has ended
+//! ```
+//!
+//! The queue of connections that wait to be accepted belongs to the socket, not to a process, so none is lost. If the new governor fails
+//! before it serves, the old one goes on as if nothing had happened. Only processes of the same user, or root, are talked to.
+//!
+//! [`Inherited`] is the new governor's side, [`giving`] the old one's, [`packet`] what is sent.
+
+pub(crate) mod giving;
+mod packet;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::relay::Address;
+use packet::{Packet, connect, receive, send};
+
+/// How long the other side may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The version of what is said.
+const VERSION: u32 = 1;
+
+/// Who comes in at a socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Clients.
+    Clients(Address),
+    /// Browsers and Prometheus.
+    Page(SocketAddr),
+    /// Nobody: the connection to a governor from before, which still has sessions.
+    Governor,
+}
+
+impl Place {
+    fn write(&self) -> String {
+        match self {
+            Place::Clients(Address::Tcp(address)) => format!("tcp {address}"),
+            Place::Clients(Address::Socket(path)) => format!("socket {}", path.display()),
+            Place::Page(address) => format!("page {address}"),
+            Place::Governor => "governor -".to_owned(),
+        }
+    }
+
+    fn read(line: &str) -> Option<Place> {
+        let (kind, at) = line.split_once(' ')?;
+        match kind {
+            "tcp" => at.parse().ok().map(|address| Place::Clients(Address::Tcp(address))),
+            "socket" => Some(Place::Clients(Address::Socket(at.into()))),
+            "page" => at.parse().ok().map(Place::Page),
+            "governor" => Some(Place::Governor),
+            _ => None,
+        }
+    }
+}
+
+/// What a governor has got from the one before it; nothing if there was none.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    places: Vec<(Place, OwnedFd)>,
+    predecessor: Option<OwnedFd>,
+}
+
+impl Inherited {
+    /// Asks the governor that listens at that file; nothing if none does.
+    pub(crate) fn ask(file: &Path) -> io::Result<Inherited> {
+        let Some(predecessor) = connect(file)? else { return Ok(Inherited::default()) };
+        packet::wait_at_most(&predecessor, Some(PATIENCE))?;
+        send(&predecessor, &format!("take {VERSION}"), &[])?;
+        let Packet { text, descriptors } = receive(&predecessor)?;
+        let mut lines = text.lines();
+        if lines.next() != Some(&format!("listeners {VERSION}")) {
+            return Err(io::Error::other(format!("it answers {text:?}; stop it, and start this one then")));
+        }
+        let places: Option<Vec<Place>> = lines.map(Place::read).collect();
+        match places.filter(|places| places.len() == descriptors.len()) {
+            Some(places) => {
+                let places = places.into_iter().zip(descriptors).collect();
+                Ok(Inherited { places, predecessor: Some(predecessor) })
+            }
+            None => Err(io::Error::other("it sends other sockets than it says")),
+        }
+    }
+
+    /// Whether there is a governor that serves until this one does.
+    pub(crate) fn has_predecessor(&self) -> bool {
+        self.predecessor.is_some()
+    }
+
+    /// The socket at that address, if it has come.
+    pub(crate) fn tcp(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
+        self.take(|place| matches!(place, Place::Clients(Address::Tcp(address)) if is_at(wanted, *address)))
+            .map(TcpListener::from)
+    }
+
+    /// The socket of that file, if it has come.
+    pub(crate) fn socket(&mut self, wanted: &Path) -> Option<UnixListener> {
+        self.take(|place| matches!(place, Place::Clients(Address::Socket(path)) if path == wanted))
+            .map(UnixListener::from)
+    }
+
+    /// The socket of the page, if it has come.
+    pub(crate) fn page(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
+        self.take(|place| matches!(place, Place::Page(address) if is_at(wanted, *address))).map(TcpListener::from)
+    }
+
+    fn take(&mut self, is_wanted: impl Fn(&Place) -> bool) -> Option<OwnedFd> {
+        let at = self.places.iter().position(|(place, _)| is_wanted(place))?;
+        Some(self.places.swap_remove(at).1)
+    }
+
+    /// Tells the governor before that this one serves, and waits until it has let go of its addresses. Those that are not wanted any more
+    /// are closed, and their files removed. All governors from before that may have sessions.
+    pub(crate) fn confirm(self) -> Vec<Predecessor> {
+        let Some(predecessor) = self.predecessor else { return Vec::new() };
+        let answer = send(&predecessor, "serving", &[]).and_then(|()| receive(&predecessor));
+        let mut governors = Vec::new();
+        for (place, descriptor) in self.places {
+            match place {
+                // Nobody listens there any more, whether it can be removed or not.
+                Place::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
+                Place::Governor => governors.push(Predecessor(descriptor)),
+                Place::Clients(Address::Tcp(_)) | Place::Page(_) => {}
+            }
+        }
+        match answer {
+            Ok(Packet { text, .. }) if text == "retired" => governors.push(Predecessor(predecessor)),
+            Ok(Packet { text, .. }) => tracing::warn!(text, "the governor before does not say that it lets go"),
+            Err(error) => tracing::warn!("the governor before has gone without a word: {error}"),
+        }
+        governors
+    }
+}
+
+/// Port 0 is whichever there is.
+fn is_at(wanted: SocketAddr, there: SocketAddr) -> bool {
+    wanted == there || wanted.port() == 0 && wanted.ip() == there.ip()
+}
+
+/// A governor from before this one, which serves sessions that began there.
+#[derive(Debug)]
+pub(crate) struct Predecessor(OwnedFd);
+
+impl Predecessor {
+    /// Its connection, to be given to a successor.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Passes a cancel on whose key is none of ours, together with the client that waits for its end. Whether that governor lives.
+    pub(crate) fn cancel(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        match packet::send_at_once(&self.0, &format!("cancel {process} {secret}"), &[client]) {
+            Ok(()) => true,
+            // It has many to read.
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// The process and the secret that a successor's packet names.
+fn cancel_of(text: &str) -> Option<(i32, Vec<u8>)> {
+    let (process, secret) = text.strip_prefix("cancel ")?.split_once(' ')?;
+    let byte = |at: usize| u8::from_str_radix(secret.get(at..at + 2)?, 16).ok();
+    let secret = (0..secret.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?;
+    Some((process.parse().ok()?, secret))
+}
+
+/// Another descriptor of a socket, to be given away.
+pub(crate) fn another(socket: &impl AsFd) -> io::Result<OwnedFd> {
+    socket.as_fd().try_clone_to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_cancels_are_read_as_they_were_written() {
+        for place in [
+            Place::Clients(Address::Tcp("[::1]:6432".parse().unwrap())),
+            Place::Clients(Address::Socket("/run/a folder/.s.PGSQL.6432".into())),
+            Place::Page("127.0.0.1:6433".parse().unwrap()),
+            Place::Governor,
+        ] {
+            assert_eq!(Place::read(&place.write()), Some(place));
+        }
+        assert_eq!(cancel_of("cancel -5 00ff1a"), Some((-5, vec![0, 255, 26])));
+        for wrong in ["cancel 5", "cancel x 00", "cancel 5 0", "cancel 5 0g", "take 1"] {
+            assert_eq!(cancel_of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Parallel workers are limited by class, and no client finds out.
+
+use super::replaying::verified;
+use super::*;
+
+/// A story of a session in class low, whose workers are limited to 1.
+fn limited() -> Story {
+    let mut settings = for_tests();
+    settings.classes[1].workers_max = Some(1);
+    Story::of(Arc::new(Governor::new(settings, Instant::now())), "low_user", Instant::now())
+}
+
+/// Plays a story whole and byte by byte.
+fn check(lines: &str) {
+    for step in [usize::MAX, 1, 3] {
+        let mut story = limited();
+        story.step = step;
+        story.play(lines);
+    }
+}
+
+const SHOW: &str = "S[!SHOW_max%parallel%workers%per%gather S]";
+const LOWER: &str = "S[!SET_LOCAL_max%parallel%workers%per%gather_=_1 S]";
+const RAISE: &str = "S[!SET_LOCAL_max%parallel%workers%per%gather_TO_DEFAULT S]";
+const LOWER_SESSION: &str = "S[!SET_max%parallel%workers%per%gather_=_1 S]";
+const RESET: &str = "S[!RESET_max%parallel%workers%per%gather S]";
+
+/// A block, up to its first statement, which was limited and is under way.
+fn begun() -> String {
+    format!(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => {SHOW}
+         < 3 1 2 R:2 C:SHOW Z:T => {LOWER}
+         < 3 1 2 C:SET Z:T => S[Q:select_a]"
+    )
+}
+
+#[test]
+fn a_block_is_limited_before_its_first_statement_and_asked_once() {
+    check(&format!(
+        "{}
+         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > Q:select_b => S[Q:select_b]
+         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > Q:commit => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > P::select_b B:: E S => {LOWER}
+         < 3 1 2 C:SET Z:T => S[P::select_b B:: E S]",
+        begun()
+    ));
+}
+
+/// A server with a lower value of its own would have got more workers than its administrator allows.
+#[test]
+fn a_lower_value_of_the_server_stays() {
+    check(&format!(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => {SHOW}
+         < 3 1 2 R:0 C:SHOW Z:T => S[Q:select_a]"
+    ));
+}
+
+#[test]
+fn a_client_that_asks_finds_what_it_would_find_without_us_and_is_left_alone() {
+    for question in ["Q:show_max%parallel%workers%per%gather", "Q:SHOW_ALL", "Q:select_current%setting('x')"] {
+        check(&format!(
+            "{}
+             < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+             > {question} => {RAISE}
+             < 3 1 2 C:SET Z:T => S[{question}]
+             < D:1 C:SHOW Z:T => C[D:1 C:SHOW Z:T]
+             > Q:select_b => S[Q:select_b]
+             < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+             > Q:commit => S[Q:commit]
+             < C:COMMIT Z:I => C[C:COMMIT Z:I]
+             > Q:select_b => S[Q:select_b]",
+            begun()
+        ));
+    }
+}
+
+/// The question is not the first message of its unit.
+#[test]
+fn a_unit_is_read_as_a_whole_before_any_of_it_passes() {
+    let unit = "P::select_b B:: E P::show_max%parallel%workers%per%gather B:: E S";
+    check(&format!(
+        "{}
+         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > {unit} => {RAISE}
+         < 3 1 2 C:SET Z:T => S[{unit}]",
+        begun()
+    ));
+}
+
+#[test]
+fn a_client_that_sets_its_own_value_keeps_it() {
+    check(
+        "> Q:set_max%parallel%workers%per%gather_=_4 => S[Q:set_max%parallel%workers%per%gather_=_4]
+         < C:SET Z:I => C[C:SET Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => S[Q:select_a]",
+    );
+}
+
+/// Going back to a savepoint brings back what held when it was made.
+#[test]
+fn a_limit_is_undone_before_the_first_savepoint() {
+    check(&format!(
+        "{}
+         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > Q:savepoint_a => {RAISE}
+         < 3 1 2 C:SET Z:T => S[Q:savepoint_a]
+         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+         > Q:select_b => S[Q:select_b]
+         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > Q:commit => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => {LOWER}",
+        begun()
+    ));
+}
+
+#[test]
+fn statements_that_commit_by_themselves_are_limited_until_something_else_comes() {
+    let asked = format!(
+        "> Q:select_a => {SHOW}
+         < 3 1 2 R:2 C:SHOW Z:I => {LOWER_SESSION}
+         < 3 1 2 C:SET Z:I => S[Q:select_a]
+         < D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]
+         > P::select_b B:: E S => S[P::select_b B:: E S]
+         < 1 2 D:1 C:SELECT Z:I => C[1 2 D:1 C:SELECT Z:I]"
+    );
+    for next in
+        ["Q:begin", "Q:discard_all", "Q:show_max%parallel%workers%per%gather", "P::begin B:: E P::select B:: E S"]
+    {
+        check(&format!("{asked}\n> {next} => {RESET}\n< 3 1 2 C:RESET Z:I => S[{next}]"));
+    }
+}
+
+/// Units are sent ahead, and the last one asks.
+#[test]
+fn what_is_undone_waits_for_what_was_sent_before() {
+    check(&format!(
+        "> Q:select_a => {SHOW}
+         < 3 1 2 R:2 C:SHOW Z:I => {LOWER_SESSION}
+         < 3 1 2 C:SET Z:I => S[Q:select_a]
+         > Q:show_all =>
+         < D:1 C:SELECT Z:I => S[!RESET_max%parallel%workers%per%gather S] C[D:1 C:SELECT Z:I]
+         < 3 1 2 C:RESET Z:I => S[Q:show_all]"
+    ));
+}
+
+/// The client cancels while the server answers our unit. It waits for its statement, and that is what was cancelled.
+#[test]
+fn a_cancel_that_meets_our_unit_ends_the_clients() {
+    check(&format!(
+        "> Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => {SHOW}
+         ! no_aim =>
+         ! cancel =>
+         < E:57014 Z:E => C[E:57014 Z:E]
+         ! client_arrived =>
+         > Q:select_b => S[Q:select_b]
+         < E:25P02 Z:E => C[E:25P02 Z:E]
+         > Q:rollback => S[Q:rollback]
+         < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]"
+    ));
+}
+
+#[test]
+fn a_replay_sets_the_limit_where_it_was_set() {
+    for step in [usize::MAX, 1, 3] {
+        let mut story = limited();
+        story.step = step;
+        story.play(&format!(
+            "{}
+             < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+             > Q:update => S[Q:update]
+             ! aim =>
+             < E:57014 Z:E =>
+             ! arrived => S[!ROLLBACK S]
+             < C:ROLLBACK Z:I => S[Q:begin]
+             < C:BEGIN Z:T => {LOWER}
+             < 3 1 2 C:SET Z:T => S[Q:select_a]
+             < D:1 C:SELECT Z:T => S[Q:update]
+             < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+            begun()
+        ));
+        assert_eq!(verified(&story), 1);
+    }
+}
+
+/// Nobody knows what a client has set before a reload brought the first limit.
+#[test]
+fn a_session_from_before_the_limit_is_left_alone() {
+    let mut story = Story::new("low_user");
+    let ask = "> Q:select_a => S[Q:select_a]\n< D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]";
+    story.play(ask);
+    story.governor.change(|settings| settings.classes[1].workers_max = Some(1)).expect("it can be changed");
+    story.play(ask);
+    let mut young = story.beside("low_user");
+    young.play(&format!("> Q:select_a => {SHOW}"));
+}
+
+/// A job that loads rows has long parameters; what it does with the parameter is known all the same.
+#[test]
+fn long_parameters_say_nothing() {
+    let long = "x".repeat(40_000);
+    let mut story = limited();
+    story.play(&begun());
+    story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
+    story.play(&format!("> P::insert B:::{long} E S => S[P::insert B:: E S]"));
+    // A text of which only the beginning is there may say anything further on.
+    let mut story = limited();
+    story.step = 70_000;
+    story.play(&begun());
+    story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
+    let text = format!("Q:select_'{}'", "x".repeat(140_000));
+    story.play(&format!("> {text} => {RAISE}"));
+}

@@ -1,0 +1,377 @@
+//! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not notice.
+//!
+//! In a block of the client's, `SET LOCAL` before a unit: the server undoes it with the block. For a statement that is a transaction by
+//! itself, `SET` before it, and `RESET` before whatever comes that is no such statement. Neither takes a snapshot, so that a client may
+//! still choose its isolation level. Both are asked as units of our own, and nothing of the client is taken meanwhile.
+//!
+//! Invariants:
+//!
+//! 1. The value is lowered and never raised: the server is asked for it first.
+//! 2. A client that reads or sets the parameter finds what it would find without us. A unit whose texts may do so is read as a whole
+//!    before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact, because the client
+//!    has not set the parameter before.
+//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, or going back to that would bring
+//!    it back.
+//! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`Step::Limit`), and is compared without it.
+//!
+//! A function that reads or sets the parameter by itself is not seen.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::Unsafe;
+
+use super::answers::{self, END_ANSWERS, columns};
+use super::client::{Fate, sql_of};
+use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
+use super::refuse::Refusal;
+use super::unit::shape;
+use super::{Flow, Gate, Outbox, Session, Unit};
+
+/// The parameter.
+const PARAMETER: &str = "max_parallel_workers_per_gather";
+
+/// For how long the server's own value is believed: a reload of its settings may change it.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+
+/// What is known of a session's workers.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    /// Some class has a limit, so that texts are read for it. Once it is on it stays on.
+    is_watched: bool,
+    /// The client has, or may have, read or set the parameter: it is left alone for good.
+    has_spoken: bool,
+    /// The limit that holds for the session, between statements that are transactions by themselves.
+    in_session: Option<u32>,
+    /// The value without a limit, and when the server has told it.
+    known: Option<(Instant, u32)>,
+}
+
+/// A unit of our own about workers that is being answered.
+#[derive(Debug)]
+pub(super) struct Limiting {
+    step: Step,
+    /// Answers that are still to come.
+    left: usize,
+    value: Option<u32>,
+    /// The error that it has met, whole.
+    error: Option<Vec<u8>>,
+}
+
+/// What such a unit does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Asks for the value.
+    Ask,
+    /// Lowers it for the session.
+    Lower(u32),
+    /// Lowers it for the block.
+    LowerLocally(u32),
+    /// Undoes what was done for the session.
+    Undo,
+    /// Undoes what was done for the block.
+    UndoLocally,
+}
+
+impl Step {
+    fn sql(self) -> String {
+        match self {
+            Step::Ask => format!("SHOW {PARAMETER}"),
+            Step::Lower(workers) => format!("SET {PARAMETER} = {workers}"),
+            Step::LowerLocally(workers) => lower_locally(workers),
+            Step::Undo => format!("RESET {PARAMETER}"),
+            Step::UndoLocally => format!("SET LOCAL {PARAMETER} TO DEFAULT"),
+        }
+    }
+}
+
+/// What lowers the value for a block.
+pub(super) fn lower_locally(workers: u32) -> String {
+    format!("SET LOCAL {PARAMETER} = {workers}")
+}
+
+impl Workers {
+    /// Some class has a limit or none has. Of a session that comes from before there was any, nobody knows what its client has set.
+    pub(super) fn watch(&mut self, some_class_has: bool, is_new: bool) {
+        self.has_spoken |= some_class_has && !self.is_watched && !is_new;
+        self.is_watched |= some_class_has;
+    }
+
+    /// A text comes in a unit that was not read as a whole.
+    pub(super) fn reads(&mut self, ask: Ask, body: Option<&[u8]>, is_whole: bool) {
+        if self.is_watched && matches!(ask, Ask::Query | Ask::Parse | Ask::FunctionCall) {
+            self.has_spoken |= !is_whole || body.is_none_or(|body| Speech::of(ask, body).of_workers);
+        }
+    }
+}
+
+impl Limiting {
+    /// Hears what the server answers.
+    pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
+        if let (Answer::DataRow, Some(&[Some(value)])) = (answer, columns(body).as_deref()) {
+            self.value = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+        }
+    }
+
+    /// Its error, as it is to be passed on.
+    pub(super) fn fails(&mut self, body: &[u8]) {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        self.error = Some([b"E", &length[..], body].concat());
+    }
+}
+
+impl Session {
+    /// Sees to the workers before the unit that `bytes` begin with: it passes, or stays until the server has answered.
+    pub(super) fn limit_workers(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
+        let Some(inside) = self.transaction.as_mut().filter(|_| self.workers.is_watched) else { return Fate::Pass };
+        let is_limited = self.workers.in_session.is_some() || inside.workers.is_some();
+        if self.workers.has_spoken && !is_limited {
+            return Fate::Pass;
+        }
+        let Some(speech) = Speech::of_unit(bytes) else { return Fate::Stay };
+        self.workers.has_spoken |= speech.of_workers;
+        inside.keeps_workers |= speech.of_workers || speech.of_savepoints;
+        let step = match self.status {
+            Status::Block => self.step_in_block(now),
+            Status::Idle => self.step_at_rest(bytes, speech, now),
+            Status::Failed => None,
+        };
+        match step {
+            None => Fate::Pass,
+            Some(step) if self.outstanding.is_empty() => self.ask_about_workers(step, now, out),
+            // A limit can come with the next unit; what is undone is undone before this one.
+            Some(Step::Undo | Step::UndoLocally) => {
+                self.gate = Gate::UntilRest;
+                Fate::Stay
+            }
+            Some(_) => Fate::Pass,
+        }
+    }
+
+    fn step_in_block(&self, now: Instant) -> Option<Step> {
+        let inside = self.transaction.as_ref()?;
+        if inside.keeps_workers {
+            return inside.workers.map(|_| Step::UndoLocally);
+        }
+        let wanted = self.settings.class(inside.class).workers_max.filter(|_| inside.workers.is_none())?;
+        // What holds for the session would be taken for the server's own value. It is undone before a BEGIN, unless BEGIN
+        // came where it was not expected.
+        if self.workers.in_session.is_some() { None } else { self.lower(wanted, Step::LowerLocally(wanted), now) }
+    }
+
+    fn step_at_rest(&self, bytes: &[u8], speech: Speech, now: Instant) -> Option<Step> {
+        let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
+        let is_single = || {
+            let runs = shape(bytes, &note_of).and_then(|shape| shape.runs);
+            runs.is_some_and(|runs| !runs.begins && !runs.may_end) && !speech.of_session
+        };
+        let may = !self.workers.has_spoken && !self.transaction.as_ref()?.keeps_workers;
+        let wanted = self.inside_class().workers_max.filter(|_| may && is_single());
+        match (self.workers.in_session, wanted) {
+            (None, Some(wanted)) => self.lower(wanted, Step::Lower(wanted), now),
+            (has, wanted) if has == wanted => None,
+            _ => Some(Step::Undo),
+        }
+    }
+
+    /// That step if the value is known to be higher, or the question for it.
+    fn lower(&self, wanted: u32, step: Step, now: Instant) -> Option<Step> {
+        match self.workers.known.filter(|(at, _)| now.saturating_duration_since(*at) < KNOWN_FOR) {
+            Some((_, value)) => (value > wanted).then_some(step),
+            None => Some(Step::Ask),
+        }
+    }
+
+    fn ask_about_workers(&mut self, step: Step, now: Instant, out: &mut impl Outbox) -> Fate {
+        let Ok(number) = self.card.begin_unit(true) else {
+            self.gate = Gate::UntilCancelArrives;
+            return Fate::Stay;
+        };
+        self.unit_number = number;
+        self.unit = Unit::new(now);
+        (0..END_ANSWERS).for_each(|_| self.outstanding.sent(number, false));
+        self.flow = Flow::Limiting(Limiting { step, left: END_ANSWERS, value: None, error: None });
+        out.to_server(&[answers::run(&step.sql(), &[]), answers::end()].concat());
+        Fate::Stay
+    }
+
+    /// The server is ready after a unit of ours about workers.
+    pub(super) fn workers_answered(&mut self, now: Instant) {
+        let Flow::Limiting(limiting) = &mut self.flow else { return };
+        limiting.left = limiting.left.saturating_sub(1);
+        if limiting.left > 0 {
+            return;
+        }
+        let Flow::Limiting(limiting) = std::mem::replace(&mut self.flow, Flow::Relay) else { return };
+        self.forget_cancels();
+        self.unit = Unit::new(now);
+        if let Some(error) = limiting.error {
+            return self.workers_failed(limiting.step, error);
+        }
+        let workers = &mut self.workers;
+        let inside = self.transaction.as_mut();
+        match limiting.step {
+            Step::Ask => match limiting.value {
+                Some(value) => workers.known = Some((now, value)),
+                // It is no server that we know.
+                None => workers.has_spoken = true,
+            },
+            Step::Lower(limit) => workers.in_session = Some(limit),
+            Step::Undo => workers.in_session = None,
+            Step::LowerLocally(limit) => {
+                if let Some(inside) = inside {
+                    let unit = inside.recording.as_ref().map_or(0, |recording| recording.unit_count());
+                    inside.workers = Some((unit, limit));
+                }
+            }
+            Step::UndoLocally => {
+                if let Some(inside) = inside {
+                    inside.workers = None;
+                }
+            }
+        }
+    }
+
+    /// Our unit has failed: cancelled by the client, which waits for the unit behind it, or by a time-out. A block has failed with it, and
+    /// the client gets that error for its own unit. Otherwise the session does without a limit.
+    fn workers_failed(&mut self, step: Step, error: Vec<u8>) {
+        let was_cancelled = answers::sqlstate(&error[HEAD_BYTES..]) == Some(b"57014");
+        if let Some(inside) = self.transaction.as_mut().filter(|_| self.status != Status::Idle) {
+            // A replay would not meet it.
+            inside.is_unsafe(Unsafe::Refused);
+        }
+        if self.status != Status::Idle || was_cancelled || step == Step::Undo {
+            self.flow = Flow::Refusing(Refusal::new(error, self.status));
+        } else {
+            self.workers.has_spoken = true;
+        }
+    }
+}
+
+/// What the texts of a unit may do about workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Speech {
+    /// They may read or set the parameter.
+    of_workers: bool,
+    /// They may make a savepoint.
+    of_savepoints: bool,
+    /// They reset the settings of the session.
+    of_session: bool,
+}
+
+impl Speech {
+    /// Of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. The rest of a unit that is longer
+    /// than can be held is read as it comes, and of a text that is, nothing is known.
+    fn of_unit(mut bytes: &[u8]) -> Option<Speech> {
+        let is_long = bytes.len() > INSPECT_MAX / 2;
+        let mut speech = Speech::default();
+        loop {
+            // Where the protocol is not kept, the session ends with it.
+            let Ok(head) = Head::read(bytes) else { return Some(speech) };
+            let Some(head) = head else { return is_long.then_some(speech) };
+            let ask = Ask::of(head.tag);
+            if ask == Ask::Flush || !ask.is_of_unit() {
+                // What comes behind is read as it comes.
+                return Some(speech);
+            }
+            let Some(body) = bytes.get(HEAD_BYTES..head.bytes) else {
+                let is_text = matches!(ask, Ask::Query | Ask::Parse);
+                let unknown = Speech { of_workers: true, of_savepoints: true, of_session: true };
+                return is_long.then_some(if is_text { unknown } else { speech });
+            };
+            bytes = &bytes[head.bytes..];
+            let of_message = Speech::of(ask, body);
+            speech = Speech {
+                of_workers: speech.of_workers | of_message.of_workers,
+                of_savepoints: speech.of_savepoints | of_message.of_savepoints,
+                of_session: speech.of_session | of_message.of_session,
+            };
+            if ask.ends_unit() {
+                return Some(speech);
+            }
+        }
+    }
+
+    /// Of a message's text.
+    fn of(ask: Ask, body: &[u8]) -> Speech {
+        let sql = match ask {
+            Ask::Query => sql_of(body),
+            Ask::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
+            // Nobody knows what it calls.
+            Ask::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
+            _ => return Speech::default(),
+        };
+        let has = |word: &[u8]| has_ignoring_case(sql, word);
+        Speech {
+            of_workers: NAMES.iter().any(|name| has(name)) || has(b"explain") && has(b"settings") || shows_all(sql),
+            of_savepoints: has(b"savepoint"),
+            of_session: has(b"discard") || has(b"reset"),
+        }
+    }
+}
+
+/// What a text contains that reads or sets the parameter: its name, and what reads or sets any. An identifier with escapes may be each of them.
+const NAMES: [&[u8]; 6] =
+    [b"per_gather", b"pg_settings", b"pg_show_all_settings", b"current_setting", b"set_config", b"u&"];
+
+/// Whether a text contains a word in lower case, however it writes it.
+fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
+    places(sql, word).next().is_some()
+}
+
+/// Where the text goes on after each such word.
+fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+    let first = word[0];
+    let begins = memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql);
+    let is_word = move |at: &usize| sql.get(*at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word));
+    begins.filter(is_word).map(move |at| &sql[at + word.len()..])
+}
+
+/// Whether a text may have `SHOW ALL`: what comes after a comment is not looked for.
+fn shows_all(sql: &[u8]) -> bool {
+    places(sql, b"show").any(|rest| {
+        let rest = rest.trim_ascii_start();
+        let name = rest.strip_prefix(b"\"").unwrap_or(rest);
+        name.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(b"all"))
+            || rest.starts_with(b"/*")
+            || rest.starts_with(b"--")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speech(sql: &str) -> Speech {
+        Speech::of(Ask::Query, &[sql.as_bytes(), b"\0"].concat())
+    }
+
+    #[test]
+    fn texts_that_may_read_or_set_the_parameter_are_known() {
+        for sql in [
+            "SHOW max_parallel_workers_per_gather",
+            "set local MAX_PARALLEL_WORKERS_PER_GATHER to 3",
+            "select 1; show  all",
+            "show\n\"all\"",
+            "SHOW/**/ALL",
+            "select setting from pg_catalog.PG_SETTINGS",
+            "select current_setting($1)",
+            "select set_config('max_parallel_workers' || '_per_' || 'gather', '4', false)",
+            "set U&\"max\\005fparallel\\005fworkers\" = 1",
+            "explain (analyze, settings) select 1",
+        ] {
+            assert!(speech(sql).of_workers, "{sql}");
+        }
+        for sql in [
+            "select show_id from shows where allowed",
+            "SHOW TRANSACTION ISOLATION LEVEL",
+            "select * from user_settings",
+            "explain select 1",
+            "reset all",
+        ] {
+            assert!(!speech(sql).of_workers, "{sql}");
+        }
+        assert!(
+            speech("SAVEPOINT a").of_savepoints && speech("Discard all").of_session && speech("reset all").of_session
+        );
+    }
+}

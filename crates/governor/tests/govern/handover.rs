@@ -1,0 +1,218 @@
+//! A new governor takes over from the old one under load: no client is refused, and none is cut off.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+
+use super::PATIENCE;
+use super::process::Governor;
+
+/// A server, and a governor in front of it that can be taken over from.
+struct Stage {
+    server: PrivateServer,
+    governor: Governor,
+    /// Where clients come in by TCP, and the page is.
+    address: String,
+    page: String,
+}
+
+/// `addresses` and other lines of `[listen]`.
+fn stage(low: &str) -> Stage {
+    let server = PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let own = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+    Connection::open(&own).unwrap().run("create role shop login").unwrap();
+    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
+    let governor = Governor::start_with(
+        |text| {
+            let lines = format!("server = \"postgres:///?{socket}\"\ntrust_clients = true");
+            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
+            let text = text.replace("addresses = []", "addresses = [\"127.0.0.1:0\"]\nhandover = \"handover\"");
+            let text = text.replace("workers = 1", "workers = 2");
+            let classes = format!(
+                "[[class]]\nname = \"high\"\npriority = \"high\"\n{low}\n[[class]]\nname = \"low\"\npriority = \"low\"\n"
+            );
+            text.replace("[http]", &format!("{classes}[admin]\ndatabase = \"console\"\n[http]"))
+        },
+        false,
+    );
+    let address = governor.logged("clients come in at 127.")["message"].as_str().unwrap().to_owned();
+    let address = address.trim_start_matches("clients come in at ").to_owned();
+    let page = governor.logged("the live page is at http://")["message"].as_str().unwrap().to_owned();
+    let page = page.trim_start_matches("the live page is at http://").trim_end_matches('/').to_owned();
+    Stage { server, governor, address, page }
+}
+
+impl Stage {
+    fn url(&self) -> ServerUrl {
+        let url = format!("postgres://shop@{}/{}?sslmode=disable", self.address, self.server.database());
+        ServerUrl::parse_in(&url, &|_| None).unwrap()
+    }
+
+    fn open(&self) -> Connection {
+        Connection::open(&self.url()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut stream = TcpStream::connect(&self.page).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.starts_with("HTTP/1.1 200")
+    }
+}
+
+/// Clients that come, ask and go, over and over, until they are told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(urls: Vec<ServerUrl>) -> Load {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let client = |url: ServerUrl| {
+            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut client = Connection::open(&url).unwrap_or_else(|error| panic!("refused: {error}"));
+                    for _ in 0..3 {
+                        let answer = client.text("select 41 + 1").unwrap_or_else(|error| panic!("cut off: {error}"));
+                        assert_eq!(answer.as_deref(), Some("42"));
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let threads = urls.into_iter().map(client).collect();
+        Load { stop, done, threads }
+    }
+
+    /// Waits until that many more have come and gone.
+    fn wait_for(&self, more: u64) {
+        let (from, deadline) = (self.done.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+        while self.done.load(Ordering::Relaxed) < from + more {
+            assert!(
+                Instant::now() < deadline && !self.threads.iter().any(thread::JoinHandle::is_finished),
+                "a client failed"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|client| client.join().expect("a client was refused or cut off"));
+    }
+}
+
+#[test]
+fn a_successor_takes_over_and_nobody_is_refused_or_cut_off() {
+    let mut stage = stage("");
+    let mode = fs::metadata(stage.governor.folder.path().join("handover")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "of other users nobody may ask");
+    let by_socket = ServerUrl::of_socket(stage.governor.folder.path(), 6432, "shop", stage.server.database());
+    let by_socket = {
+        let port: u16 = stage.address.rsplit(':').next().unwrap().parse().unwrap();
+        ServerUrl { port, ..by_socket }
+    };
+    let load = Load::start(vec![stage.url(), stage.url(), by_socket.clone(), by_socket.clone()]);
+    load.wait_for(20);
+    let mut old_session = stage.open();
+    old_session.run("begin; create temporary table mine (x int); insert into mine values (7)").unwrap();
+
+    let mut first = stage.governor.succeed();
+    load.wait_for(50);
+    let mut middle_session = stage.open();
+    let second = stage.governor.succeed();
+    load.wait_for(50);
+    assert!(stage.is_alive(), "the page has moved, too");
+    assert!(first.lives(), "it still has a session");
+
+    // A session stays where it began, with its transaction.
+    assert_eq!(old_session.text("select x from mine").unwrap().as_deref(), Some("7"));
+    old_session.run("commit").unwrap();
+    assert_eq!(middle_session.text("select 1").unwrap().as_deref(), Some("1"));
+    drop((old_session, middle_session));
+    assert!(first.ended() && second.ended(), "each ends with its last session");
+
+    // Those that have ended took nothing with them.
+    load.wait_for(50);
+    Connection::open(&by_socket).unwrap_or_else(|error| panic!("the file of the socket: {error}"));
+    load.end();
+    stage.governor.signal(rustix::process::Signal::TERM);
+    assert!(stage.governor.ended());
+}
+
+/// Clients cancel at the address that they know, and that is the successor's.
+#[test]
+fn a_cancel_finds_the_session_that_is_elsewhere() {
+    let mut stage = stage("mpl = 1");
+    let mut running = stage.open();
+    let mut queued = stage.open();
+    let cancels = [running.canceller(), queued.canceller()];
+    let first = stage.governor.succeed();
+    let second = stage.governor.succeed();
+    let running = thread::spawn(move || running.run("select pg_sleep(600)").unwrap_err().to_string());
+    let own = ServerUrl::of_socket(
+        stage.server.socket_folder(),
+        stage.server.port(),
+        stage.server.user(),
+        stage.server.database(),
+    );
+    let mut own = Connection::open(&own).unwrap();
+    let mut wait_for = |count: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        let sleeping = "select count(*) from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'";
+        while own.text(sleeping).unwrap().as_deref() != Some(count) {
+            assert!(Instant::now() < deadline);
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    wait_for("1");
+    let queued = thread::spawn(move || queued.run("select pg_sleep(601)").unwrap_err().to_string());
+    // It waits for admission, and no server knows of it: one that comes too early is tried again.
+    let deadline = Instant::now() + PATIENCE;
+    while !queued.is_finished() {
+        assert!(Instant::now() < deadline, "nobody has heard of the cancel");
+        cancels[1].deliver().unwrap();
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(queued.join().unwrap().contains("canceling statement due to user request"));
+    cancels[0].deliver().unwrap();
+    wait_for("0");
+    assert!(running.join().unwrap().contains("canceling statement due to user request"));
+    assert!(first.ended() && second.ended());
+}
+
+/// The new program does not start, for its settings are wrong, or it ends before it serves. The old one goes on.
+#[test]
+fn a_successor_that_fails_changes_nothing() {
+    let mut stage = stage("");
+    let text = fs::read_to_string(&stage.governor.file).unwrap();
+    // A page at an address that this machine does not have: it has asked for the sockets by then.
+    fs::write(&stage.governor.file, text.replace("address = \"127.0.0.1:0\"", "address = \"192.0.2.1:1\"")).unwrap();
+    stage.governor.fail_to_succeed();
+    stage.governor.logged("that was to take over does not");
+    assert_eq!(stage.open().text("select 1").unwrap().as_deref(), Some("1"));
+    let folder = stage.governor.folder.path().to_owned();
+    let sockets = fs::read_dir(folder)
+        .unwrap()
+        .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with(".s.PGSQL."));
+    assert_eq!(sockets.count(), 1, "its file is still there");
+    fs::write(&stage.governor.file, text).unwrap();
+    let before = stage.governor.succeed();
+    assert_eq!(stage.open().text("select 1").unwrap().as_deref(), Some("1"));
+    assert!(before.ended());
+}

@@ -1,0 +1,137 @@
+//! Parallel workers by class on a real server: plans have fewer, and a client that looks finds nothing changed.
+
+use super::client::{Answer, Client, message};
+use super::governed::Governed;
+use super::server::Server;
+
+/// A server whose plans are parallel wherever they can be, by two workers, and a table to scan.
+fn parallel_server() -> Server {
+    let server = Server::start();
+    let mut connection = server.connection();
+    for setting in ["parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"] {
+        connection.run(&format!("ALTER SYSTEM SET {setting} = 0")).unwrap();
+    }
+    connection.run("ALTER SYSTEM SET max_parallel_workers_per_gather = 2").unwrap();
+    connection
+        .run(
+            "SELECT pg_reload_conf();
+             CREATE TABLE wide AS SELECT id, repeat('x', 200) AS filler FROM generate_series(1, 20000) id;
+             ANALYZE wide; GRANT ALL ON wide TO public",
+        )
+        .unwrap();
+    server
+}
+
+/// The workers that a plan of a scan has.
+fn planned(answer: &Answer) -> Option<u32> {
+    let lines = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
+    lines.filter_map(|line| line.trim().strip_prefix("Workers Planned: ")?.parse().ok()).next()
+}
+
+const EXPLAIN: &str = "EXPLAIN (COSTS OFF) SELECT count(*) FROM wide";
+const SHOW: &str = "SHOW max_parallel_workers_per_gather";
+/// What the catalog knows of where a value comes from.
+const SOURCE: &str = "SELECT setting || ' ' || source FROM pg_settings WHERE name = 'max_parallel_workers_per_gather'";
+
+fn plan(client: &mut Client, sql: &str) -> Option<u32> {
+    planned(&client.query(sql).unwrap())
+}
+
+/// One unit of the extended protocol that runs these statements.
+fn pipeline(client: &mut Client, statements: &[&str]) -> Answer {
+    let mut bytes = Vec::new();
+    for sql in statements {
+        bytes.extend(message(b'P', format!("\0{sql}\0\0\0").as_bytes()));
+        bytes.extend(message(b'B', b"\0\0\0\0\0\0\0\0"));
+        bytes.extend(message(b'E', b"\0\0\0\0\0"));
+    }
+    bytes.extend(message(b'S', b""));
+    client.send(&bytes).unwrap();
+    client.answer().unwrap()
+}
+
+#[test]
+fn plans_of_a_limited_class_have_fewer_workers_and_nobody_finds_out() {
+    let server = parallel_server();
+    let governed = Governed::start_with(&server, "", "mpl = 4\nworkers_max = 1");
+    let client = |user: &str| governed.client(user, server.database());
+
+    // Alone, in a block, and in a block of the strictest kind, which must be chosen before anything else.
+    let mut low = client("low");
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    low.query("BEGIN").unwrap();
+    low.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    assert_eq!(low.value("SHOW transaction_isolation").unwrap(), "serializable");
+    low.query("COMMIT").unwrap();
+    let answer = pipeline(&mut low, &[EXPLAIN]);
+    assert_eq!(planned(&answer), Some(1), "{answer:?}");
+    assert_eq!(plan(&mut client("high"), EXPLAIN), Some(2), "another class is not limited");
+
+    // A client that looks, alone and in a block, finds what is there without a governor, and is left alone from then on.
+    for look in [SHOW, SOURCE] {
+        let direct = server.value(look);
+        let mut low = client("low");
+        assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+        assert_eq!(low.value(look).unwrap(), direct);
+        assert_eq!(plan(&mut low, EXPLAIN), Some(2));
+
+        let mut low = client("low");
+        low.query("BEGIN").unwrap();
+        assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+        low.query("COMMIT").unwrap();
+        assert_eq!(low.value(look).unwrap(), direct, "after a transaction");
+    }
+    let mut low = client("low");
+    low.query("BEGIN").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    let answer = pipeline(&mut low, &["SELECT 1", SHOW]);
+    assert_eq!(answer.rows[1][0].as_deref(), Some("2"), "{answer:?}");
+    low.query("ROLLBACK").unwrap();
+
+    // A client's own value wins, in either direction, and survives.
+    let mut low = client("low");
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    low.query("BEGIN").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    low.query("SET max_parallel_workers_per_gather = 2").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(2));
+    low.query("COMMIT").unwrap();
+    assert_eq!((low.value(SHOW).unwrap(), plan(&mut low, EXPLAIN)), ("2".to_owned(), Some(2)));
+
+    // Savepoints bring nothing back.
+    let mut low = client("low");
+    low.query("BEGIN").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+    low.query("SAVEPOINT a").unwrap();
+    assert_eq!(low.value(SHOW).unwrap(), "2");
+    low.query("ROLLBACK TO a").unwrap();
+    assert_eq!(low.value(SHOW).unwrap(), "2");
+    low.query("COMMIT").unwrap();
+}
+
+#[test]
+fn a_failed_transaction_fails_as_before_and_the_next_is_limited_again() {
+    let server = parallel_server();
+    let mut governed = Governed::start_with(&server, "", "mpl = 4\nworkers_max = 0");
+    let mut low = governed.client("low", server.database());
+    assert_eq!(plan(&mut low, EXPLAIN), None, "0 workers");
+    low.query("BEGIN").unwrap();
+    let failed = low.query("SELECT 1 / 0").unwrap_err();
+    assert_eq!(failed.state(), Some("22012"));
+    assert_eq!(low.query(EXPLAIN).unwrap_err().state(), Some("25P02"));
+    low.query("ROLLBACK").unwrap();
+    low.query("BEGIN").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    low.query("ROLLBACK AND CHAIN").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    low.query("COMMIT").unwrap();
+    assert_eq!(low.value(SHOW).unwrap(), "2");
+
+    // The limit is taken back at once on the console.
+    let mut low = governed.client("low", server.database());
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    governed.console().unwrap().query("SET class.low.workers_max = any").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(2));
+    governed.assert_alive();
+}
