@@ -19,6 +19,7 @@ use crate::registry::{Registry, SessionId};
 use crate::relay::Reach;
 use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
+use crate::targets::Targets;
 
 /// What all threads share.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Governor {
     pub reach: Reach,
     /// What was counted second by second.
     pub history: Mutex<History>,
+    /// What is promised to classes, and how it is kept.
+    pub targets: Mutex<Targets>,
     /// The file of the settings, which `RELOAD` reads anew.
     pub config_file: OnceLock<PathBuf>,
     /// How the relay receives and sends, once it runs; never [`EventLoop::Auto`].
@@ -163,6 +166,7 @@ impl Governor {
             health: Mutex::default(),
             reach: Reach::default(),
             history: Mutex::default(),
+            targets: Mutex::default(),
             config_file: OnceLock::new(),
             event_loop: OnceLock::new(),
             main: OnceLock::new(),

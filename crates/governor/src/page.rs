@@ -66,7 +66,7 @@ pub fn start(governor: &Arc<Governor>) -> Result<Page, PageError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(serve(governor, listener, stopped)),
-            Err(error) => tracing::error!("no metrics and no live page: {error}"),
+            Err(error) => tracing::error!("no metrics, no live page and no targets: {error}"),
         }
     };
     let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run);
@@ -116,13 +116,15 @@ async fn serve(governor: Arc<Governor>, listener: Option<TcpListener>, stopped: 
     }
 }
 
-/// Takes a snapshot each second.
+/// Takes a snapshot each second, and sees to targets.
 async fn second_hand(governor: Arc<Governor>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        governor.history.lock().take(&governor.statistics, Instant::now());
+        let now = Instant::now();
+        governor.history.lock().take(&governor.statistics, now);
+        governor.targets.lock().turn(&governor, now);
         health::look_again(&governor);
     }
 }

@@ -144,6 +144,11 @@ pub struct TypedClass {
     /// Whether the clients of this class retry transactions that fail with SQLSTATE 40001. If not, the governor rolls back only
     /// transactions that it can replay, and none whose client is thinking. The default is `false`.
     pub retries: Option<bool>,
+    /// What its response times are promised to be: `p95 < 20ms`, or `p95 < 1.3 x alone` for 1.3 times what they are while no class
+    /// below is at work. The governor limits classes below as far as that takes. The default is none.
+    pub target: Option<At<String>>,
+    /// How many of its transactions run at once in any case, also if that breaks the target of a class above. The default is 1.
+    pub mpl_min: Option<At<i64>>,
 }
 
 /// Who belongs to a class. All that is said must hold.

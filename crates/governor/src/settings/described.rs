@@ -106,6 +106,8 @@ fn describe_class(class: &ClassSettings, lines: &mut Lines) {
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
     add("retries", class.retries.to_string());
+    add("target", class.target.map_or_else(|| "none".to_owned(), |target| target.to_string()));
+    add("mpl_min", class.mpl_min.unwrap_or(1).to_string());
 }
 
 /// The URL of a server without user and database, which are the clients' own.

@@ -47,6 +47,9 @@ pub fn settings(server: &str) -> Settings {
         replay: true,
         retries: true,
         is_paused: false,
+        target: None,
+        mpl_min: None,
+        held: Held::default(),
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
     let terms = classes.iter().map(|class| ClassTerms {

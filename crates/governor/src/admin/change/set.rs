@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use plimsoll_policy::{ParseTargetError, Target};
+
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 use crate::config::problem::{listed, suggestion};
 use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
-use crate::settings::{ClassSettings, Settings};
+use crate::settings::{ClassSettings, Settings, target_faults};
 
 /// What can be set of everything.
 const KEYS: [&str; 7] = [
@@ -20,7 +22,7 @@ const KEYS: [&str; 7] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 6] = ["mpl", "queue_max", "preemptible", "replay", "retries", "cpu"];
+const CLASS_KEYS: [&str; 7] = ["mpl", "queue_max", "preemptible", "replay", "retries", "cpu", "target"];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -41,6 +43,11 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     };
     let mut wanted = (*call.governor.settings()).clone();
     apply(&mut wanted, key, &value)?;
+    // The settings were right before.
+    if let Some(fault) = target_faults(&wanted.classes, wanted.total_mpl).first() {
+        let class = &wanted.classes[fault.class].name;
+        return Err(Refusal::new("22023", format!("class.{class}.{}: {}", fault.key, fault.message)));
+    }
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
         // It was possible a moment ago; a reload that came between has the same keys and classes.
@@ -92,6 +99,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "replay" => truth(value).map(|replay| class.replay = replay),
         "retries" => truth(value).map(|retries| class.retries = retries),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
+        "target" => target(value).map(|target| class.target = target),
         _ => return None,
     };
     Some(outcome.map_err(|why| Refusal::new("22023", why)))
@@ -107,6 +115,13 @@ fn bound(value: &str) -> Result<Option<u32>, String> {
     match value {
         "any" => Ok(None),
         _ => value.parse().map(Some).map_err(|_| format!("`{value}` is no number; write one, or any")),
+    }
+}
+
+fn target(value: &str) -> Result<Option<Target>, String> {
+    match value {
+        "none" => Ok(None),
+        _ => value.parse().map(Some).map_err(|error: ParseTargetError| error.to_string()),
     }
 }
 

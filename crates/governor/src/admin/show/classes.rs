@@ -39,7 +39,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         vec![
             Cell::from(class.name.as_str()),
             class.limits.priority.to_string().into(),
-            class.limits.mpl.into(),
+            class.mpl_in_force().into(),
             governor.statistics.class(index).inside.load(Relaxed).into(),
             waiting.iter().filter(|waiting| waiting.class == index).count().into(),
             class.limits.queue_max.into(),
@@ -48,7 +48,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             class.preemptible.into(),
             class.replay.into(),
             class.retries.into(),
-            class.cpu.to_string().into(),
+            class.cpu_in_force().to_string().into(),
             rules.join("; ").into(),
         ]
     };
