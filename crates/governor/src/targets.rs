@@ -93,9 +93,10 @@ impl Targets {
 
     /// What was seen of each class since the last turn.
     fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Vec<ClassSeen> {
-        let counts: Vec<Counts> =
-            governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
-        let mut seen: Vec<ClassSeen> = (0..).map(ClassIndex).zip(&settings.classes)
+        let counts: Vec<Counts> = governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
+        let mut seen: Vec<ClassSeen> = (0..)
+            .map(ClassIndex)
+            .zip(&settings.classes)
             .map(|(class, _)| {
                 let place = usize::from(class.0);
                 // A class that has just come, or a first turn, has nothing before.

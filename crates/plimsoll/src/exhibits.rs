@@ -85,6 +85,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("governor/cpu-bound.toml"),
     source!("governor/mixed-io.toml"),
     source!("governor/idle-cost.toml"),
+    source!("governor/target-step.toml"),
 ];
 
 #[cfg(test)]

@@ -77,7 +77,11 @@ pub(crate) fn target_faults(classes: &[ClassSettings], total_mpl: Option<u32>) -
         }
         kept += u64::from(least);
         if let Some(total) = total_mpl.filter(|total| u64::from(*total) < kept) {
-            fault(place, "mpl_min", format!("with this class, {kept} transactions are promised to run, and [admission] mpl is {total}"));
+            fault(
+                place,
+                "mpl_min",
+                format!("with this class, {kept} transactions are promised to run, and [admission] mpl is {total}"),
+            );
         }
     }
     faults

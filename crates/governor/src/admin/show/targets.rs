@@ -31,9 +31,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let targets = call.governor.targets.lock();
     let name = |class| settings.class(class).name.as_str();
     let limited = |priority| {
-        let is_limited = |(bounds, amount): &(LeverBounds, Option<u64>)| {
-            bounds.priority < priority && *amount != bounds.open
-        };
+        let is_limited =
+            |(bounds, amount): &(LeverBounds, Option<u64>)| bounds.priority < priority && *amount != bounds.open;
         let written = |(bounds, amount): (LeverBounds, Option<u64>)| {
             let LeverBounds { class, kind, open, .. } = bounds;
             format!("{} {kind} {} of {}", name(class), kind.written(amount), kind.written(open))
