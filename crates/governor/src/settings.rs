@@ -264,15 +264,15 @@ impl Settings {
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
         let promised: Vec<String> = promised.collect();
-        let targets = match promised.is_empty() {
-            true => "no class has a `target`".to_owned(),
-            false => format!("limits classes below for {}", promised.join(", ")),
-        };
-        vec![
+        let mut levers = vec![
             Lever { name: "admission", is_on: is_limiting, why: admission },
             Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
-            Lever { name: "targets", is_on: !promised.is_empty(), why: targets },
-        ]
+        ];
+        if !promised.is_empty() {
+            let why = format!("limits classes below for {}", promised.join(", "));
+            levers.push(Lever { name: "targets", is_on: true, why });
+        }
+        levers
     }
 
     /// The class of that name.

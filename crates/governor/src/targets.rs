@@ -52,6 +52,9 @@ impl Targets {
         let seen = self.seen(governor, &settings, now);
         let moves = self.controller.step(governor.clock(now), &seen);
         governor.hold(&self.held(&settings));
+        if promises.is_empty() {
+            tracing::info!("no class has a target any more; nothing is limited for one");
+        }
         for moved in moves {
             log_move(&settings, &moved);
             count(&governor.statistics.class(moved.target).target_moves);

@@ -13,10 +13,11 @@
 //!    beyond the bound twice as often as promised, and to a quarter from eight times on; higher classes follow when the lowest are
 //!    at their floors.
 //! 3. **Slow up.** While every target is kept, one lever at a time is given back a step, the most expensive one first: every 3 s while
-//!    targets are comfortable, else every 10 s. A step is on trial. If a target is not kept after it, it is undone, and that lever
-//!    rests: 30 s, doubled each time. What does not help is thus given back completely, and what helps stays.
-//! 4. **Honest.** If a target is still exceeded 10 s after all levers have reached their floors, the controller says so with the best that it
-//!    reached. If the levers made no difference it gives everything back and tries again after 5 minutes.
+//!    targets are comfortable, else every 10 s, or 30 s if one is only just kept. A step is on trial. If a target is not kept after
+//!    it, it is undone, and that lever rests: 30 s, doubled each time. What does not help is thus given back completely, and what
+//!    helps stays.
+//! 4. **Honest.** If a target is still exceeded 10 s after all levers have reached their floors, the controller says so with the best
+//!    that it reached. If the levers made no difference, it gives everything back and tries again after 5 minutes.
 //!
 //! After a move the window begins anew, without the second (or the length of the bound) in which transactions of before end.
 

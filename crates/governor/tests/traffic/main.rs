@@ -17,3 +17,4 @@ mod installcheck;
 mod isolation;
 mod reading;
 mod server;
+mod targets;

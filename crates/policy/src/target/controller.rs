@@ -209,6 +209,9 @@ impl TargetController {
     /// Sees to one target: what is moved for it, and its phase.
     fn attend(&mut self, place: usize, now: Duration) -> Vec<Move> {
         let kept = &mut self.targets[place];
+        // Once it was kept, a new excess has a new cause.
+        let is_kept = matches!(kept.evidence, Evidence::Comfortable | Evidence::Kept);
+        kept.gave_up_until = kept.gave_up_until.filter(|until| now < *until && !is_kept);
         let Evidence::Exceeded { beyond, count, seconds } = kept.evidence else {
             kept.stuck_since = None;
             if let Some(phase) = kept.calm_phase() {
@@ -218,10 +221,9 @@ impl TargetController {
                 && self.trial_age(now).is_some_and(|age| age >= TRIAL);
             return if has_failed { self.undo(place, now).unwrap_or_default() } else { Vec::new() };
         };
-        if kept.gave_up_until.is_some_and(|until| now < until) {
+        if kept.gave_up_until.is_some() {
             return Vec::new();
         }
-        kept.gave_up_until = None;
         let promised = kept.promise.target.percentile.share_beyond();
         let excess = beyond as f64 / (promised * count as f64);
         let is_severe = excess >= CUTS[0].0;
@@ -251,20 +253,17 @@ impl TargetController {
 
     /// Undoes the last step back, if that is on trial.
     fn undo(&mut self, place: usize, now: Duration) -> Option<Vec<Move>> {
-        let Trial { percentile, levers, .. } = self.trial.take()?;
         let Promise { class: target, priority, .. } = self.targets[place].promise;
-        let is_below = |lever: &usize| self.levers[*lever].bounds.priority < priority;
-        let levers: Vec<_> = levers.into_iter().filter(|(lever, _)| is_below(lever)).collect();
-        let moves: Vec<Move> = levers
-            .into_iter()
-            .map(|(lever, amount)| {
-                let lever = &mut self.levers[lever];
-                let from = lever.amount();
-                lever.undo(amount, percentile, now);
-                self::moved(lever, from, target, Why::Undone)
-            })
-            .collect();
-        (!moves.is_empty()).then_some(moves)
+        let all = &self.levers;
+        let is_below = |trial: &mut Trial| trial.levers.iter().all(|(place, _)| all[*place].bounds.priority < priority);
+        let Trial { percentile, levers, .. } = self.trial.take_if(is_below)?;
+        let undone = levers.into_iter().map(|(place, amount)| {
+            let lever = &mut self.levers[place];
+            let from = lever.amount();
+            lever.undo(amount, percentile, now);
+            moved(lever, from, target, Why::Undone)
+        });
+        Some(undone.collect())
     }
 
     /// Takes from the lowest classes that have anything left to take.
@@ -336,12 +335,15 @@ impl TargetController {
                 continue;
             }
             let (target, percentile) = (nearest.promise.class, nearest.percentile());
-            let why = if nearest.is_idle() { Why::Idle } else { Why::Comfortable };
+            let is_idle = nearest.is_idle();
+            let why = if is_idle { Why::Idle } else { Why::Comfortable };
             let group = self.levers.iter_mut().enumerate();
             let group = group.filter(|(_, lever)| lever.bounds.priority == priority && lever.bounds.kind == kind);
             let (mut moves, mut trial) = (Vec::new(), Vec::new());
             for (place, lever) in group {
-                let (Some(stood), Some(to)) = (lever.position, lever.loosened(now, percentile)) else { continue };
+                let (Some(stood), Some(to)) = (lever.position, lever.loosened(now, percentile, is_idle)) else {
+                    continue;
+                };
                 let from = lever.amount();
                 lever.loosen(to);
                 trial.push((place, stood));

@@ -11,8 +11,11 @@ use super::{TargetLimit, TargetPhase, TargetView};
 /// Between a step back and the next while the target is comfortable.
 const STEP_EVERY: Duration = Duration::from_secs(3);
 
-/// The same while it is only just kept.
+/// The same while it is kept.
 const STEP_EVERY_IF_KEPT: Duration = Duration::from_secs(10);
+
+/// The same while it is only just kept: what does not help is given back even then.
+const STEP_EVERY_IF_NEAR: Duration = Duration::from_secs(30);
 
 /// Seconds without a transaction after which a class is idle.
 const IDLE_SECONDS: u32 = 10;
@@ -106,12 +109,16 @@ impl Kept {
         is_unbound
             || self.is_idle()
             || self.gave_up_until.is_some()
-            || matches!(self.evidence, Evidence::Comfortable | Evidence::Kept)
+            || matches!(self.evidence, Evidence::Comfortable | Evidence::Kept | Evidence::Near { is_over: false })
     }
 
     /// How long levers below stay as they are before they are given back a step.
     pub(super) fn patience(&self) -> Duration {
-        if self.evidence == Evidence::Kept && !self.is_idle() { STEP_EVERY_IF_KEPT } else { STEP_EVERY }
+        match self.evidence {
+            Evidence::Kept if !self.is_idle() => STEP_EVERY_IF_KEPT,
+            Evidence::Near { .. } if !self.is_idle() => STEP_EVERY_IF_NEAR,
+            _ => STEP_EVERY,
+        }
     }
 
     /// How near its percentile is to its bound, in thousandths of that.

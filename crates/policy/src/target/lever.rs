@@ -156,10 +156,11 @@ impl Lever {
         self.amount().is_none_or(|amount| to < amount).then_some(to)
     }
 
-    /// Where it stands after a step back: nothing if it is open, or rests. Within, `None` is open.
-    pub(super) fn loosened(&self, now: Duration, percentile: Option<Duration>) -> Option<Option<u64>> {
+    /// Where it stands after a step back: nothing if it is open, or rests. Within, `None` is open. `percentile` is that of the target, and
+    /// `is_idle` whether its class is.
+    pub(super) fn loosened(&self, now: Duration, percentile: Option<Duration>, is_idle: bool) -> Option<Option<u64>> {
         let from = self.position?;
-        let rests = |knee: &Knee| now < knee.rests_until && !knee.is_easier(percentile);
+        let rests = |knee: &Knee| now < knee.rests_until && !is_idle && !knee.is_easier(percentile);
         if self.knee.as_ref().is_some_and(rests) {
             return None;
         }
@@ -200,13 +201,9 @@ impl Lever {
 }
 
 impl Knee {
-    /// Whether the load is lighter than when the step failed; without any there is no percentile.
+    /// Whether the load is lighter than when the step failed, as far as that is known.
     fn is_easier(&self, percentile: Option<Duration>) -> bool {
-        match (percentile, self.percentile) {
-            (Some(now), Some(then)) => now < then.mul_f64(EASIER),
-            (None, _) => true,
-            (Some(_), None) => false,
-        }
+        percentile.zip(self.percentile).is_some_and(|(now, then)| now < then.mul_f64(EASIER))
     }
 }
 
@@ -242,7 +239,8 @@ mod tests {
     fn up_is_by_steps_that_grow_and_never_beyond_the_operators_bound() {
         let mut lever = mpl(Some(16));
         lever.tighten(1);
-        let up: Vec<_> = std::iter::from_fn(|| lever.loosened(S, None).inspect(|to| lever.loosen(*to))).collect();
+        let up: Vec<_> =
+            std::iter::from_fn(|| lever.loosened(S, None, false).inspect(|to| lever.loosen(*to))).collect();
         assert_eq!(up, [Some(2), Some(4), Some(8), None]);
         assert_eq!((lever.position, lever.amount()), (None, Some(16)));
     }
@@ -255,14 +253,16 @@ mod tests {
         let below = Some(Duration::from_millis(15));
         lever.undo(4, below, S);
         assert_eq!(lever.position, Some(4));
-        assert_eq!(lever.loosened(2 * S, below), None, "it rests");
-        assert_eq!(lever.loosened(2 * S, Some(Duration::from_millis(9))), Some(Some(5)), "the load is lighter");
-        assert_eq!(lever.loosened(31 * S, below), Some(Some(5)), "it has rested");
+        assert_eq!(lever.loosened(2 * S, below, false), None, "it rests");
+        assert_eq!(lever.loosened(2 * S, Some(Duration::from_millis(9)), false), Some(Some(5)), "the load is lighter");
+        assert_eq!(lever.loosened(2 * S, None, false), None, "too few transactions to know");
+        assert_eq!(lever.loosened(2 * S, None, true), Some(Some(5)), "nobody is there");
+        assert_eq!(lever.loosened(31 * S, below, false), Some(Some(5)), "it has rested");
         lever.loosen(Some(5));
         lever.undo(4, below, 31 * S);
-        assert_eq!(lever.loosened(90 * S, below), None, "the rest has doubled");
+        assert_eq!(lever.loosened(90 * S, below, false), None, "the rest has doubled");
         lever.loosen(Some(5));
-        assert_eq!(lever.loosened(100 * S, below), Some(Some(7)), "the step was good");
+        assert_eq!(lever.loosened(100 * S, below, false), Some(Some(7)), "the step was good");
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Server {
             Bottleneck::Cores => {
                 let share = *amounts.get(&LeverKind::CpuShare).unwrap_or(&9) as f64;
                 // Each step of nice is a factor of 1.25 of the weight.
-                running.min(4.0) * 0.12 * 1.25f64.powf(share)
+                running.min(4.0) * 0.10 * 1.25f64.powf(share)
             }
             Bottleneck::Disk => 6.0 * self.disk_rate(amounts) / DISK_DEMAND,
             Bottleneck::Itself => 0.0,
