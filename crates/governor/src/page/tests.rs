@@ -243,7 +243,19 @@ fn sample() -> state::State {
         done: "rolled back".to_owned(),
         outcome: "40001: answer 12 differed".to_owned(),
     }];
-    state.targets.promises.push(state::TargetState {
+    state.targets = targets();
+    state.levers.push(state::Lever {
+        name: "cpu shares".to_owned(),
+        works: false,
+        why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
+    });
+    state
+}
+
+/// A target that cannot be held, with the last move for it.
+fn targets() -> state::TargetsState {
+    let mut targets = state::TargetsState::default();
+    targets.promises.push(state::TargetState {
         class: "high".to_owned(),
         target: "p95 < 20ms".to_owned(),
         state: "cannot hold".to_owned(),
@@ -256,14 +268,14 @@ fn sample() -> state::State {
         before_s: Some(0.1558),
         best_s: Some(0.0241),
     });
-    state.targets.levers.push(state::TargetLever {
+    targets.levers.push(state::TargetLever {
         class: "low".to_owned(),
         lever: "mpl".to_owned(),
         now: "1".to_owned(),
         set: "4".to_owned(),
         is_limited: true,
     });
-    state.targets.moves.push(state::TargetMove {
+    targets.moves.push(state::TargetMove {
         at: "2026-01-02T03:03:23.001Z".to_owned(),
         class: "low".to_owned(),
         lever: "mpl".to_owned(),
@@ -272,10 +284,5 @@ fn sample() -> state::State {
         promised_to: "high".to_owned(),
         why: "29 of 198 transactions were beyond the target".to_owned(),
     });
-    state.levers.push(state::Lever {
-        name: "cpu shares".to_owned(),
-        works: false,
-        why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
-    });
-    state
+    targets
 }

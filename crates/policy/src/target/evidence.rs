@@ -26,10 +26,13 @@ const BEYOND_LEAST: u64 = 3;
 
 /// How sure "exceeded" is: how probable so many are beyond the bound though the target is just kept, and the same in standard
 /// deviations. Windows are looked at again each second, so it must be rare.
-const EXCEEDED: Chance = Chance { probability: 0.001, deviations: 3.09 };
+pub(super) const EXCEEDED: Chance = Chance { probability: 0.001, deviations: 3.09 };
 
-/// The same where it is suspected anyway: it was exceeded before the last move, or a step back is on trial.
-const EXCEEDED_AS_SUSPECTED: Chance = Chance { probability: 0.1, deviations: 1.282 };
+/// The same while a step back is on trial: a wrong undo costs a rest.
+pub(super) const EXCEEDED_ON_TRIAL: Chance = Chance { probability: 0.02, deviations: 2.054 };
+
+/// The same where the target was exceeded before the last move.
+pub(super) const EXCEEDED_STILL: Chance = Chance { probability: 0.1, deviations: 1.282 };
 
 /// A target is kept with room for a step back if at most this share of the promised transactions is beyond the bound.
 const KEPT: f64 = 0.9;
@@ -64,7 +67,7 @@ pub(super) struct Window {
 
 /// A probability, and the standard deviations beyond which that much of a normal distribution lies.
 #[derive(Debug, Clone, Copy)]
-struct Chance {
+pub(super) struct Chance {
     probability: f64,
     deviations: f64,
 }
@@ -96,10 +99,9 @@ impl Window {
     }
 
     /// What the seconds since the last move prove. `late` transactions are still open and beyond the bound already.
-    /// Less is enough for an excess that `is_suspected`.
-    pub(super) fn evidence(&self, percentile: Percentile, late: u64, is_suspected: bool) -> Evidence {
+    /// An excess that has that `chance` is none.
+    pub(super) fn evidence(&self, percentile: Percentile, late: u64, chance: Chance) -> Evidence {
         let promised = percentile.share_beyond();
-        let chance = if is_suspected { EXCEEDED_AS_SUSPECTED } else { EXCEEDED };
         let mut all = Second::default();
         for (place, second) in self.seconds.iter().rev().enumerate() {
             all.ended += second.ended;
@@ -227,12 +229,12 @@ mod tests {
         // P(3 of 3) = 0.000125, P(3 or more of 4) = 0.00048, P(3 or more of 6) = 0.0022.
         let is_more = |hits, count| is_more_than(0.05, hits, count, EXCEEDED);
         assert!(is_more(3, 3) && is_more(3, 4) && !is_more(3, 6) && !is_more(0, 0) && is_more(500, 500));
-        assert!(is_more_than(0.05, 3, 6, EXCEEDED_AS_SUSPECTED) && !is_more_than(0.05, 3, 30, EXCEEDED_AS_SUSPECTED));
+        assert!(is_more_than(0.05, 3, 6, EXCEEDED_STILL) && !is_more_than(0.05, 3, 30, EXCEEDED_STILL));
         assert!(is_more(80, 1000) && !is_more(60, 1000));
     }
 
     fn evidence(seconds: &[(u64, u64, u64)], late: u64) -> Evidence {
-        window(seconds).evidence(p95(), late, false)
+        window(seconds).evidence(p95(), late, EXCEEDED)
     }
 
     #[test]
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(evidence(&[(80, 0, 20)], 0), Evidence::Exceeded { beyond: 20, count: 100, seconds: 1 });
         assert_eq!(evidence(&[(100, 0, 0); 2], 0), Evidence::Kept, "two seconds are no proof of comfort");
         assert_eq!(evidence(&[(100, 0, 0); 3], 2), Evidence::Kept, "two are late");
-        let suspected = window(&[(93, 0, 7); 5]).evidence(p95(), 0, true);
+        let suspected = window(&[(93, 0, 7); 5]).evidence(p95(), 0, EXCEEDED_STILL);
         assert!(matches!(suspected, Evidence::Exceeded { .. }), "{suspected:?}");
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::alone::Alone;
 use super::controller::{ClassSeen, Promise};
-use super::evidence::{Evidence, Window};
+use super::evidence::{EXCEEDED, EXCEEDED_ON_TRIAL, EXCEEDED_STILL, Evidence, Window};
 use super::view::explained;
 use super::{TargetLimit, TargetPhase, TargetView};
 
@@ -86,7 +86,12 @@ impl Kept {
         self.window.add(&seen.ended, bound.filter(|_| has_settled));
         let late = |bound| seen.open.beyond(bound) - seen.open.beyond(bound + LATE_FOR);
         let late = bound.filter(|_| has_settled).map_or(0, late);
-        self.evidence = self.window.evidence(percentile, late, is_on_trial || self.phase == TargetPhase::Limiting);
+        let chance = match self.phase {
+            TargetPhase::Limiting => EXCEEDED_STILL,
+            _ if is_on_trial => EXCEEDED_ON_TRIAL,
+            _ => EXCEEDED,
+        };
+        self.evidence = self.window.evidence(percentile, late, chance);
         if is_limited {
             let now = self.window.since_move(percentile);
             self.best = [self.best, now].into_iter().flatten().min();
