@@ -10,8 +10,8 @@
 //!    the bound. It is *exceeded* if significantly more are, and *comfortable* if significantly fewer are beyond 0.8 of the bound.
 //!    Few transactions are never significant, so a slow class causes no moves by chance.
 //! 2. **Fast down.** While the target is exceeded every lever of the lowest classes is cut by a quarter, by half if transactions are
-//!    beyond the bound twice as often as promised, and to a quarter from eight times on; higher classes follow when the lowest are
-//!    at their floors.
+//!    beyond the bound twice as often as promised, and to a quarter from eight times on; below twice only levers that are
+//!    limited already are cut, if there are any. Higher classes follow when the lowest are at their floors.
 //! 3. **Slow up.** While every target is kept, one lever at a time is given back a step, the most expensive one first: every 3 s while
 //!    targets are comfortable, else every 10 s, or 30 s if one is only just kept. A step is on trial. If a target is not kept after
 //!    it, it is undone, and that lever rests: 30 s, doubled each time. What does not help is thus given back completely, and what

@@ -29,7 +29,10 @@ const TRY_AGAIN: Duration = Duration::from_secs(300);
 const NO_DIFFERENCE: f64 = 0.75;
 
 /// How many quarters of each lever are left if transactions are beyond the bound that many times as often as promised.
-const CUTS: [(f64, u64); 3] = [(8.0, 1), (2.0, 2), (0.0, 3)];
+const CUTS: [(f64, u64); 3] = [(8.0, 1), (2.0, 2), (0.0, SMALLEST_CUT)];
+
+/// How many quarters are left after the smallest cut.
+const SMALLEST_CUT: u64 = 3;
 
 /// A class and what it is promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +233,7 @@ impl TargetController {
         if !is_severe && let Some(moves) = self.undo(place, now) {
             return moves;
         }
-        let quarters = CUTS.iter().find(|(times, _)| excess >= *times).map_or(3, |(_, quarters)| *quarters);
+        let quarters = CUTS.iter().find(|(times, _)| excess >= *times).map_or(SMALLEST_CUT, |(_, quarters)| *quarters);
         let moves = self.tighten(place, quarters, seconds, Why::Exceeded { beyond, count });
         let kept = &mut self.targets[place];
         if !moves.is_empty() {
@@ -277,7 +280,12 @@ impl TargetController {
             (kept.before, kept.best) = (kept.window.of_seconds(kept.promise.target.percentile, seconds), None);
         }
         self.trial = None;
-        let levers = self.levers.iter_mut().filter(|lever| lever.bounds.priority == lowest);
+        // A small excess takes from what is limited already: what is open has been tried, and made no difference.
+        let is_small = quarters == SMALLEST_CUT;
+        let gives = |lever: &Lever| lever.bounds.priority == lowest && lever.tightened(quarters).is_some();
+        let is_limited = |lever: &Lever| gives(lever) && lever.position.is_some();
+        let only_limited = is_small && self.levers.iter().any(is_limited);
+        let levers = self.levers.iter_mut().filter(|lever| if only_limited { is_limited(lever) } else { gives(lever) });
         levers
             .filter_map(|lever| {
                 let (from, to) = (lever.amount(), lever.tightened(quarters)?);
