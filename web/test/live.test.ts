@@ -47,6 +47,9 @@ test("each class has its numbers and two charts", async () => {
   expect(text("#preemptions")).toContain("rolled back");
   expect(document.querySelector("#preemptions td.bad")?.textContent).toBe("40001: answer 12 differed");
   expect(text("#levers")).toContain("run as root or with CAP_SYS_NICE");
+  expect(document.querySelector("#targets td.bad")?.textContent).toBe("cannot hold for 42 s");
+  for (const word of ["p95 < 20ms", "25.2 ms", "low mpl 1 (set: 4)"]) expect(text("#targets")).toContain(word);
+  expect(text("#moves")).toContain("29 of 198 transactions were beyond the target");
   expect(document.querySelector<HTMLElement>("#lost")?.hidden).toBe(true);
 });
 
@@ -55,13 +58,14 @@ test("nothing has happened yet: dashes, not zeros that were never measured", asy
     for (const of of state.classes) {
       Object.assign(of, { last_10_s: null, last_60_s: null, chart_transactions_per_s: [], chart_p95_s: [] });
     }
-    Object.assign(state, { queue: [], preemptions: [], levers: [] });
+    Object.assign(state, { queue: [], preemptions: [], levers: [], targets: { promises: [], levers: [], moves: [] } });
   });
   open();
   await pass();
   expect([...document.querySelectorAll("article dd")].slice(0, 6).map((cell) => cell.textContent)).toEqual(Array(6).fill("–"));
   expect(text("#queue")).toBe("no transactions are queued");
   expect(text("#preemptions")).toBe("no transaction was rolled back");
+  expect(text("#targets")).toBe("no class has a target");
   expect(document.body.innerHTML).not.toMatch(/NaN|Infinity|undefined/);
 });
 

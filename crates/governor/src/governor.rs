@@ -24,6 +24,7 @@ use crate::registry::{Phase, Registry, SessionCard, SessionId};
 use crate::relay::Reach;
 use crate::settings::{EventLoop, Settings};
 use crate::statistics::Statistics;
+use crate::targets::Targets;
 
 /// What all threads share.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub struct Governor {
     pub reach: Reach,
     /// What was counted second by second.
     pub history: Mutex<History>,
+    /// What is promised to classes, and how it is kept.
+    pub targets: Mutex<Targets>,
     /// The file of the settings, which `RELOAD` reads anew.
     pub config_file: OnceLock<PathBuf>,
     /// Whether it was started beside its server, whatever the file says.
@@ -179,6 +182,7 @@ impl Governor {
             health: Mutex::default(),
             reach: Reach::default(),
             history: Mutex::default(),
+            targets: Mutex::default(),
             config_file: OnceLock::new(),
             is_beside_asked: OnceLock::new(),
             event_loop: OnceLock::new(),

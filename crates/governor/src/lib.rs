@@ -8,7 +8,8 @@
 //! what is known of each session. `session` is the state machine of one session, bytes in and bytes out, without
 //! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
 //! what is decided. [`statement`] reads SQL as far as is needed, [`effects`] asks the
-//! server's catalogs whether it may run twice; `admin` is what operators look at. `handover` passes the sockets on to a new process.
+//! server's catalogs whether it may run twice; [`targets`] keeps what classes are promised; `admin` is what operators look at.
+//! `handover` passes the sockets on to a new process.
 
 pub mod admin;
 pub mod agent;
@@ -28,5 +29,6 @@ pub mod session;
 pub mod settings;
 pub mod statement;
 pub mod statistics;
+pub mod targets;
 pub mod top;
 pub mod watch;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use plimsoll_policy::ClassIndex;
+use plimsoll_policy::{ClassIndex, TargetPhase, TargetView};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -31,7 +31,7 @@ const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 type Of<From> = (&'static str, &'static str, From);
 
 /// Counters of each class.
-const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
+const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 18] = [
     ("transactions", "Transactions that ended, by commit, rollback or error.", |class| &class.transactions),
     ("units", "Units (a query, or all messages up to a Sync) that ended.", |class| &class.units),
     ("errors", "Errors that clients received.", |class| &class.errors),
@@ -69,6 +69,7 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 17] = [
     ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| {
         &class.idle_ended
     }),
+    ("target_moves", "Moves of other classes' levers for the class's target.", |class| &class.target_moves),
 ];
 
 /// What only a governor in the connection path counts: nobody beside a server knows these.
@@ -117,6 +118,21 @@ const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
     ("class_paused", "1 while an operator has paused the class.", |facts, class| facts.paused.contains(&class).into()),
 ];
 
+/// Gauges of each class that has a target; `None` for what is not known.
+const TARGET_GAUGES: [Of<fn(&TargetView) -> Option<f64>>; 3] = [
+    ("target_seconds", "What the percentile of the class's target is to stay below.", |view| {
+        view.bound.map(|bound| bound.as_secs_f64())
+    }),
+    ("target_now_seconds", "That percentile of the last 10 seconds.", |view| view.now.map(|now| now.as_secs_f64())),
+    ("target_cannot_be_held", "1 while the target is exceeded though nothing is left to limit.", |view| {
+        Some((view.phase == TargetPhase::CannotHold).into())
+    }),
+];
+
+/// What classes are limited to.
+const CLASS_MPL: (&str, &str) =
+    ("class_mpl", "How many of the class's transactions may run at once now, where that is limited.");
+
 /// Counters of the governor as a whole.
 const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
     ("clients", "Clients that connected, including those refused.", |all| &all.clients),
@@ -161,6 +177,9 @@ struct Facts {
     /// By class.
     inside: Vec<f64>,
     paused: Vec<ClassIndex>,
+    /// By class.
+    mpl: Vec<Option<u32>>,
+    targets: Vec<TargetView>,
     own: OwnProcess,
     look_seconds: f64,
     uptime_seconds: f64,
@@ -188,6 +207,8 @@ impl Facts {
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
             inside: governor.statistics.classes().map(|class| class.inside.load(Relaxed) as f64).collect(),
             paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
+            mpl: settings.classes.iter().map(|class| class.mpl_in_force()).collect(),
+            targets: governor.targets.lock().views(),
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
             uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
@@ -232,7 +253,9 @@ pub fn names() -> Vec<(String, &'static str)> {
     let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
     let aborts = std::iter::once(ABORTS).map(counter);
-    let all = class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(class_histograms);
+    let target_gauges = TARGET_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
+    let targets = target_gauges.chain([CLASS_MPL].into_iter().map(plain));
+    let all = class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
     all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
 }
 
@@ -304,6 +327,7 @@ impl Metrics {
                 metric.encode_family(&[("class", class.name.as_str())])?.encode_gauge(&of(facts, index))?;
             }
         }
+        self.targets(facts, encoder)?;
         for (name, about, of) in CLASS_HISTOGRAMS.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
             for class in classes() {
@@ -329,6 +353,26 @@ impl Metrics {
             for (cause, outcome, count) in class.aborts.counted() {
                 let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Targets, and what is limited for them.
+    fn targets(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let name = |class| self.0.statistics.class(class).name.as_str();
+        for (name_of_metric, about, of) in TARGET_GAUGES {
+            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
+            for view in &facts.targets {
+                if let Some(value) = of(view) {
+                    metric.encode_family(&[("class", name(view.class))])?.encode_gauge(&value)?;
+                }
+            }
+        }
+        let mut metric = encoder.encode_descriptor(CLASS_MPL.0, CLASS_MPL.1, None, MetricType::Gauge)?;
+        for (class, mpl) in (0..).map(ClassIndex).zip(&facts.mpl) {
+            if let Some(mpl) = mpl {
+                metric.encode_family(&[("class", name(class))])?.encode_gauge(&f64::from(*mpl))?;
             }
         }
         Ok(())

@@ -87,7 +87,7 @@ pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) ->
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(serve(governor, listener, retired, stopped)),
-            Err(error) => tracing::error!("no metrics and no live page: {error}"),
+            Err(error) => tracing::error!("no metrics, no live page and no targets: {error}"),
         }
     };
     let thread = std::thread::Builder::new().name("http".to_owned()).spawn(run);
@@ -161,13 +161,15 @@ async fn serve(
     }
 }
 
-/// Takes a snapshot each second.
+/// Takes a snapshot each second, and sees to targets.
 async fn second_hand(governor: Arc<Governor>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        governor.history.lock().take(&governor.statistics, Instant::now());
+        let now = Instant::now();
+        governor.history.lock().take(&governor.statistics, now);
+        governor.targets.lock().turn(&governor, now);
         health::look_again(&governor);
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_policy::{ClassIndex, ClassLimits};
 
 use crate::config;
 use crate::governor::Governor;
-use crate::settings::Settings;
+use crate::settings::{Held, Settings};
 use crate::statistics::count;
 
 /// Why settings were not replaced; what was set before goes on to hold.
@@ -97,6 +97,17 @@ impl Governor {
         self.put_in_force(&mut current, settings);
     }
 
+    /// Leaves each class what targets leave it, by [`ClassIndex`]; a reload does not change that.
+    pub(crate) fn hold(&self, held: &[Held]) {
+        let mut current = self.settings.write();
+        if current.classes.iter().zip(held).all(|(class, held)| class.held == *held) {
+            return;
+        }
+        let mut settings = Settings::clone(&current);
+        settings.classes.iter_mut().zip(held).for_each(|(class, held)| class.held = *held);
+        self.put_in_force(&mut current, settings);
+    }
+
     fn replace(&self, make: impl FnOnce(&Settings) -> Settings) -> Result<Reloaded, ReloadError> {
         // Held throughout, so that of two reloads one comes after the other.
         let mut current = self.settings.write();
@@ -106,7 +117,9 @@ impl Governor {
         }
         for (place, class) in current.classes.iter().enumerate() {
             match settings.classes.get_mut(place) {
-                Some(other) if other.name == class.name => other.is_paused = class.is_paused,
+                Some(other) if other.name == class.name => {
+                    (other.is_paused, other.held) = (class.is_paused, class.held);
+                }
                 _ => return Err(ReloadError::Classes(class.name.clone())),
             }
         }
@@ -128,7 +141,7 @@ impl Governor {
         // Whoever sees the new settings finds its class everywhere.
         self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
         let limits = settings.classes.iter().map(|class| ClassLimits {
-            mpl: if class.is_paused { Some(0) } else { class.limits.mpl },
+            mpl: if class.is_paused { Some(0) } else { class.mpl_in_force() },
             ..class.limits.clone()
         });
         let now = self.clock(Instant::now());

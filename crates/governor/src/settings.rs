@@ -1,18 +1,21 @@
 //! What an operator has asked for, checked and complete. The file that it comes from is read by `config`.
 
 mod described;
+mod targets;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound, Target};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
 use crate::governor::Lever;
 pub use described::needs_restart;
+pub use targets::Held;
+pub(crate) use targets::target_faults;
 
 /// Everything that can be set. A reload replaces it as a whole.
 #[derive(Debug, Clone)]
@@ -165,6 +168,12 @@ pub struct ClassSettings {
     pub workers_max: Option<u32>,
     /// Whether an operator holds its transactions up for now.
     pub is_paused: bool,
+    /// What its response times are promised to be; classes below are limited for that.
+    pub target: Option<Target>,
+    /// How many of its transactions the target of a class above leaves it at least; `None` for one.
+    pub mpl_min: Option<u32>,
+    /// What such a target leaves it for now.
+    pub held: Held,
 }
 
 /// What a server process gets of the cores.
@@ -234,7 +243,7 @@ impl Settings {
 
     /// What processes that work for a class get of the cores; untouched while shares are off.
     pub fn share_of(&self, class: ClassIndex) -> CpuShare {
-        if self.cpu.shares { self.class(class).cpu } else { CpuShare::Untouched }
+        if self.cpu.shares { self.class(class).cpu_in_force() } else { CpuShare::Untouched }
     }
 
     /// Whether some class limits parallel workers.
@@ -244,8 +253,9 @@ impl Settings {
 
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
-        let class = self.class(class);
-        self.total_mpl.is_some() || class.limits.mpl.is_some() || class.is_paused
+        let is_limited = |class: &ClassSettings| class.limits.mpl.is_some() || class.is_paused;
+        // Those that a target may limit ask always, so that it is known how many are inside when it does.
+        self.total_mpl.is_some() || is_limited(self.class(class)) || self.is_below_target(class)
     }
 
     /// The levers that work or not by what is set alone.
@@ -271,11 +281,18 @@ impl Settings {
             (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
         };
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
-        vec![
+        let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
+        let promised: Vec<String> = promised.collect();
+        let mut levers = vec![
             Lever { name: "admission", is_on: is_limiting, why: admission },
             Lever { name: "replay", is_on: rolls_back && !replayed.is_empty(), why: replay },
             self.retry_lever(),
-        ]
+        ];
+        if !promised.is_empty() {
+            let why = format!("limits classes below for {}", promised.join(", "));
+            levers.push(Lever { name: "targets", is_on: true, why });
+        }
+        levers
     }
 
     /// Whether what the server aborts is run again.
@@ -315,6 +332,9 @@ pub(crate) fn for_tests() -> Settings {
         retry_aborted: 0,
         workers_max: None,
         is_paused: false,
+        target: None,
+        mpl_min: None,
+        held: Held::default(),
     };
     let classes = vec![
         class("high", Priority::HIGH, None, None),

@@ -86,6 +86,8 @@ pub struct ClassStatistics {
     pub tags_refused: AtomicU64,
     /// Sessions ended because a transaction waited for its client for too long.
     pub idle_ended: AtomicU64,
+    /// Levers of other classes moved for this class's target.
+    pub target_moves: AtomicU64,
     /// Times.
     pub times: Times,
 }
@@ -177,6 +179,7 @@ impl ClassStatistics {
             aborts: Aborts::new(),
             tags_refused: zero(),
             idle_ended: zero(),
+            target_moves: zero(),
             times: Times::default(),
         }
     }

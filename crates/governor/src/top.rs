@@ -20,6 +20,7 @@ pub fn table(state: &State) -> String {
     table.totals(state);
     table.queue(state);
     table.preemptions(state);
+    table.targets(state);
     for lever in state.levers.iter().filter(|lever| !lever.works) {
         table.wrapped(&format!("off: {}: ", lever.name), &lever.why);
     }
@@ -57,6 +58,20 @@ impl Table {
             is_empty = false;
         }
         self.line(&line);
+    }
+
+    fn targets(&mut self, state: &State) {
+        for promise in &state.targets.promises {
+            let now = promise.now_s.map_or_else(|| "not known".to_owned(), |now| format!("{:.1} ms", now * 1e3));
+            let beginning = format!("target: {} {}: ", promise.class, promise.target);
+            self.wrapped(&beginning, &format!("{}, now {now}: {}", promise.state, promise.why));
+        }
+        let limited = state.targets.levers.iter().filter(|lever| lever.is_limited);
+        let limited: Vec<String> =
+            limited.map(|lever| format!("{} {} {} of {}", lever.class, lever.lever, lever.now, lever.set)).collect();
+        if !limited.is_empty() {
+            self.wrapped("limited: ", &limited.join(", "));
+        }
     }
 
     fn head(&mut self, state: &State) {

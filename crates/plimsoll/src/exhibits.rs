@@ -88,6 +88,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("governor/idle-cost.toml"),
     source!("governor/saturated.toml"),
     source!("governor/beside.toml"),
+    source!("governor/target-step.toml"),
 ];
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
 //! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
-//! [`may_replay`] whether one that was may be run again.
+//! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised.
 //! [`class_proposal`] proposes classes from what was seen at a server.
 
 mod admission;
@@ -26,6 +26,7 @@ mod preemption;
 mod replay;
 mod sole_governor;
 mod starvation_bound;
+mod target;
 
 pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
 pub use class::{Class, ParsePriorityError, Priority};
@@ -43,3 +44,7 @@ pub use preemption::{
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
 pub use starvation_bound::StarvationBound;
+pub use target::{
+    ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,
+    TargetController, TargetLimit, TargetPhase, TargetView, Times, Why,
+};

@@ -30,6 +30,9 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         retry_aborted: 0,
         workers_max: None,
         is_paused: false,
+        target: None,
+        mpl_min: None,
+        held: Held::default(),
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
     let terms = classes.iter().map(|class| ClassTerms {

@@ -72,6 +72,13 @@ pub const COMMANDS: &[Command] = &[
     look("USERS", "", "users that have sessions", show::users::COLUMNS, show::users::run),
     look("LISTS", "", "counts of sessions, classes and more", show::lists::COLUMNS, show::lists::run),
     look("LEVERS", "", "levers, whether each works, and why not", show::levers::COLUMNS, show::levers::run),
+    look(
+        "TARGETS",
+        "",
+        "targets, whether each is kept, and what is limited",
+        show::targets::COLUMNS,
+        show::targets::run,
+    ),
     look("CONFIG", "", "the settings in force", show::config::COLUMNS, show::config::run),
     look(
         "FINGERPRINT",

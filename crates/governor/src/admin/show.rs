@@ -16,5 +16,6 @@ pub mod queue;
 pub mod servers;
 pub mod state;
 pub mod stats;
+pub mod targets;
 pub mod users;
 pub mod version;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority, Target};
 
 use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
 use super::typed::{At, TypedClass, TypedPreemptible, TypedRule, TypedSettings};
-use crate::settings::{ClassSettings, CpuShare};
+use crate::settings::{ClassSettings, CpuShare, Held, target_faults};
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
@@ -31,6 +31,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     check_names(&typed.classes, read);
     let place = |class: &ClassSettings| read.surroundings.classes.iter().position(|name| *name == class.name);
     classes.sort_by_key(|class| place(class).unwrap_or(usize::MAX));
+    check_targets(typed, &classes, read);
     let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
     let missing: Vec<&str> =
         read.surroundings.classes.iter().filter(|name| !names.contains(name)).map(String::as_str).collect();
@@ -72,6 +73,9 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         retry_aborted: RETRY_ABORTED,
         workers_max: None,
         is_paused: false,
+        target: None,
+        mpl_min: None,
+        held: Held::default(),
     }
 }
 
@@ -124,7 +128,29 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     }
     let workers_max = typed.workers_max.as_ref();
     class.workers_max = workers_max.and_then(|workers| read.number(workers, 0..=1024)).map(|workers| workers as u32);
+    if let Some(target) = &typed.target {
+        let read_target = target.value().parse::<Target>().map_err(|error| error.to_string());
+        class.target = read.problems.note(target.span(), read_target);
+    }
+    if let Some(least) = &typed.mpl_min {
+        class.mpl_min = read.number(least, 1..=1_000_000).map(|least| least as u32);
+    }
     class
+}
+
+/// Targets that nothing can be done for, and bounds that contradict each other.
+fn check_targets(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Reader<'_>) {
+    let total = typed.admission.mpl.as_ref().and_then(|mpl| u32::try_from(*mpl.value()).ok());
+    for fault in target_faults(classes, total) {
+        let is_it = |class: &&At<TypedClass>| *class.value().name.value() == classes[fault.class].name;
+        let Some(class) = typed.classes.iter().find(is_it) else { continue };
+        let key = match (fault.key, &class.value().target, &class.value().mpl_min) {
+            ("target", Some(target), _) => target.span(),
+            (_, _, Some(least)) => least.span(),
+            _ => class.span(),
+        };
+        read.problems.add(key, format!("class `{}`: {}", classes[fault.class].name, fault.message));
+    }
 }
 
 /// The folder of a control group. Whether it is there, the agent finds out: it may come later.

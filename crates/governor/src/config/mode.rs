@@ -8,7 +8,7 @@ use super::problem::Problem;
 type Key = (&'static str, &'static str, &'static str);
 
 /// Keys that mean nothing beside a server, where no client comes through the governor.
-const IN_PATH_ONLY: [Key; 15] = [
+const IN_PATH_ONLY: [Key; 17] = [
     ("", "listen", "clients connect to the server itself; the console's own address is `address` in [admin]"),
     ("", "trust_clients", "clients log in at the server itself"),
     ("", "announce_class", "sessions begin without the governor"),
@@ -23,6 +23,8 @@ const IN_PATH_ONLY: [Key; 15] = [
         "retries",
         "if its applications retry what fails with 57014 (query_canceled), write preemptible = \"retry-by-application\"",
     ),
+    ("class", "mpl_min", "no transaction waits for admission"),
+    ("class", "target", "the governor does not time transactions there"),
     ("class", "retry_aborted", "nothing is replayed"),
     ("class", "workers_max", "applications set the parameter in their own sessions"),
     ("preemption", "idle_counts_as_waiting", "a transaction whose client thinks cannot be cancelled"),

@@ -1,5 +1,7 @@
 //! Files that are read and files that are refused.
 
+mod targets;
+
 use std::path::Path;
 
 use super::*;

@@ -175,6 +175,11 @@ pub struct TypedClass {
     /// How many parallel workers its statements may use at most for each Gather node of a plan
     /// (`max_parallel_workers_per_gather`, which is lowered and never raised), 0 to 1024. The default is no limit.
     pub workers_max: Option<At<i64>>,
+    /// What its response times are promised to be: `p95 < 20ms`, or `p95 < 1.3 x alone` for 1.3 times what they are while no class
+    /// below is at work. The governor limits classes below as far as that takes. The default is none.
+    pub target: Option<At<String>>,
+    /// How many of its transactions run at once in any case, also if that breaks the target of a class above. The default is 1.
+    pub mpl_min: Option<At<i64>>,
 }
 
 /// Whether transactions of a class may be rolled back.

@@ -50,6 +50,13 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
     for class in settings.classes.iter().filter(|class| class.limits.mpl == Some(0)) {
         warnings.push(format!("class `{}` has mpl = 0, so nothing of it ever runs", class.name));
     }
+    let is_below_target = |class: &ClassSettings| {
+        let above = settings.classes.iter().filter(|other| other.limits.priority > class.limits.priority);
+        above.into_iter().any(|other| other.target.is_some())
+    };
+    for class in settings.classes.iter().filter(|class| class.mpl_min.is_some() && !is_below_target(class)) {
+        warnings.push(format!("class `{}` has `mpl_min`, and no class above it has a `target`", class.name));
+    }
 }
 
 fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {

@@ -3,6 +3,8 @@
 //! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC
 //! (RFC 3339). A value that is not known, or of something that has not happened, is null.
 
+mod targets;
+
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,6 +19,8 @@ use crate::history;
 use crate::own_process::OwnProcess;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::statistics::ClassStatistics;
+
+pub use targets::{TargetLever, TargetMove, TargetState, TargetsState};
 
 /// Preemptions that are shown, latest first.
 const PREEMPTIONS_MAX: usize = 20;
@@ -66,6 +70,8 @@ pub struct State {
     pub preemptions: Vec<Preempted>,
     /// What works of the governor, and why not.
     pub levers: Vec<Lever>,
+    /// Targets, and what is moved for them.
+    pub targets: TargetsState,
 }
 
 /// The governor's own connection to the server.
@@ -289,6 +295,7 @@ impl State {
             queue: queue(governor, now),
             preemptions: preemptions(governor),
             levers: governor.levers().into_iter().map(Lever::from).collect(),
+            targets: TargetsState::of(governor, now),
         }
     }
 }
@@ -324,7 +331,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             name: class.name.clone(),
             priority: class.limits.priority.to_string(),
             priority_level: class.limits.priority.level(),
-            mpl: class.limits.mpl,
+            mpl: class.mpl_in_force(),
             is_paused: class.is_paused,
             inside: governor.statistics.class(index).inside.load(Relaxed),
             queued: waiting.iter().filter(|waiting| waiting.class == index).count() as u64,

@@ -243,12 +243,48 @@ fn sample() -> state::State {
         done: "rolled back".to_owned(),
         outcome: "40001: answer 12 differed".to_owned(),
     }];
+    state.targets = targets();
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),
         works: false,
         why: "the server's processes cannot be given shares; run as root or with CAP_SYS_NICE".to_owned(),
     });
     state
+}
+
+/// A target that cannot be held, with the last move for it.
+fn targets() -> state::TargetsState {
+    let mut targets = state::TargetsState::default();
+    targets.promises.push(state::TargetState {
+        class: "high".to_owned(),
+        target: "p95 < 20ms".to_owned(),
+        state: "cannot hold".to_owned(),
+        why: "nothing below is left to limit; the best was 24.1 ms".to_owned(),
+        since_s: 42.0,
+        bound_s: Some(0.02),
+        alone_s: None,
+        now_s: Some(0.0252),
+        transactions: 1985,
+        before_s: Some(0.1558),
+        best_s: Some(0.0241),
+    });
+    targets.levers.push(state::TargetLever {
+        class: "low".to_owned(),
+        lever: "mpl".to_owned(),
+        now: "1".to_owned(),
+        set: "4".to_owned(),
+        is_limited: true,
+    });
+    targets.moves.push(state::TargetMove {
+        at: "2026-01-02T03:03:23.001Z".to_owned(),
+        class: "low".to_owned(),
+        lever: "mpl".to_owned(),
+        from: "2".to_owned(),
+        to: "1".to_owned(),
+        promised_to: "high".to_owned(),
+        why: "29 of 198 transactions were beyond the target".to_owned(),
+    });
+    targets
 }
 
 /// The luminance of a colour `#rrggbb` (WCAG 2.1).

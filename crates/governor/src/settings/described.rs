@@ -142,6 +142,8 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("retries", class.retries.to_string());
     add("retry_aborted", class.retry_aborted.to_string());
     add("workers_max", number(class.workers_max));
+    add("target", class.target.map_or_else(|| "none".to_owned(), |target| target.to_string()));
+    add("mpl_min", class.mpl_min.unwrap_or(1).to_string());
 }
 
 /// The URL of a server without user and database, which are the clients' own.

@@ -92,11 +92,16 @@ impl Counts {
         for (place, in_bucket) in self.buckets.iter().enumerate() {
             seen += in_bucket;
             if seen >= rank {
-                let (from, to) = (lower_bound(place), lower_bound(place + 1));
-                return Some(Duration::from_nanos((from + to) * 500));
+                return Some(middle(place));
             }
         }
         None
+    }
+
+    /// Every length that was counted, as the middle of its bucket, and how often; ascending.
+    pub fn lengths(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(place, count)| (middle(place), *count))
     }
 
     /// How many were shorter than 2^`log` microseconds; exact.
@@ -121,6 +126,11 @@ fn lower_bound(bucket: usize) -> u64 {
         None => bucket as u64,
         Some(above) => ((PARTS + above % PARTS) as u64) << (above / PARTS),
     }
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> Duration {
+    Duration::from_nanos((lower_bound(bucket) + lower_bound(bucket + 1)) * 500)
 }
 
 #[cfg(test)]

@@ -118,6 +118,11 @@ pub(crate) fn shares(governor: &Governor, is_on: bool, why: &str) {
     set(governor, SHARES, is_on, why);
 }
 
+/// Whether processes can be given shares of the cores now.
+pub(crate) fn shares_work(governor: &Governor) -> bool {
+    governor.health.lock().levers.iter().any(|lever| lever.name == SHARES && lever.is_on)
+}
+
 /// Holders inherit the shares of those who wait for them, or not, for this reason.
 pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
     set(governor, INHERITANCE, is_on, why);

@@ -49,6 +49,9 @@ pub fn settings(server: &str) -> Settings {
         retry_aborted: 0,
         workers_max: None,
         is_paused: false,
+        target: None,
+        mpl_min: None,
+        held: Held::default(),
     };
     let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
     let terms = classes.iter().map(|class| ClassTerms {

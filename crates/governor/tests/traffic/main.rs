@@ -20,5 +20,6 @@ mod poolers;
 mod reading;
 mod retried;
 mod server;
+mod targets;
 mod versions;
 mod workers;

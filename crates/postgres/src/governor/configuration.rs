@@ -32,7 +32,10 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
     let server = quoted(&server.to_string());
     let folder = quoted(&socket_folder.display().to_string());
     let policy = quoted(if mode.preemption { &settings.preemption } else { "never" });
-    let mpl = settings.low_mpl.filter(|_| mode.admission).map(|mpl| format!("mpl = {mpl}\n{QUEUE}"));
+    let mpl = settings.low_mpl.filter(|_| mode.admission).map(|mpl| format!("mpl = {mpl}\n"));
+    let target = settings.target.as_ref().filter(|_| mode.admission);
+    let queue = if mpl.is_some() || target.is_some() { QUEUE } else { "" };
+    let target = target.map(|target| format!("target = {}\n", quoted(target)));
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
     format!(
         "# Written by plimsoll.\n\
@@ -40,8 +43,8 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          control = {server}\n\
          default_class = \"low\"\n\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
-         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
+         \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n{target}\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
@@ -49,6 +52,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          \n[http]\naddress = \"off\"\n",
         password = quoted(password),
         mpl = mpl.unwrap_or_default(),
+        target = target.unwrap_or_default(),
         preemptible = mode.preemption,
         replay = mode.replay,
         retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 },

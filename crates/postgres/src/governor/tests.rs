@@ -87,6 +87,9 @@ fn the_configuration_has_the_levers_that_are_pulled() {
     ] {
         assert_eq!(has(&with(mode), line), expect, "{mode}: {line}");
     }
+    let promised = |mode| [("governor_target", "p95<20ms"), ("governor", mode)];
+    assert!(has(&promised("on"), "target = \"p95 < 20ms\"") && has(&promised("on"), "queue_max = 100000"));
+    assert!(!has(&promised("off"), "target = \"p95 < 20ms\""), "it pulls no lever");
     let all = text(&server, std::path::Path::new("/tmp/g"), "secret", &settings(&with("on")).unwrap());
     assert!(all.contains(r#"socket_folders = ["/tmp/g"]"#), "{all}");
     assert!(all.contains("host=/tmp/a%20%22b%22"), "{all}");

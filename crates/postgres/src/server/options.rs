@@ -8,7 +8,7 @@ mod list;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, PREEMPTION_POLICIES, PreemptionPolicy};
+use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, PREEMPTION_POLICIES, PreemptionPolicy, Target};
 use serde_json::Value;
 
 use super::quantity::{format_bytes, format_time, parse_bytes, parse_time};
@@ -74,6 +74,8 @@ pub(super) enum Kind {
     CpuPolicy,
     /// Whom a governor rolls back for others.
     Preemption,
+    /// What a governor promises, or `none`.
+    Target,
     /// A path.
     Folder,
     /// The path of a file, or `none`.
@@ -141,6 +143,8 @@ impl Kind {
                 .map(|word| Setting::Word(word)),
             Kind::CpuPolicy => cpu_policies().find(|name| *name == text).map(Setting::Word),
             Kind::Preemption => PreemptionPolicy::parse(text).map(|policy| Setting::Text(policy.to_string())),
+            Kind::Target if text == "none" => Some(Setting::None),
+            Kind::Target => text.parse().ok().map(|target: Target| Setting::Text(target.to_string())),
             Kind::Folder => is_plain_path(text).then(|| Setting::Folder(text.into())),
             Kind::File if text == "none" => Some(Setting::None),
             Kind::File => {
@@ -184,6 +188,7 @@ impl Kind {
                 .iter()
                 .map(|policy| format!("`{}` ({})", policy.example, policy.about))
                 .collect()),
+            Kind::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
             Kind::File => "`none` or the path of a file".to_owned(),
             Kind::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }

@@ -146,6 +146,10 @@ impl ServerSettings {
             threshold: time("governor_threshold").expect("it has a default"),
             look_interval: time("governor_look_interval"),
             low_share: self.named("governor_low_share").text(),
+            target: match self.named("governor_target") {
+                Setting::Text(target) => Some(target),
+                _ => None,
+            },
             program: self.folder("governor_program").map(Path::to_owned),
         })
     }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use plimsoll_policy::{ParseTargetError, Target};
+
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 use crate::config::problem::{listed, suggestion};
 use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
-use crate::settings::{ClassSettings, Settings};
+use crate::settings::{ClassSettings, Settings, target_faults};
 
 /// What can be set of everything.
 const KEYS: [&str; 7] = [
@@ -21,11 +23,11 @@ const KEYS: [&str; 7] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 8] =
-    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu"];
+const CLASS_KEYS: [&str; 9] =
+    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "target"];
 
 /// Keys of both kinds that mean nothing beside a server.
-const IN_PATH_ONLY: [&str; 8] = [
+const IN_PATH_ONLY: [&str; 9] = [
     "admission.mpl",
     "preemption.idle_counts_as_waiting",
     "mpl",
@@ -34,6 +36,7 @@ const IN_PATH_ONLY: [&str; 8] = [
     "retries",
     "retry_aborted",
     "workers_max",
+    "target",
 ];
 
 /// Whether that key of `SHOW CONFIG` can be set.
@@ -59,6 +62,11 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         return Err(super::not_beside(key));
     }
     apply(&mut wanted, key, &value)?;
+    // The settings were right before.
+    if let Some(fault) = target_faults(&wanted.classes, wanted.total_mpl).first() {
+        let class = &wanted.classes[fault.class].name;
+        return Err(Refusal::new("22023", format!("class.{class}.{}: {}", fault.key, fault.message)));
+    }
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
         // It was possible a moment ago; a reload that came between has the same keys and classes.
@@ -119,6 +127,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "retry_aborted" => attempts(value).map(|attempts| class.retry_aborted = attempts),
         "workers_max" => bound(value).map(|workers_max| class.workers_max = workers_max),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
+        "target" => target(value).map(|target| class.target = target),
         _ => return None,
     };
     Some(outcome.map_err(|why| Refusal::new("22023", why)))
@@ -140,6 +149,13 @@ fn bound(value: &str) -> Result<Option<u32>, String> {
 fn attempts(value: &str) -> Result<u32, String> {
     let attempts = value.parse().ok().filter(|attempts| *attempts <= 1000);
     attempts.ok_or_else(|| format!("`{value}` is no number from 0 to 1000"))
+}
+
+fn target(value: &str) -> Result<Option<Target>, String> {
+    match value {
+        "none" => Ok(None),
+        _ => value.parse().map(Some).map_err(|error: ParseTargetError| error.to_string()),
+    }
 }
 
 /// A length of time between looks, or before one: no shorter than files may say.

@@ -47,7 +47,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         vec![
             Cell::from(class.name.as_str()),
             class.limits.priority.to_string().into(),
-            class.limits.mpl.into(),
+            class.mpl_in_force().into(),
             governor.statistics.class(index).inside.load(Relaxed).into(),
             waiting.iter().filter(|waiting| waiting.class == index).count().into(),
             class.limits.queue_max.filter(|_| !settings.is_beside).into(),
@@ -57,7 +57,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             (!settings.is_beside && class.replay).into(),
             class.retries.into(),
             class.retry_aborted.into(),
-            class.cpu.to_string().into(),
+            class.cpu_in_force().to_string().into(),
             p95_ms(governor.history.lock().window(index.0.into(), PERIOD)),
             rules.join("; ").into(),
         ]

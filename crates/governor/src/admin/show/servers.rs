@@ -30,7 +30,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         let server = if state.phase == Phase::Queued { Phase::Idle } else { state.phase };
         let class = settings.class(state.class);
         let untouchable = health.untouchable.iter().find(|(other, _)| *other == process);
-        let share = untouchable.map_or_else(|| class.cpu.to_string(), |(_, why)| format!("not changed: {why}"));
+        let share =
+            untouchable.map_or_else(|| class.cpu_in_force().to_string(), |(_, why)| format!("not changed: {why}"));
         Some(vec![
             Cell::from(i64::from(process)),
             card.login.user.as_str().into(),

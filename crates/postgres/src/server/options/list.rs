@@ -171,6 +171,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::None,
     },
     ServerOption {
+        name: "governor_target",
+        about: "what the governor promises high priority, as `p95 < 20ms`: it limits low priority as far as that takes",
+        effect: Effect::Session,
+        for_any_server: true,
+        kind: Kind::Target,
+        default: |_| Setting::None,
+    },
+    ServerOption {
         name: "governor_threshold",
         about: "for how long a high-priority statement has been in flight before the governor asks what it waits for",
         effect: Effect::Session,

@@ -1,0 +1,70 @@
+//! `SHOW TARGETS`.
+
+use std::time::Duration;
+
+use plimsoll_policy::LeverBounds;
+
+use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
+use crate::admin::command::Call;
+use crate::targets::since;
+
+/// The columns. Times are in milliseconds, but `since_s`.
+pub const COLUMNS: &[Column] = &[
+    text("class"),
+    text("target"),
+    text("state"),
+    float("since_s"),
+    float("now_ms"),
+    float("bound_ms"),
+    float("alone_ms"),
+    float("before_ms"),
+    float("best_ms"),
+    int("transactions"),
+    text("limited"),
+    text("last_move"),
+    text("why"),
+];
+
+/// The rows.
+pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let settings = call.governor.settings();
+    let targets = call.governor.targets.lock();
+    let name = |class| settings.class(class).name.as_str();
+    let limited = |priority| {
+        let is_limited =
+            |(bounds, amount): &(LeverBounds, Option<u64>)| bounds.priority < priority && *amount != bounds.open;
+        let written = |(bounds, amount): (LeverBounds, Option<u64>)| {
+            let LeverBounds { class, kind, open, .. } = bounds;
+            format!("{} {kind} {} of {}", name(class), kind.written(amount), kind.written(open))
+        };
+        targets.levers().filter(is_limited).map(written).collect::<Vec<_>>().join(", ")
+    };
+    let rows = targets.views().into_iter().map(|view| {
+        let last = targets.moves().rev().find(|(_, moved)| moved.target == view.class);
+        let last = last.map(|(_, moved)| {
+            let (from, to) = (moved.kind.written(moved.from), moved.kind.written(moved.to));
+            format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why)
+        });
+        vec![
+            Cell::from(name(view.class)),
+            view.target.to_string().into(),
+            view.phase.name().into(),
+            Cell::seconds(since(call.governor, &view, call.now)),
+            millis(view.now),
+            millis(view.bound),
+            millis(view.alone),
+            millis(view.before),
+            millis(view.best),
+            view.count.into(),
+            limited(settings.class(view.class).limits.priority).into(),
+            last.map_or(Cell::Null, Cell::Text),
+            view.why.into(),
+        ]
+    });
+    Ok(Answer::of(rows.collect()))
+}
+
+/// A length of time in milliseconds, to a hundredth.
+fn millis(length: Option<Duration>) -> Cell {
+    length.map_or(Cell::Null, |length| Cell::Float((length.as_secs_f64() * 1e5).round() / 100.0))
+}

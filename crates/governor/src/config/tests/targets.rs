@@ -1,0 +1,48 @@
+//! Targets in files: what is read, and what contradicts itself.
+
+use super::{faults, good};
+
+/// A file with classes `high` and `low` that have these lines, too.
+fn file(high: &str, low: &str) -> String {
+    format!(
+        "server = \"postgres://db\"\n\
+         [[class]]\nname = \"high\"\npriority = \"high\"\n{high}\n\
+         [[class]]\nname = \"low\"\npriority = \"low\"\n{low}\n\
+         [[rule]]\nclass = \"high\"\nuser = \"shop\"\n"
+    )
+}
+
+#[test]
+fn targets_are_read() {
+    for target in ["p95 < 20ms", "p99 < 1.3 x alone"] {
+        let settings = good(&file(&format!("target = \"{target}\""), "mpl = 16\nmpl_min = 2")).settings;
+        let [high, low] = &settings.classes[..] else { panic!("two classes") };
+        assert_eq!(high.target.map(|target| target.to_string()).as_deref(), Some(target));
+        assert_eq!((low.target, low.mpl_min, low.mpl_floor()), (None, Some(2), 2));
+    }
+    let settings = good(&file("target = \"p95 < 20ms\"", "mpl = 0")).settings;
+    assert_eq!(settings.classes[1].mpl_floor(), 0, "the operator's mpl is never exceeded");
+    let warnings = good(&file("", "mpl_min = 2")).warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("`mpl_min`, and no class above it has a `target`")));
+}
+
+#[test]
+fn targets_that_cannot_be_meant_are_told_with_their_place() {
+    let check = |high: &str, low: &str, expect: &str| {
+        let told = faults(&file(high, low));
+        assert!(told.lines().count() == 1 && told.contains(expect), "{told}\nis not\n{expect}");
+    };
+    check(
+        "target = \"p101 < 20ms\"",
+        "",
+        "x.toml:5:10: `p101 < 20ms` is no target: percentiles lie between p50 and p99.9",
+    );
+    check("target = \"fast\"", "", "`fast` is no target: write `p95 < 20ms` or `p95 < 1.3 x alone`");
+    check("target = \"p95 < 0.9 x alone\"", "", "nothing is faster than alone");
+    check("", "target = \"p95 < 20ms\"", "x.toml:9:10: class `low`: no class is below it, so nothing can be limited");
+    check("", "mpl = 4\nmpl_min = 8", "x.toml:10:11: class `low`: 8 is more than the class's mpl of 4");
+    check("", "mpl_min = 0", "0 is not between 1 and 1000000");
+    let both = file("mpl_min = 6", "mpl_min = 6") + "[admission]\nmpl = 10\n";
+    let told = faults(&both);
+    assert!(told.contains("12 transactions are promised to run, and [admission] mpl is 10"), "{told}");
+}

@@ -1,0 +1,88 @@
+//! What targets leave of the classes below, and which settings of targets contradict each other.
+
+use plimsoll_policy::{ClassIndex, LeverKind};
+
+use super::{ClassSettings, CpuShare, Settings};
+
+/// What the target of a class above leaves of a class for now, within what is set for it. The default leaves everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many of its transactions may run at once; `None` for as many as are set.
+    pub mpl: Option<u32>,
+    /// The nice value of its server processes; `None` for the one that is set.
+    pub nice: Option<i32>,
+}
+
+/// A key of a class that contradicts others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TargetFault {
+    /// The class's place.
+    pub(crate) class: usize,
+    /// `target` or `mpl_min`.
+    pub(crate) key: &'static str,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
+}
+
+impl ClassSettings {
+    /// How many of its transactions may run at once now; `None` for any number.
+    pub fn mpl_in_force(&self) -> Option<u32> {
+        [self.limits.mpl, self.held.mpl].into_iter().flatten().min()
+    }
+
+    /// What its server processes get of the cores now.
+    pub fn cpu_in_force(&self) -> CpuShare {
+        match (self.cpu, self.held.nice) {
+            (CpuShare::Nice(own), Some(nice)) => CpuShare::Nice(own.max(nice)),
+            (cpu, _) => cpu,
+        }
+    }
+
+    /// How many of its transactions run at once in any case, whatever the target of a class above asks for.
+    pub fn mpl_floor(&self) -> u32 {
+        self.mpl_min.unwrap_or(1).min(self.limits.mpl.unwrap_or(u32::MAX))
+    }
+
+    /// Its share of the cores as a lever: how far it may be lowered, if it may.
+    pub(crate) fn share_lever(&self) -> Option<u64> {
+        match self.cpu {
+            CpuShare::Nice(nice) => Some(LeverKind::share_of_nice(nice)).filter(|share| *share > 0),
+            CpuShare::Untouched | CpuShare::Idle => None,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether a class above has a target, so that this one may be limited for it at any time.
+    pub fn is_below_target(&self, class: ClassIndex) -> bool {
+        let priority = self.class(class).limits.priority;
+        self.classes.iter().any(|other| other.target.is_some() && other.limits.priority > priority)
+    }
+}
+
+/// Everything that contradicts targets, or the bounds of what they may move.
+pub(crate) fn target_faults(classes: &[ClassSettings], total_mpl: Option<u32>) -> Vec<TargetFault> {
+    let mut faults = Vec::new();
+    let mut fault = |class, key, message| faults.push(TargetFault { class, key, message });
+    let mut kept = 0;
+    for (place, class) in classes.iter().enumerate() {
+        let has_below = classes.iter().any(|other| other.limits.priority < class.limits.priority);
+        if class.target.is_some() && !has_below {
+            let message = "no class is below it, so nothing can be limited for its target; give the target to a class above others";
+            fault(place, "target", message.to_owned());
+        }
+        let Some(least) = class.mpl_min else { continue };
+        if let Some(mpl) = class.limits.mpl.filter(|mpl| *mpl < least) {
+            fault(place, "mpl_min", format!("{least} is more than the class's mpl of {mpl}"));
+        }
+        kept += u64::from(least);
+        if let Some(total) = total_mpl.filter(|total| u64::from(*total) < kept) {
+            fault(
+                place,
+                "mpl_min",
+                format!("with this class, {kept} transactions are promised to run, and [admission] mpl is {total}"),
+            );
+        }
+    }
+    faults
+}

@@ -1,0 +1,196 @@
+//! Targets: once a second the policy's controller is told what was counted, and its moves are put in force.
+//!
+//! [`plimsoll_policy::TargetController`] decides; its documentation has the rules. What a target is about are the response times of
+//! transactions as [`Times::transaction`](crate::statistics::Times::transaction) has them: from a transaction's first byte until the
+//! server is idle again, with queueing, replays, and the time that the client takes within it.
+//!
+//! Levers are the `mpl` of classes below, and the nice value of their processes where these can be changed. What an operator has set is the
+//! most that a class gets: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
+//! operator's settings, and a reload leaves moves as they are. When the governor ends, so do its moves.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime};
+
+use plimsoll_policy::{
+    ClassIndex, ClassSeen, LeverBounds, LeverKind, Move, Promise, TargetController, TargetPhase, TargetView,
+};
+
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::settings::{Held, Settings};
+use crate::statistics::{Counts, count};
+use crate::watch::levers::shares_work;
+
+/// Moves that are kept for people.
+const MOVES_KEPT: usize = 50;
+
+/// Every target and how it is kept.
+#[derive(Debug, Default)]
+pub struct Targets {
+    controller: TargetController,
+    /// What had been counted at the last turn, by class; none without targets.
+    before: Vec<Counts>,
+    /// The phases that were logged last, by class.
+    logged: Vec<(ClassIndex, TargetPhase)>,
+    moves: VecDeque<(SystemTime, Move)>,
+}
+
+impl Targets {
+    /// Sees what happened since the last turn, and moves levers. To be called about once a second.
+    pub(crate) fn turn(&mut self, governor: &Governor, now: Instant) {
+        let settings = governor.settings();
+        let promises = promises(&settings);
+        if promises.is_empty() && self.before.is_empty() {
+            return;
+        }
+        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor))) {
+            // Settings that contradict themselves are refused, so this is ours.
+            tracing::error!("targets are not kept: {contradiction}");
+            return;
+        }
+        let seen = self.seen(governor, &settings, now);
+        let moves = self.controller.step(governor.clock(now), &seen);
+        governor.hold(&self.held(&settings));
+        if promises.is_empty() {
+            tracing::info!("no class has a target any more; nothing is limited for one");
+        }
+        for moved in moves {
+            log_move(&settings, &moved);
+            count(&governor.statistics.class(moved.target).target_moves);
+            self.moves.push_back((SystemTime::now(), moved));
+        }
+        self.moves.drain(..self.moves.len().saturating_sub(MOVES_KEPT));
+        self.log_phases(&settings);
+        if promises.is_empty() {
+            self.before.clear();
+        }
+    }
+
+    /// How each target is, highest priority first.
+    pub fn views(&self) -> Vec<TargetView> {
+        self.controller.views()
+    }
+
+    /// The levers that may be moved, and how much the class has of each now.
+    pub fn levers(&self) -> impl Iterator<Item = (LeverBounds, Option<u64>)> {
+        self.controller.levers()
+    }
+
+    /// The last moves, oldest first.
+    pub fn moves(&self) -> impl DoubleEndedIterator<Item = &(SystemTime, Move)> {
+        self.moves.iter()
+    }
+
+    /// What the controller leaves each class.
+    fn held(&self, settings: &Settings) -> Vec<Held> {
+        let of_class = |class: ClassIndex| {
+            let position = |kind| self.controller.position(class, kind);
+            Held {
+                mpl: position(LeverKind::Mpl).map(|mpl| u32::try_from(mpl).unwrap_or(u32::MAX)),
+                nice: position(LeverKind::CpuShare).map(LeverKind::nice_of_share),
+            }
+        };
+        (0..).map(ClassIndex).zip(&settings.classes).map(|(class, _)| of_class(class)).collect()
+    }
+
+    /// What was seen of each class since the last turn.
+    fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Vec<ClassSeen> {
+        let counts: Vec<Counts> = governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
+        let mut seen: Vec<ClassSeen> = (0..)
+            .map(ClassIndex)
+            .zip(&settings.classes)
+            .map(|(class, _)| {
+                let place = usize::from(class.0);
+                // A class that has just come, or a first turn, has nothing before.
+                let ended = match (counts.get(place), self.before.get(place)) {
+                    (Some(counts), Some(before)) => counts.since(before).lengths().collect(),
+                    _ => Default::default(),
+                };
+                ClassSeen { ended, uses: uses(governor, class), ..ClassSeen::default() }
+            })
+            .collect();
+        for card in governor.registry.all() {
+            let state = card.state();
+            // For the time that a client thinks nothing can be done.
+            let is_open = matches!(state.phase, Phase::Active | Phase::Queued | Phase::Preempted);
+            if let Some(class) = seen.get_mut(usize::from(state.class.0)).filter(|_| is_open) {
+                class.open.add(now.saturating_duration_since(state.transaction_since), 1);
+            }
+        }
+        self.before = counts;
+        seen
+    }
+
+    /// Logs targets that cannot be held, and those that are held again.
+    fn log_phases(&mut self, settings: &Settings) {
+        let views = self.controller.views();
+        for view in &views {
+            let before = self.logged.iter().find(|(class, _)| *class == view.class).map(|(_, phase)| *phase);
+            let class = &settings.class(view.class).name;
+            match (before, view.phase) {
+                (Some(before), now) if before == now => {}
+                (_, TargetPhase::CannotHold) => {
+                    tracing::warn!(class, "the target {} cannot be held: {}", view.target, view.why);
+                }
+                (Some(TargetPhase::CannotHold), TargetPhase::Held) => {
+                    tracing::info!(class, "the target {} is held again", view.target);
+                }
+                _ => {}
+            }
+        }
+        self.logged = views.iter().map(|view| (view.class, view.phase)).collect();
+    }
+}
+
+/// What classes are promised.
+fn promises(settings: &Settings) -> Vec<Promise> {
+    let classes = (0..).map(ClassIndex).zip(&settings.classes);
+    let promise = |(class, own): (ClassIndex, &crate::settings::ClassSettings)| {
+        Some(Promise { class, priority: own.limits.priority, target: own.target? })
+    };
+    classes.filter_map(promise).collect()
+}
+
+/// What can be moved, and how far.
+fn levers(settings: &Settings, shares_work: bool) -> Vec<LeverBounds> {
+    let mut levers = Vec::new();
+    for (class, own) in (0..).map(ClassIndex).zip(&settings.classes) {
+        let priority = own.limits.priority;
+        let mut lever = |kind, open, floor| levers.push(LeverBounds { class, priority, kind, open, floor });
+        lever(LeverKind::Mpl, own.limits.mpl.map(u64::from), own.mpl_floor().into());
+        if let Some(share) = own.share_lever().filter(|_| settings.cpu.shares && shares_work) {
+            lever(LeverKind::CpuShare, Some(share), 0);
+        }
+    }
+    levers
+}
+
+/// How much of each lever a class uses.
+fn uses(governor: &Governor, class: ClassIndex) -> Vec<(LeverKind, u64)> {
+    // Relaxed: a count that is a moment old does no harm.
+    let inside = governor.statistics.class(class).inside.load(Relaxed);
+    // Somebody who is inside has the whole share.
+    vec![(LeverKind::Mpl, inside), (LeverKind::CpuShare, if inside > 0 { u64::MAX } else { 0 })]
+}
+
+fn log_move(settings: &Settings, moved: &Move) {
+    let written = |amount| moved.kind.written(amount);
+    tracing::info!(
+        class = settings.class(moved.class).name,
+        lever = moved.kind.name(),
+        from = written(moved.from),
+        to = written(moved.to),
+        promised_to = settings.class(moved.target).name,
+        "a lever was moved: {}",
+        moved.why
+    );
+}
+
+/// A length of time since the controller's clock began.
+pub(crate) fn since(governor: &Governor, view: &TargetView, now: Instant) -> Duration {
+    governor.clock(now).saturating_sub(view.since)
+}
+
+#[cfg(test)]
+mod tests;

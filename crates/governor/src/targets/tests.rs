@@ -1,0 +1,219 @@
+//! Targets together with admission, shares, reloads and the console.
+
+use std::sync::Arc;
+
+use plimsoll_policy::{Asked, Login, Ticket};
+
+use super::*;
+use crate::admin::command::Call;
+use crate::admin::{change, show};
+use crate::page::state::State;
+use crate::registry::SessionCard;
+use crate::settings::{Cpu, CpuShare, for_tests};
+use crate::watch::levers;
+
+const HIGH: ClassIndex = ClassIndex(0);
+const LOW: ClassIndex = ClassIndex(1);
+
+/// `high` is promised 20 ms, `low` may have 8 inside and has them.
+fn settings() -> Settings {
+    let mut settings = for_tests();
+    settings.classes[0].target = Some("p95 < 20ms".parse().expect("a target"));
+    settings.classes[1].limits.mpl = Some(8);
+    settings.classes[1].limits.queue_max = None;
+    settings
+}
+
+/// A governor second by second.
+struct Play {
+    governor: Arc<Governor>,
+    second: u64,
+}
+
+impl Play {
+    fn new(settings: Settings) -> Self {
+        let governor = Arc::new(Governor::new(settings, Instant::now()));
+        governor.statistics.class(LOW).inside.store(8, Relaxed);
+        Play { governor, second: 0 }
+    }
+
+    fn now(&self) -> Instant {
+        self.governor.started + Duration::from_secs(self.second)
+    }
+
+    /// Seconds in which a hundred transactions of that length end.
+    fn run(&mut self, seconds: u64, millis: u64) {
+        for _ in 0..seconds {
+            let high = self.governor.statistics.class(HIGH);
+            (0..100).for_each(|_| high.times.transaction.record(Duration::from_millis(millis)));
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        self.second += 1;
+        self.governor.targets.lock().turn(&self.governor, self.now());
+    }
+
+    fn held(&self) -> Held {
+        self.governor.settings().class(LOW).held
+    }
+
+    fn call<'a>(&'a self, arguments: &'a [String]) -> Call<'a> {
+        Call { governor: &self.governor, user: "admin", now: self.now(), arguments }
+    }
+}
+
+#[test]
+fn an_exceeded_target_limits_who_enters_and_gives_it_back() {
+    let mut play = Play::new(settings());
+    play.run(10, 50);
+    assert_eq!(play.held(), Held { mpl: Some(1), nice: None });
+    let ask = |ticket| play.governor.admission.lock().ask(Ticket(ticket), LOW, Duration::ZERO);
+    assert_eq!(ask(1), Asked::Enter);
+    assert!(matches!(ask(2), Asked::Wait { .. }));
+    // What the operator has set is as it was.
+    let described = play.governor.settings().described();
+    assert!(described.contains(&("class.low.mpl".to_owned(), "8".to_owned())), "{described:?}");
+    assert!(described.contains(&("class.high.target".to_owned(), "p95 < 20ms".to_owned())));
+    play.run(60, 5);
+    assert_eq!(play.held(), Held::default());
+    assert_eq!((play.governor.inside(LOW), play.governor.waiting().len()), (2, 0), "who waited was let in");
+    assert!(play.governor.statistics.class(HIGH).target_moves.load(Relaxed) >= 5);
+}
+
+#[test]
+fn a_reload_keeps_what_was_reached_unless_the_target_is_another() {
+    let mut play = Play::new(settings());
+    play.run(10, 50);
+    let reload = |play: &Play, settings| {
+        play.governor.reload(settings).unwrap_or_else(|error| panic!("{error}"));
+    };
+    reload(&play, settings());
+    assert_eq!(play.held().mpl, Some(1));
+    play.run(1, 50);
+    assert_eq!(play.held().mpl, Some(1));
+    // An operator's limit below what is left wins, and one above does not raise it.
+    for (mpl, in_force) in [(16, 1), (0, 0)] {
+        let mut other = settings();
+        other.classes[1].limits.mpl = Some(mpl);
+        reload(&play, other);
+        assert_eq!(play.governor.settings().class(LOW).mpl_in_force(), Some(in_force));
+        play.run(1, 50);
+        assert_eq!(play.governor.settings().class(LOW).mpl_in_force(), Some(in_force));
+    }
+    let mut without = settings();
+    without.classes[0].target = None;
+    reload(&play, without);
+    play.turn();
+    assert_eq!(play.held(), Held::default(), "nobody is promised anything");
+    assert!(play.governor.targets.lock().views().is_empty());
+}
+
+#[test]
+fn shares_are_lowered_where_they_work_and_never_raised() {
+    let mut settings = settings();
+    settings.cpu = Cpu { shares: true, inheritance: false };
+    settings.classes[1].cpu = CpuShare::Nice(10);
+    let mut play = Play::new(settings.clone());
+    play.run(10, 50);
+    assert_eq!(play.held().nice, None, "nobody has found the server's processes");
+    let mut play = Play::new(settings.clone());
+    levers::shares(&play.governor, true, "");
+    play.run(10, 50);
+    assert_eq!(play.governor.settings().share_of(LOW), CpuShare::Nice(19));
+    // They stop working: what was reached is given up with them.
+    levers::shares(&play.governor, false, "the server has gone");
+    play.turn();
+    assert_eq!(play.held().nice, None);
+    // What the operator has left untouched, or has as idle, stays so.
+    for cpu in [CpuShare::Untouched, CpuShare::Idle, CpuShare::Nice(19)] {
+        settings.classes[1].cpu = cpu;
+        let mut play = Play::new(settings.clone());
+        levers::shares(&play.governor, true, "");
+        play.run(10, 50);
+        assert_eq!(play.governor.settings().share_of(LOW), cpu);
+    }
+}
+
+/// A class without an mpl was not asked for admission. When the target set one, those inside were not counted, and too many ran.
+#[test]
+fn classes_below_a_target_always_ask() {
+    let mut settings = settings();
+    settings.classes[1].limits.mpl = None;
+    let play = Play::new(settings);
+    assert!(play.governor.settings().is_limited(LOW) && !play.governor.settings().is_limited(HIGH));
+}
+
+/// Three clients of the important class were idle in transaction for hours. That is no reason to limit others.
+#[test]
+fn clients_that_think_are_not_late_and_those_that_are_blocked_are() {
+    for (phase, is_late) in [(Phase::IdleInTransaction, false), (Phase::Active, true), (Phase::Queued, true)] {
+        let mut play = Play::new(settings());
+        for _ in 0..4 {
+            let login = Login { user: "high1".to_owned(), database: String::new(), application_name: String::new() };
+            let id = play.governor.registry.next_id();
+            let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, HIGH, play.now()));
+            card.state().phase = phase;
+            play.governor.registry.insert(card);
+        }
+        (0..4).for_each(|_| play.turn());
+        assert_eq!(play.held().mpl.is_some(), is_late, "{phase:?}");
+    }
+}
+
+#[test]
+fn people_see_targets_and_moves() {
+    let mut play = Play::new(settings());
+    // The first turn has nothing to compare with.
+    play.run(2, 100);
+    play.run(25, 50);
+    let answer = show::targets::run(&play.call(&[])).expect("it can be looked at");
+    let cells: Vec<String> = answer.rows[0].iter().map(|cell| format!("{cell:?}")).collect();
+    for part in
+        ["\"high\"", "p95 < 20ms", "cannot hold", "low mpl 1 of 8", "nothing below is left to limit; the best was 5"]
+    {
+        assert!(cells.iter().any(|cell| cell.contains(part)), "{part}: {cells:?}");
+    }
+    let state = State::of(&play.governor, play.now());
+    let [target] = &state.targets.promises[..] else { panic!("{:?}", state.targets) };
+    assert_eq!((target.class.as_str(), target.state.as_str(), target.bound_s), ("high", "cannot hold", Some(0.02)));
+    assert!(target.now_s.is_some_and(|now| (now / 0.05 - 1.0).abs() < 0.04) && target.transactions == 1000);
+    let last = &state.targets.moves[0];
+    assert_eq!((last.class.as_str(), last.lever.as_str(), last.to.as_str()), ("low", "mpl", "1"));
+    assert!(state.targets.levers[0].is_limited && state.classes[1].mpl == Some(1));
+    let metrics = crate::metrics::text(&play.governor);
+    for line in [
+        "plimsoll_target_seconds{class=\"high\"} 0.02",
+        "plimsoll_target_cannot_be_held{class=\"high\"} 1.0",
+        "plimsoll_class_mpl{class=\"low\"} 1.0",
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "no line `{line}` in\n{metrics}");
+    }
+}
+
+#[test]
+fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
+    let play = Play::new(settings());
+    let set = |words: &str| {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        change::set::run(&play.call(&words)).map(|_| ()).map_err(|refusal| refusal.message)
+    };
+    set("class.high.target = p99 < 1.5 x alone").expect("it can be set");
+    assert_eq!(
+        play.governor.settings().class(HIGH).target.map(|target| target.to_string()).as_deref(),
+        Some("p99 < 1.5 x alone")
+    );
+    set("class.high.target = none").expect("it can be taken away");
+    assert_eq!(play.governor.settings().class(HIGH).target, None);
+    let refused = |words: &str, part: &str| {
+        let message = set(words).expect_err(words);
+        assert!(message.contains(part), "{message}");
+    };
+    refused("class.low.target = p95 < 20ms", "class.low.target: no class is below it");
+    refused("class.high.target = fast", "class.high.target: `fast` is no target: write");
+    refused("class.high.target = p101 < 1s", "between p50 and p99.9");
+    play.governor.change(|settings| settings.classes[1].mpl_min = Some(4)).unwrap_or_else(|error| panic!("{error}"));
+    refused("class.low.mpl = 3", "class.low.mpl_min: 4 is more than the class's mpl of 3");
+    refused("admission.mpl = 2", "4 transactions are promised to run, and [admission] mpl is 2");
+}
