@@ -160,6 +160,11 @@ impl DiskGroup {
         self.limit
     }
 
+    /// Whether it divides a limit with the server's own group.
+    pub fn is_dividing(&self) -> bool {
+        self.divided.is_some()
+    }
+
     /// Whether no process is in it.
     pub fn is_empty(&self) -> bool {
         self.host.text(self.folder.join("cgroup.procs")).is_none_or(|text| text.is_empty())
@@ -220,10 +225,11 @@ impl DiskGroup {
     fn leave_rest(&mut self, whole: Option<u64>, part: u64) -> Result<(), DiskGroupError> {
         let Some(whole) = whole else { return Ok(()) };
         let rest = whole.saturating_sub(part).max(1);
-        if self.divided != Some(Divided { whole, rest }) {
+        // Others may have set the whole again, as an experiment does that puts its limits in force once more.
+        if READS.limit_of(&self.host, &self.site.home, false, &self.device) != Some(rest) {
             self.set(&self.site.home, rest)?;
-            self.divided = Some(Divided { whole, rest });
         }
+        self.divided = Some(Divided { whole, rest });
         Ok(())
     }
 

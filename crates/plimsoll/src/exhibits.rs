@@ -86,6 +86,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("governor/mixed-io.toml"),
     source!("governor/idle-cost.toml"),
     source!("governor/saturated.toml"),
+    source!("governor/slow-disk.toml"),
 ];
 
 #[cfg(test)]

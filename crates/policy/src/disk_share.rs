@@ -48,6 +48,11 @@ const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 const FADING: Duration = Duration::from_secs(5);
 /// A limit of which less than this share is used limits nobody.
 const USED: f64 = 0.85;
+/// A disk that is busy for this share of the time gives all it can.
+const FULL: f64 = 0.9;
+/// What is taken for a disk's bandwidth is never less than this share of the most that was seen since the limit was set, lest
+/// those who yield lose more and more to a disk that is busy with others' small requests.
+const FADED: f64 = 0.25;
 
 /// What bounds the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,8 +78,10 @@ pub struct DiskSight {
     pub yielding_bytes_per_s: f64,
     /// Bytes per second that were read from the disk, for whomever; never less than those who yield had.
     pub all_bytes_per_s: f64,
-    /// The share of the time in which the disk was busy or somebody waited for it, 0 to 1; `None` if that is not known.
-    pub pressure: Option<f64>,
+    /// The share of the time in which the disk had something to do, 0 to 1; `None` if that is not known.
+    pub busy: Option<f64>,
+    /// The share of the time in which somebody waited for it, a limit included, 0 to 1; `None` if that is not known.
+    pub waited: Option<f64>,
 }
 
 /// The limit on what those who yield may read. See the module.
@@ -104,8 +111,9 @@ pub struct DiskShare {
 #[derive(Debug, Clone)]
 struct Limited {
     bytes_per_s: f64,
-    /// What the disk gives, as far as was seen.
+    /// What the disk gives, as far as was seen, and the most of that since the limit was set.
     capacity: f64,
+    peak: f64,
     before: Waited,
     trial: Option<Trial>,
 }
@@ -259,7 +267,8 @@ impl DiskShare {
         if self.barred.take().is_some() {
             self.word = DiskWord::Calm;
         }
-        if !is_troubled || sight.pressure.is_some_and(|pressure| pressure < PRESSED) {
+        let pressure = sight.busy.into_iter().chain(sight.waited).reduce(f64::max);
+        if !is_troubled || pressure.is_some_and(|pressure| pressure < PRESSED) {
             (self.troubled, self.before) = (0, Waited::default());
             return;
         }
@@ -271,7 +280,7 @@ impl DiskShare {
         let bytes_per_s = (self.yielding.0.max(sight.yielding_bytes_per_s) * CUT).max(self.floor(capacity));
         let trial = Some(Trial { at_floor: None, with: Waited::default() });
         let before = std::mem::take(&mut self.before);
-        self.limited = Some(Limited { bytes_per_s, capacity, before, trial });
+        self.limited = Some(Limited { bytes_per_s, capacity, peak: capacity, before, trial });
         (self.troubled, self.word) = (0, DiskWord::Lowered);
     }
 
@@ -282,12 +291,13 @@ impl DiskShare {
             return self.lift(DiskWord::Calm);
         }
         limited.capacity = limited.capacity.max(self.all.0);
+        limited.peak = limited.peak.max(limited.capacity);
         let is_binding = self.yielding.0 >= USED * limited.bytes_per_s;
-        if self.troubled > 0 && !is_binding {
-            // Somebody waits, and the limit holds nobody back: the disk gives less than it did.
+        if self.troubled > 0 && (!is_binding || sight.busy.is_some_and(|busy| busy >= FULL)) {
+            // Somebody waits, and the limit holds nobody back, or the disk is full beside it: it gives less than it did.
             let mut capacity = Mean(limited.capacity);
             capacity.add(self.all.0, sight.window, FADING);
-            limited.capacity = capacity.0;
+            limited.capacity = capacity.0.max(FADED * limited.peak);
         }
         let floor = self.floor(limited.capacity);
         if self.troubled >= TROUBLED {

@@ -29,9 +29,11 @@ pub static GOVERNOR_MODES: &[&str] = &[
     "without-idle-preemption",
     "without-shares",
     "without-inheritance",
+    "without-disk",
     "only-admission",
     "only-preemption",
     "only-shares",
+    "only-disk",
 ];
 
 /// What processes that serve low priority can get of the cores.
@@ -52,6 +54,8 @@ pub struct GovernorMode {
     pub shares: bool,
     /// One that holds what a high-priority transaction waits for gets that one's share of the cores.
     pub inheritance: bool,
+    /// Low priority may read less of the disk while high priority waits for it.
+    pub disk: bool,
 }
 
 impl GovernorMode {
@@ -63,6 +67,7 @@ impl GovernorMode {
         idle_preemption: true,
         shares: true,
         inheritance: true,
+        disk: true,
     };
 
     /// No lever: a proxy.
@@ -73,6 +78,7 @@ impl GovernorMode {
         idle_preemption: false,
         shares: false,
         inheritance: false,
+        disk: false,
     };
 
     /// The mode of that name in [`GOVERNOR_MODES`]; `None` where there is to be no governor.
@@ -88,9 +94,11 @@ impl GovernorMode {
             "without-idle-preemption" => GovernorMode { idle_preemption: false, ..on },
             "without-shares" => GovernorMode { shares: false, inheritance: false, ..on },
             "without-inheritance" => GovernorMode { inheritance: false, ..on },
+            "without-disk" => GovernorMode { disk: false, ..on },
             "only-admission" => GovernorMode { admission: true, ..off },
             "only-preemption" => GovernorMode { preemption: true, replay: true, idle_preemption: true, ..off },
             "only-shares" => GovernorMode { shares: true, inheritance: true, ..off },
+            "only-disk" => GovernorMode { disk: true, ..off },
             _ => return None,
         })
     }

@@ -1,5 +1,6 @@
 //! The agent on a made-up machine, and on this one with a real server.
 
 mod grouped;
+mod limited;
 mod made_up;
 mod real;

@@ -3,7 +3,7 @@
 use glob::Pattern;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
-use super::{ClassSettings, CpuShare, Settings};
+use super::{ClassSettings, CpuShare, DiskUse, Settings};
 use crate::config::quantity::{write_duration, write_size};
 
 impl Settings {
@@ -35,6 +35,8 @@ impl Settings {
         lines.add("preemption.replay_functions", listed(&preemption.replay_functions));
         lines.add("cpu.shares", self.cpu.shares);
         lines.add("cpu.inheritance", self.cpu.inheritance);
+        lines.add("disk.limits", self.disk.limits);
+        lines.add("disk.floor_percent", self.disk.floor_percent);
         lines.add("admin.database", &self.admin.database);
         for user in &self.admin.users {
             lines.add(&format!("admin.user.{}", user.name), if user.may_change { "may change" } else { "may look" });
@@ -102,6 +104,7 @@ fn describe_class(class: &ClassSettings, lines: &mut Lines) {
     add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
     add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
     add("cpu", class.cpu.to_string());
+    add("disk", class.disk.to_string());
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     add("preemptible", class.preemptible.to_string());
     add("replay", class.replay.to_string());
@@ -124,6 +127,13 @@ impl std::fmt::Display for CpuShare {
             CpuShare::Nice(value) => write!(f, "nice {value}"),
             CpuShare::Idle => f.write_str("idle"),
         }
+    }
+}
+
+impl std::fmt::Display for DiskUse {
+    /// As in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(DiskUse::NAMES.iter().find(|(_, one)| one == self).expect("each has a name").0)
     }
 }
 

@@ -9,6 +9,7 @@ const PREEMPTION: &str = "preemption";
 const SHARES: &str = "cpu shares";
 const INHERITANCE: &str = "inheritance";
 const CONTROL_GROUPS: &str = "control groups";
+const DISK: &str = "disk limits";
 
 /// Says what is the matter with a lever.
 fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
@@ -22,7 +23,7 @@ fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<Stri
 
 /// Nothing works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
-    for name in [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS] {
+    for name in [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK] {
         set(governor, name, false, why);
     }
 }
@@ -55,6 +56,11 @@ pub(crate) fn shares(governor: &Governor, is_on: bool, why: &str) {
 /// Holders inherit the shares of those who wait for them, or not, for this reason.
 pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
     set(governor, INHERITANCE, is_on, why);
+}
+
+/// What processes read of the disk can be limited, or not, for this reason.
+pub(crate) fn disk(governor: &Governor, is_on: bool, why: &str) {
+    set(governor, DISK, is_on, why);
 }
 
 /// Processes are moved to the control groups of their classes, or not, for this reason.

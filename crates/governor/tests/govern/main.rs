@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod disk;
 mod process;
 
 use std::fs;

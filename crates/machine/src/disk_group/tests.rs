@@ -85,6 +85,10 @@ fn a_limit_that_the_server_has_is_divided_and_put_together_again() {
     group.limit(20 * MB).unwrap();
     assert_eq!(both(&group), (Some(20 * MB), Some(60 * MB)));
     world.limit_home(Some(125 * MB));
+    group.limit(20 * MB).unwrap();
+    world.limit_home(Some(125 * MB));
+    group.limit(20 * MB).unwrap();
+    assert_eq!(both(&group), (Some(20 * MB), Some(105 * MB)), "the same limit was set again");
     drop(group);
     assert_eq!(world.machine.snapshot(), before);
 
