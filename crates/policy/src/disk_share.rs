@@ -150,9 +150,14 @@ impl Waited {
         if self.within > 0.0 { self.read_bytes / self.within } else { 0.0 }
     }
 
-    /// Seconds that a statement waited. Where none ended, all that was waited was one's.
-    fn per_statement(&self) -> f64 {
-        self.seconds / self.statements.max(1) as f64
+    /// Whether that is clearly less than it was before: by the statement, or, where none ended in either, by the transaction.
+    fn is_less_than(&self, before: &Waited) -> bool {
+        let per = |waited: &Waited, what: f64| if what > 0.0 { waited.seconds / what } else { f64::INFINITY };
+        let (with, without) = match (self.statements, before.statements) {
+            (0, 0) => (per(self, self.within), per(before, before.within)),
+            (with, without) => (per(self, with as f64), per(before, without as f64)),
+        };
+        with <= HELPED * without
     }
 }
 
@@ -343,7 +348,7 @@ impl DiskShare {
         if since < TRIAL_BEGINS + TRIAL {
             return false;
         }
-        let has_helped = trial.with.per_statement() <= HELPED * limited.before.per_statement();
+        let has_helped = trial.with.is_less_than(&limited.before);
         limited.trial = None;
         if has_helped {
             self.bar = BARRED.0;

@@ -30,6 +30,9 @@ pub(super) const WINDOW: Duration = Duration::from_millis(200);
 /// Processes of which is asked, in one look, whether they wait.
 const LOOKS_MAX: usize = 32;
 
+/// Processes of which is asked, in one window, what was read for them; those at work come first.
+const READERS_MAX: usize = 128;
+
 /// A limit that has changed by less than this share is left: the kernel counts anew with each change of a limit.
 const CHANGE_LEAST: f64 = 0.05;
 
@@ -81,6 +84,7 @@ struct Look {
     /// Important processes that were asked for, and those of them that waited.
     asked: usize,
     waiting: usize,
+    /// Processes that yield, those at work first.
     yielding: Vec<i32>,
     is_yielding_at_work: bool,
 }
@@ -142,10 +146,12 @@ impl Disk {
         self.remove_if_empty();
         let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
         if is_barred || self.server.is_err() || !has_yielders(settings) {
-            self.lift(governor);
+            self.lift(governor, settings);
             return;
         }
-        self.refused = None;
+        if self.refused.take().is_some() {
+            self.tell(governor, settings);
+        }
         let look = self.look(governor, settings);
         if !look.is_yielding_at_work && self.share.limit().is_none() {
             self.count = None;
@@ -175,15 +181,16 @@ impl Disk {
         if let Err(error) = self.bring(limit) {
             tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
-            self.told = None;
-            self.lift(governor);
+            self.lift(governor, settings);
             self.group = None;
+            self.tell(governor, settings);
+        } else {
+            self.tell_changes(governor, settings);
         }
-        self.tell_changes(governor, settings);
     }
 
     fn look(&self, governor: &Governor, settings: &Settings) -> Look {
-        let mut look = Look::default();
+        let (mut look, mut idle) = (Look::default(), Vec::new());
         for card in governor.registry.all() {
             let Some(process) = card.process() else { continue };
             let (served, is_at_work) = {
@@ -191,8 +198,7 @@ impl Disk {
                 (state.served, state.phase == Phase::Active)
             };
             if settings.yields_disk(served) {
-                look.is_yielding_at_work |= is_at_work;
-                look.yielding.push(process);
+                if is_at_work { look.yielding.push(process) } else { idle.push(process) }
             } else if is_at_work {
                 look.important += 1;
                 if look.asked < LOOKS_MAX {
@@ -201,6 +207,9 @@ impl Disk {
                 }
             }
         }
+        look.is_yielding_at_work = !look.yielding.is_empty();
+        look.yielding.extend(idle);
+        look.yielding.truncate(READERS_MAX);
         look
     }
 
@@ -231,13 +240,12 @@ impl Disk {
     }
 
     /// Ends the limit; processes go home in the same walk.
-    fn lift(&mut self, governor: &Governor) {
+    fn lift(&mut self, governor: &Governor, settings: &Settings) {
+        (self.count, self.folders) = (None, Folders::default());
         if self.share.limit().is_some() {
             self.share = nobody_limited();
-            governor.health.lock().disk_limit = None;
+            self.tell_changes(governor, settings);
         }
-        self.count = None;
-        self.folders = Folders::default();
     }
 
     /// Nobody is to be in the group any more, and nobody is: it goes.
@@ -249,7 +257,7 @@ impl Disk {
 
     /// Puts everything back at once. Processes that are in the group have been sent home before.
     pub(super) fn put_back(&mut self) {
-        (self.group, self.count, self.folders) = (None, None, Folders::default());
+        (self.group, self.count, self.folders, self.told) = (None, None, Folders::default(), None);
         self.share = nobody_limited();
     }
 

@@ -173,6 +173,23 @@ fn the_floor_follows_a_disk_that_becomes_slower() {
     assert!(limits.last().is_some_and(|limit| *limit < 0.8), "{:?}", limits.last());
 }
 
+/// Of statements that take long, and where nobody counts statements, those that wait at a time are compared.
+#[test]
+fn without_statements_that_end_the_transactions_that_wait_are_compared() {
+    let sight = DiskSight { ended: 0, important: 4.0, waiting: 4.0, ..SLOW.sight(None, &mut Noise::of(0.0)) };
+    let check = |with_limit: f64, expect: DiskWord| {
+        let mut share = DiskShare::new(BOUNDS);
+        for _ in 0..40 {
+            let bytes = share.limit().map_or(125e6, |limit| limit as f64);
+            let waiting = if share.limit().is_some() { with_limit } else { 4.0 };
+            share.decide(&DiskSight { waiting, yielding_bytes_per_s: bytes, all_bytes_per_s: bytes + 1e6, ..sight });
+        }
+        assert_eq!(share.word(), expect, "{with_limit}");
+    };
+    check(4.0, DiskWord::NoHelp);
+    check(3.0, DiskWord::Floor);
+}
+
 #[test]
 fn no_limit_is_below_its_floor() {
     let read_ahead = DiskBounds { floor_share: 0.1, floor_bytes_per_s: 32 << 20 };

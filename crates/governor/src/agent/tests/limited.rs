@@ -46,28 +46,10 @@ impl World {
         machine.write("/data/PG_VERSION", "15\n");
         let root = machine.folder.path();
         symlink(root.join("data"), root.join(format!("proc/{POSTMASTER}/cwd"))).unwrap();
+        disk(&machine, 0);
+        waits(&machine, true);
         let agent = machine.agent();
-        let mut world = World { machine, high, low, agent, now: Instant::now(), read: 0 };
-        world.disk();
-        world.waits(true);
-        world.agent = world.machine.agent();
-        world
-    }
-
-    /// What the kernel tells of the disk and of what was read for the session of class low.
-    fn disk(&self) {
-        let number = fs::metadata(self.machine.folder.path()).unwrap().dev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let (sectors, busy) = (self.read / 512, self.read / 125_000);
-        self.machine.write("/proc/diskstats", &format!("{major} {minor} disk 1 0 {sectors} 1 0 0 0 0 1 {busy} 1\n"));
-        self.machine.write("/proc/201/io", &format!("read_bytes: {}\n", self.read));
-    }
-
-    /// Whether the process of class high waits for the disk.
-    fn waits(&self, waits: bool) {
-        let stat = fs::read_to_string(self.machine.folder.path().join("proc/200/stat")).unwrap();
-        let (from, to) = if waits { (") S ", ") D ") } else { (") D ", ") S ") };
-        self.machine.write("/proc/200/stat", &stat.replace(from, to));
+        World { machine, high, low, agent, now: Instant::now(), read: 0 }
     }
 
     /// Lets as much time pass, in which as much as the limit allows is read, 125 MB/s at most.
@@ -75,7 +57,7 @@ impl World {
         for _ in 0..time.as_millis() / EVERY.as_millis() {
             let limit = self.limit().unwrap_or(u64::MAX).min(125 * MB);
             self.read += limit * EVERY.as_millis() as u64 / 1000;
-            self.disk();
+            disk(&self.machine, self.read);
             self.now = self.now.max(self.agent.next) + EVERY;
             self.agent.tend(&self.machine.governor.settings(), self.now);
         }
@@ -104,6 +86,22 @@ impl World {
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("plimsoll-")).collect()
     }
+}
+
+/// What the kernel tells of the disk and of what was read for the session of class low.
+fn disk(machine: &Machine, read: u64) {
+    let number = fs::metadata(machine.folder.path()).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let (sectors, busy) = (read / 512, read / 125_000);
+    machine.write("/proc/diskstats", &format!("{major} {minor} disk 1 0 {sectors} 1 0 0 0 0 1 {busy} 1\n"));
+    machine.write("/proc/201/io", &format!("read_bytes: {read}\n"));
+}
+
+/// Whether the process of class high waits for the disk.
+fn waits(machine: &Machine, waits: bool) {
+    let stat = fs::read_to_string(machine.folder.path().join("proc/200/stat")).unwrap();
+    let (from, to) = if waits { (") S ", ") D ") } else { (") D ", ") S ") };
+    machine.write("/proc/200/stat", &stat.replace(from, to));
 }
 
 fn member(machine: &Machine, process: i32) {
@@ -171,7 +169,7 @@ fn everything_is_put_back_when_the_agent_ends_or_limits_are_turned_off() {
 fn who_does_not_yield_is_left_alone_and_why_nothing_works_is_told() {
     // Nobody waits.
     let mut world = World::new(|_| {});
-    world.waits(false);
+    waits(&world.machine, false);
     world.pass(Duration::from_secs(5));
     assert_eq!((world.limit(), world.groups()), (None, vec![]));
 
