@@ -17,7 +17,7 @@ use crate::control::disk::device::Device;
 use crate::control::disk::{Disk, READ_MB_S};
 use crate::control::group::{DISK, Site, name_prefix, site};
 use crate::control::{ControlError, Origin, Undo};
-use crate::disk_watch::device_of;
+use crate::disk_watch::{device_of, read_bytes};
 use crate::group_folder::GroupFolder;
 use crate::host::Host;
 use crate::limiter::journal::Journal;
@@ -82,6 +82,12 @@ pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
     let home = site.home.join("cgroup.procs");
     if !host.writable(&home) {
         return Err(format!("processes cannot be moved back to {}: give it to this user", home.display()));
+    }
+    // Without that nobody knows whether a limit is called for.
+    if read_bytes(host, postmaster).is_none() {
+        let why =
+            "what server processes read is not shown to this user (/proc/PID/io): run as root or as the server's user";
+        return Err(why.to_owned());
     }
     let version = if site.unified { 2 } else { 1 };
     Ok(format!("control groups version {version} below {}, for reads from {}", site.base.display(), device.name))

@@ -121,7 +121,7 @@ struct Limited {
 /// Whether the limit helps.
 #[derive(Debug, Clone)]
 struct Trial {
-    /// When the limit came to its floor; `None` while it is above.
+    /// When the limit came to its floor; `None` until then.
     at_floor: Option<Duration>,
     with: Waited,
 }
@@ -312,6 +312,8 @@ impl DiskShare {
             self.word = if limited.bytes_per_s > floor { DiskWord::Lowered } else { DiskWord::Floor };
         } else if self.waited().is_none_or(|waited| waited <= LITTLE) {
             limited.bytes_per_s += GROWTH_PER_S * limited.capacity * sight.window.as_secs_f64();
+            // Important work hardly waits: that is what the limit was for.
+            limited.trial = None;
             self.word = DiskWord::Raised;
             if limited.bytes_per_s >= limited.capacity {
                 return self.lift(DiskWord::Calm);
@@ -333,11 +335,7 @@ impl DiskShare {
     /// Whether a limit at its floor has had its time and has not helped.
     fn has_failed(&mut self, limited: &mut Limited, floor: f64, sight: &DiskSight) -> bool {
         let Some(trial) = &mut limited.trial else { return false };
-        if limited.bytes_per_s > floor {
-            // It has been raised since, so that it was not for nothing; or it is still on its way down.
-            if trial.at_floor.is_some() {
-                limited.trial = None;
-            }
+        if trial.at_floor.is_none() && limited.bytes_per_s > floor {
             return false;
         }
         let at_floor = *trial.at_floor.get_or_insert(self.clock);

@@ -156,6 +156,10 @@ fn where_no_group_can_be_made_the_reason_is_told() {
     assert!(why.contains("offers the io controller"), "{why}");
     let error = world.make(60 * MB).unwrap_err().to_string();
     assert_eq!(error, why);
+    world.machine.write("/sys/fs/cgroup/unified/cgroup.subtree_control", "io memory\n");
+    world.machine.write("/proc/100/io", "");
+    let why = probe(&world.machine.host(), 100).unwrap_err();
+    assert!(why.contains("is not shown to this user"), "{why}");
     world.machine.end(100);
     assert!(probe(&world.machine.host(), 100).is_err());
 }
