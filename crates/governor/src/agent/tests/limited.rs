@@ -137,7 +137,7 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     assert!(max.ends_with(&format!(" rbps={limit}")), "{max}");
     assert_eq!(world.group(200), "db/server", "nobody else is moved");
     let (is_on, why) = world.machine.lever("disk limits");
-    assert!(is_on && why.starts_with("low: limited to 6") && why.contains("floor"), "{why}");
+    assert!(is_on && why.starts_with("low: limited to ") && why.contains("floor"), "{why}");
 
     world.high.state().phase = Phase::Idle;
     world.pass(Duration::from_secs(6));
@@ -210,6 +210,6 @@ fn a_kernel_that_refuses_is_left_alone_for_a_while() {
     assert!(!is_on && why.contains("tried again within a minute"), "{why}");
     assert_eq!((world.limit(), world.groups()), (None, vec![]));
     fs::remove_file(world.machine.folder.path().join(state.strip_prefix("/").unwrap())).unwrap();
-    world.pass(Duration::from_secs(65));
+    world.pass(Duration::from_secs(62));
     assert!(world.limit().is_some());
 }
