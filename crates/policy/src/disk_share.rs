@@ -48,6 +48,8 @@ const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 const FADING: Duration = Duration::from_secs(5);
 /// A limit of which less than this share is used limits nobody.
 const USED: f64 = 0.85;
+/// The floor in bytes counts for at most this share of what the disk gives: on a very slow disk it would leave others nothing.
+const FLOOR_MOST: f64 = 0.75;
 /// A disk that is busy for this share of the time gives all it can.
 const FULL: f64 = 0.9;
 /// What is taken for a disk's bandwidth is never less than this share of the most that was seen since the limit was set, lest
@@ -59,7 +61,7 @@ const FADED: f64 = 0.25;
 pub struct DiskBounds {
     /// The least that those who yield keep, as a share of what the disk gives, 0 to 1.
     pub floor_share: f64,
-    /// The least that they keep, bytes per second.
+    /// The least that they keep, bytes per second, unless that is most of what the disk gives.
     pub floor_bytes_per_s: u64,
 }
 
@@ -74,9 +76,9 @@ pub struct DiskSight {
     pub waiting: f64,
     /// Statements of important transactions that ended.
     pub ended: u64,
-    /// Bytes per second that those who yield had read for them, ahead of them included.
+    /// Bytes per second that were asked of the disk for those who yield, ahead of them included.
     pub yielding_bytes_per_s: f64,
-    /// Bytes per second that were read from the disk, for whomever; never less than those who yield had.
+    /// Bytes per second that came from the disk, for whomever. What was asked for those who yield may come later.
     pub all_bytes_per_s: f64,
     /// The share of the time in which the disk had something to do, 0 to 1; `None` if that is not known.
     pub busy: Option<f64>,
@@ -282,7 +284,9 @@ impl DiskShare {
             return;
         }
         let capacity = self.before.bytes_per_s().max(self.all.0);
-        let bytes_per_s = (self.yielding.0.max(sight.yielding_bytes_per_s) * CUT).max(self.floor(capacity));
+        // A window of read-ahead is asked for at once, and comes by and by.
+        let in_use = self.yielding.0.max(sight.yielding_bytes_per_s).min(capacity);
+        let bytes_per_s = (in_use * CUT).max(self.floor(capacity));
         let trial = Some(Trial { at_floor: None, with: Waited::default() });
         let before = std::mem::take(&mut self.before);
         self.limited = Some(Limited { bytes_per_s, capacity, peak: capacity, before, trial });
@@ -360,7 +364,8 @@ impl DiskShare {
     }
 
     fn floor(&self, capacity: f64) -> f64 {
-        (self.bounds.floor_share * capacity).max(self.bounds.floor_bytes_per_s as f64)
+        let least = (self.bounds.floor_bytes_per_s as f64).min(FLOOR_MOST * capacity);
+        (self.bounds.floor_share * capacity).max(least)
     }
 }
 

@@ -369,7 +369,7 @@ impl Count {
             waiting: self.waiting / looks,
             ended: next.ended.saturating_sub(self.ended),
             yielding_bytes_per_s: yielding,
-            all_bytes_per_s: disk.read_bytes_per_s.unwrap_or(0.0).max(yielding),
+            all_bytes_per_s: disk.read_bytes_per_s.unwrap_or(yielding),
             busy: disk.busy,
             waited: disk.waited,
         })
