@@ -7,7 +7,8 @@
 //! scans 32 MB at a time with 4 clients. In rounds that take turns: reads alone and with scans, without a governor; the
 //! same through a governor with shares of the cores and one scan at a time; and with control groups for scans, which may
 //! read 65 of the 125 MB/s and get what nobody else wants of the cores (`cpu.idle`). The kernel's version 1 limits groups
-//! independently of each other, so all else has 60 MB/s then.
+//! independently of each other, so all else has 60 MB/s then. Last, a governor that makes a group itself and limits scans as it
+//! sees fit (`disk = "yields"`, the default, which the others have turned off).
 //!
 //! `cargo bench -p plimsoll-governor --bench slow_disk`, with `-- --rounds 5 --seconds 15` to change what is usual. It
 //! needs root and version 1 of control groups with `blkio`, `cpu` and `memory`.
@@ -28,15 +29,17 @@ enum Way {
     Direct,
     Governed,
     WithGroups,
+    Limiting,
 }
 
 /// What is compared, in words.
-const RUNS: [(&str, Way, bool); 5] = [
+const RUNS: [(&str, Way, bool); 6] = [
     ("reads alone", Way::Direct, false),
     ("reads alone, governed", Way::Governed, false),
     ("with scans", Way::Direct, true),
     ("with scans, governed", Way::Governed, true),
     ("with scans, governed, scans in groups", Way::WithGroups, true),
+    ("with scans, governed, limited by it", Way::Limiting, true),
 ];
 
 fn main() {

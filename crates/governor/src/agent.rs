@@ -20,8 +20,10 @@
 //! brings those back to it that have anything else.
 //!
 //! A class may name control groups, made and delegated by an operator, in which the processes that serve it are to be
-//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all.
+//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all. Where the agent may make a group itself, it limits
+//! what classes that yield read from the server's disk while others wait for it (`disk`).
 
+mod disk;
 mod groups;
 mod hands;
 mod server;
@@ -41,6 +43,7 @@ use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
+use disk::Disk;
 use groups::{Folders, Groups};
 use hands::Hands;
 pub use server::ServerHere;
@@ -66,6 +69,7 @@ pub struct Agent {
     server: Result<ProcessIdentity, String>,
     hands: Hands,
     groups: Groups,
+    disk: Disk,
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
@@ -92,6 +96,7 @@ impl Agent {
             governor,
             server: Err("the server is not known yet".to_owned()),
             groups: Groups::new(host.clone()),
+            disk: Disk::new(host.clone()),
             hands: Hands::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
@@ -114,6 +119,7 @@ impl Agent {
             let facts = postmaster.and_then(|process| ProcessFacts::of(self.hands.host(), process));
             self.hands.began_with(facts.map(|facts| facts.share));
             self.groups.are_left(is_beside);
+            self.disk.server(&self.server);
         }
         self.told_for = None;
     }
@@ -152,7 +158,7 @@ impl Agent {
                     self.bring_all(settings, postmaster, now);
                 }
                 if looks_for_workers {
-                    self.workers.tend(&mut self.hands, &mut self.groups, postmaster, now);
+                    self.look_for_workers(postmaster, now);
                 }
             }
             _ => self.put_back(),
@@ -175,7 +181,8 @@ impl Agent {
         // Relaxed: a look too many or too few does no harm.
         classes.any(|(class, statistics)| {
             let has_share = settings.cpu.shares && class.cpu != CpuShare::Untouched;
-            (has_share || !class.control_groups.is_empty()) && statistics.inside.load(Ordering::Relaxed) > 0
+            let has_group = !class.control_groups.is_empty() || self.disk.is_counting();
+            (has_share || has_group) && statistics.inside.load(Ordering::Relaxed) > 0
         })
     }
 
@@ -201,7 +208,12 @@ impl Agent {
 
     fn is_wanted(&self, settings: &Settings) -> bool {
         let has_groups = settings.classes.iter().any(|class| !class.control_groups.is_empty());
-        self.server.is_ok() && (settings.cpu.shares || settings.cpu.inheritance || has_groups)
+        let has_any = settings.cpu.shares || settings.cpu.inheritance || has_groups;
+        self.server.is_ok() && (has_any || self.disk.is_wanted(settings))
+    }
+
+    fn look_for_workers(&mut self, postmaster: ProcessIdentity, now: Instant) {
+        self.workers.tend(&mut self.hands, &mut self.groups, self.disk.is_counting(), postmaster, now);
     }
 
     /// Goes over all sessions, then over the workers that some of them lead.
@@ -209,13 +221,15 @@ impl Agent {
         self.groups.of_classes(settings);
         if !postmaster.is_running(self.hands.host()) {
             self.server = Err("the server's first process has ended".to_owned());
+            self.disk.server(&self.server);
             self.told_for = None;
             self.forget();
             return;
         }
+        self.disk.tend(&self.governor, settings, &self.workers, now);
         self.hands.begin();
         self.bring_all(settings, postmaster, now);
-        self.workers.tend(&mut self.hands, &mut self.groups, postmaster, now);
+        self.look_for_workers(postmaster, now);
         self.hands.end();
         self.groups.keep(|process| self.hands.was_asked_for(process));
         let governor = &self.governor;
@@ -237,7 +251,8 @@ impl Agent {
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let own = (settings.share_of(served), Folders::clone(&settings.class(served).control_groups));
+        let folders = self.disk.folders(settings, served).unwrap_or(&settings.class(served).control_groups);
+        let own = (settings.share_of(served), Folders::clone(folders));
         let (share, folders) = match self.inherited.get(&card.id) {
             // Whatever its class's groups take from it, it is to have for this long.
             Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default()),
@@ -248,13 +263,14 @@ impl Agent {
             None => own,
         };
         self.hands.bring(process, share, postmaster);
-        self.groups.wish(process, &folders, postmaster, now);
+        self.groups.wish(process, served, &folders, postmaster, now);
     }
 
     /// Puts back everything.
     fn put_back(&mut self) {
         self.hands.put_back();
         self.groups.put_back();
+        self.disk.put_back();
         self.forget();
     }
 
@@ -303,6 +319,7 @@ impl Agent {
         levers::inheritance(&self.governor, inheritance.0, inheritance.1);
         let (is_on, why) = self.groups_work(settings);
         levers::control_groups(&self.governor, is_on, &why);
+        self.disk.tell(&self.governor, settings);
     }
 
     /// Whether processes can be moved to the groups of their classes, and to which, or why not.

@@ -153,6 +153,8 @@ pub struct Health {
     pub levers: Vec<Lever>,
     /// Server processes whose share cannot be changed, and why.
     pub untouchable: Vec<(i32, String)>,
+    /// What classes that yield may read of the disk together, bytes per second; `None` for no limit.
+    pub disk_limit: Option<u64>,
 }
 
 /// A lever of the governor and whether it works.

@@ -152,7 +152,7 @@ const SECONDS: [Of<fn(&Facts) -> f64>; 2] = [
 ];
 
 /// Gauges of the governor as a whole; `None` for a value that the kernel does not report.
-const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
+const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 10] = [
     ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.uptime_seconds)),
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
     ("sessions_max", "The limit of sessions.", |facts| facts.sessions_max),
@@ -160,6 +160,11 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 9] = [
     ("control_up", "1 while the governor's own connection to the server is up.", |facts| {
         Some(facts.is_control_up.into())
     }),
+    (
+        "disk_limit_bytes_per_second",
+        "What classes that yield the disk may read together; 0 while they are not limited.",
+        |facts| Some(facts.disk_limit),
+    ),
     ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
         facts.own.resident_bytes.map(|bytes| bytes as f64)
     }),
@@ -189,14 +194,16 @@ struct Facts {
     is_control_up: bool,
     levers: Vec<(&'static str, bool)>,
     untouchable: usize,
+    /// Bytes per second; 0 for none.
+    disk_limit: f64,
 }
 
 impl Facts {
     fn of(governor: &Governor) -> Self {
         let settings = governor.settings();
-        let (is_control_up, untouchable) = {
+        let (is_control_up, untouchable, disk_limit) = {
             let health = governor.health.lock();
-            (health.control_up.is_some(), health.untouchable.len())
+            (health.control_up.is_some(), health.untouchable.len(), health.disk_limit.unwrap_or(0) as f64)
         };
         let of_card = |card: Arc<crate::registry::SessionCard>| {
             let state = card.state();
@@ -218,6 +225,7 @@ impl Facts {
             is_control_up,
             levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
             untouchable,
+            disk_limit,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Settings {
     pub preemption: Preemption,
     /// The cores' shares.
     pub cpu: Cpu,
+    /// Who may read how much of the server's disk.
+    pub disk: DiskLimits,
     /// The console.
     pub admin: Admin,
     /// Metrics and the live page; `None` for none.
@@ -151,6 +153,8 @@ pub struct ClassSettings {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// What its server processes get of the cores.
     pub cpu: CpuShare,
+    /// Whether its server processes may read less while important work waits for the disk.
+    pub disk: DiskUse,
     /// Folders of control groups in which its server processes are to be, one for each hierarchy.
     pub control_groups: Arc<[PathBuf]>,
     /// Whether its transactions may be rolled back for others, where the policy says so.
@@ -187,6 +191,20 @@ pub enum CpuShare {
     Idle,
 }
 
+/// What a class does while important work waits for the server's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskUse {
+    /// It reads as it likes. If it waits for the disk, it is important work that waits.
+    Untouched,
+    /// It may be made to read less.
+    Yields,
+}
+
+impl DiskUse {
+    /// Each, and what it is called in the settings.
+    pub const NAMES: [(&str, DiskUse); 2] = [("untouched", DiskUse::Untouched), ("yields", DiskUse::Yields)];
+}
+
 /// Who is rolled back for whom.
 #[derive(Debug, Clone)]
 pub struct Preemption {
@@ -213,6 +231,15 @@ pub struct Cpu {
     pub shares: bool,
     /// Whether a low-priority holder that a high-priority transaction waits for gets that one's share.
     pub inheritance: bool,
+}
+
+/// Limits of what is read from the server's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskLimits {
+    /// Whether classes that yield are limited at all.
+    pub limits: bool,
+    /// The share of what the disk gives that they keep at least, percent.
+    pub floor_percent: u8,
 }
 
 /// The console, reached with psql.
@@ -249,6 +276,19 @@ impl Settings {
     /// Whether some class limits parallel workers.
     pub fn limits_workers(&self) -> bool {
         self.classes.iter().any(|class| class.workers_max.is_some())
+    }
+
+    /// Whether a class may be made to read less of the disk. One whose processes an operator's own control groups hold may not:
+    /// a process can be in one group only.
+    pub fn yields_disk(&self, class: ClassIndex) -> bool {
+        let class = self.class(class);
+        self.disk.limits && class.disk == DiskUse::Yields && class.control_groups.is_empty()
+    }
+
+    /// The names of the classes that may be made to read less of the disk.
+    pub fn disk_yielders(&self) -> Vec<&str> {
+        let all = (0..).map(ClassIndex).zip(&self.classes);
+        all.filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
     }
 
     /// Whether transactions of a class may have to wait to be admitted.
@@ -325,6 +365,7 @@ pub(crate) fn for_tests() -> Settings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: idle,
         cpu: CpuShare::Untouched,
+        disk: DiskUse::Untouched,
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,
@@ -379,6 +420,7 @@ pub(crate) fn for_tests() -> Settings {
             replay_functions: Vec::new(),
         },
         cpu: Cpu { shares: false, inheritance: false },
+        disk: DiskLimits { limits: false, floor_percent: 50 },
         admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
         http: None,
         break_glass: Vec::new(),

@@ -11,7 +11,7 @@ mod autogroups;
 mod cores;
 mod cpu_quota;
 mod cpu_weight;
-mod disk;
+pub(crate) mod disk;
 #[cfg(test)]
 pub(crate) mod fake;
 pub(crate) mod group;

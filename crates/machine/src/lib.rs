@@ -8,7 +8,8 @@
 //! [`counters`] are hardware events, [`device`] is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
-//! [`process_share`] is what one of them gets of the cores, and [`group_folder`] a group that it can be moved to. [`host`] and [`cgroup`] are where the others
+//! [`process_share`] is what one of them gets of the cores, [`group_folder`] is a group that it can be moved to,
+//! [`disk_watch`] what a server's processes do on its disk, and [`disk_group`] a group that limits some of them. [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
 
@@ -22,6 +23,8 @@ pub mod counters;
 pub mod cpu_time;
 pub mod describe;
 pub mod device;
+pub mod disk_group;
+pub mod disk_watch;
 pub mod facts;
 pub mod frequency;
 pub mod group_folder;

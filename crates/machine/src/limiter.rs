@@ -6,8 +6,8 @@
 //! error, in a panic, and, if the process was killed, by whoever comes next: the next [`Limiter::begin`], or
 //! [`restore_left_over`].
 
-mod journal;
-mod lock;
+pub(crate) mod journal;
+pub(crate) mod lock;
 mod undo;
 
 use std::collections::BTreeMap;

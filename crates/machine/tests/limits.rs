@@ -10,8 +10,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
+use plimsoll_machine::disk_group::{self, DiskGroup};
+use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
+use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_testing::{Need, skip};
 
 /// Set for a copy of this program that limits itself, says so, and waits to be killed.
@@ -311,4 +314,54 @@ fn what_a_killed_one_left_is_put_back() {
     assert_eq!(groups(child), own, "the child is where the program came from");
     assert_eq!(restore_left_over(&Host::real(), state.path()).unwrap().undone, Vec::<String>::new());
     let _ = Command::new("sh").args(["-c", &format!("kill -9 {child}")]).status();
+}
+
+/// What a governor does: the group lies below the server's own, and only who is moved to it is held back.
+#[test]
+fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
+    if !works("read_mb_s") {
+        return;
+    }
+    const SIZE: usize = 8 << 20;
+    let (host, folder, state) = (Host::real(), folder(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("data");
+    std::fs::write(&file, vec![7; SIZE]).unwrap();
+    std::fs::File::open(&file).unwrap().sync_all().unwrap();
+    // Stands for a server: it works in the folder of its data.
+    let mut server = Command::new("sleep");
+    let server = Subprocess(server.arg("1000").current_dir(folder.path()).stdin(Stdio::null()).spawn().unwrap());
+    let identity = ProcessIdentity::of(&host, server.id()).unwrap();
+    if let Err(why) = disk_group::probe(&host, identity.id) {
+        return skip(Need::Disk, why);
+    }
+    // Begins to read when it is told to.
+    let reader = || {
+        let script = format!("read go; exec dd if={} of=/dev/null bs=1M iflag=direct", file.display());
+        Subprocess::start("sh", &["-c", &script])
+    };
+    let read = |mut reader: Subprocess| {
+        let began = Instant::now();
+        reader.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        assert!(reader.0.wait().unwrap().success());
+        began.elapsed()
+    };
+    let mut group = DiskGroup::make(&host, state.path(), identity, 4_000_000).unwrap();
+    let (held, free) = (reader(), reader());
+    let process = ProcessIdentity::of(&host, held.id()).unwrap();
+    let home = group.as_folder().unwrap().beside(&host, process).unwrap();
+    group.as_folder().unwrap().take(&host, process).unwrap();
+    assert!(!group.is_empty());
+    let (held, free) = (read(held), read(free));
+    assert!(held > Duration::from_millis(1500), "8 MiB at 4 MB/s take two seconds, not {held:?}");
+    assert!(free < held / 2, "{free:?}, beside {held:?}");
+    until("the group to be empty", || group.is_empty().then_some(()));
+    // Who is still there when it goes is sent back.
+    let waiting = reader();
+    let process = ProcessIdentity::of(&host, waiting.id()).unwrap();
+    group.as_folder().unwrap().take(&host, process).unwrap();
+    let path = group.folder().to_owned();
+    group.remove().unwrap();
+    assert!(!path.exists());
+    let server_group = GroupFolder::at(&host, home.folder()).unwrap();
+    assert_eq!(server_group.beside(&host, process), server_group.beside(&host, identity));
 }

@@ -89,6 +89,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("governor/saturated.toml"),
     source!("governor/beside.toml"),
     source!("governor/target-step.toml"),
+    source!("governor/slow-disk.toml"),
 ];
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
 //! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
 //! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised.
-//! [`class_proposal`] proposes classes from what was seen at a server.
+//! [`DiskShare`] says how much of a disk less important work may read. [`class_proposal`] proposes classes from what was seen at a server.
 
 mod admission;
 mod class;
@@ -20,6 +20,7 @@ pub mod class_proposal;
 mod class_rules;
 mod cpu_scheduler;
 mod deadlock_victim;
+mod disk_share;
 mod length;
 mod lock_scheduler;
 mod preemption;
@@ -33,6 +34,7 @@ pub use class::{Class, ParsePriorityError, Priority};
 pub use class_rules::{ClassRule, ClassRules, ClassTerms, Login, Matched};
 pub use cpu_scheduler::{CPU_SCHEDULERS, CpuScheduler, CpuVerdict, cpu_scheduler};
 pub use deadlock_victim::{CycleMember, deadlock_victim};
+pub use disk_share::{DiskBounds, DiskShare, DiskSight, DiskWord};
 pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,

@@ -31,10 +31,12 @@ pub static GOVERNOR_MODES: &[&str] = &[
     "without-idle-preemption",
     "without-shares",
     "without-inheritance",
+    "without-disk",
     "only-admission",
     "only-preemption",
     "only-shares",
     "beside",
+    "only-disk",
 ];
 
 /// What processes that serve low priority can get of the cores.
@@ -59,6 +61,8 @@ pub struct GovernorMode {
     pub inheritance: bool,
     /// Clients connect to the server itself, and the governor governs the sessions that it sees there.
     pub beside: bool,
+    /// Low priority may read less of the disk while high priority waits for it.
+    pub disk: bool,
 }
 
 impl GovernorMode {
@@ -72,6 +76,7 @@ impl GovernorMode {
         shares: true,
         inheritance: true,
         beside: false,
+        disk: true,
     };
 
     /// No lever: a proxy.
@@ -84,6 +89,7 @@ impl GovernorMode {
         shares: false,
         inheritance: false,
         beside: false,
+        disk: false,
     };
 
     /// The mode of that name in [`GOVERNOR_MODES`]; `None` where there is to be no governor.
@@ -100,11 +106,13 @@ impl GovernorMode {
             "without-idle-preemption" => GovernorMode { idle_preemption: false, ..on },
             "without-shares" => GovernorMode { shares: false, inheritance: false, ..on },
             "without-inheritance" => GovernorMode { inheritance: false, ..on },
+            "without-disk" => GovernorMode { disk: false, ..on },
             "only-admission" => GovernorMode { admission: true, ..off },
             "only-preemption" => GovernorMode { preemption: true, replay: true, idle_preemption: true, ..off },
             "only-shares" => GovernorMode { shares: true, inheritance: true, ..off },
             // What needs no place in the path.
             "beside" => GovernorMode { admission: false, replay: false, idle_preemption: false, beside: true, ..on },
+            "only-disk" => GovernorMode { disk: true, ..off },
             _ => return None,
         })
     }

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::disk_group::restore_left_over;
+use plimsoll_machine::host::Host;
+use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
@@ -38,6 +41,7 @@ pub struct Measured {
 pub struct Stage {
     governed: Governor,
     with_groups: Governor,
+    limiting: Governor,
     server: PrivateServer,
     folder: tempfile::TempDir,
     disk: String,
@@ -55,6 +59,7 @@ impl Drop for Governor {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        restore_left_over(&Host::real(), &default_state_folder());
     }
 }
 
@@ -100,10 +105,12 @@ impl Stage {
         ]));
         memory.set("memory.limit_in_bytes", &MEMORY_BYTES.to_string())?;
         all.limit_reading(&disk, DISK_BYTES_PER_S)?;
-        let governed = Governor::start(&server, folder.path(), "");
+        let off = "[disk]\nlimits = false\n";
+        let governed = Governor::start(&server, folder.path(), "", off);
+        let limiting = Governor::start(&server, folder.path(), "", "");
         let group = format!("control_groups = [\"{}\", \"{}\"]", scans.0.display(), idle.0.display());
-        let with_groups = Governor::start(&server, folder.path(), &group);
-        Ok(Stage { governed, with_groups, server, folder, disk, all, scans, _others: [idle, memory] })
+        let with_groups = Governor::start(&server, folder.path(), &group, off);
+        Ok(Stage { governed, with_groups, limiting, server, folder, disk, all, scans, _others: [idle, memory] })
     }
 
     /// One round of one.
@@ -147,6 +154,7 @@ impl Stage {
             Way::Direct => (socket.as_str(), self.server.port()),
             Way::Governed => ("127.0.0.1", self.governed.port),
             Way::WithGroups => ("127.0.0.1", self.with_groups.port),
+            Way::Limiting => ("127.0.0.1", self.limiting.port),
         };
         let mut command = Command::new(self.server.installation().program("pgbench"));
         command.args(["-n", "-h", host, "-p", &port.to_string(), "-U", user]);
@@ -156,8 +164,8 @@ impl Stage {
 }
 
 impl Governor {
-    /// One with shares of the cores and one scan at a time, and what else is said of class low.
-    fn start(server: &PrivateServer, folder: &Path, low: &str) -> Governor {
+    /// One with shares of the cores and one scan at a time, and what else is said of class low and of everything.
+    fn start(server: &PrivateServer, folder: &Path, low: &str, all: &str) -> Governor {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
         let (user, database) = (server.user(), server.database());
@@ -165,7 +173,7 @@ impl Governor {
             "server = \"postgres:///?{socket}\"\ntrust_clients = true\ncontrol = \"postgres://{user}@/{database}?{socket}\"\n\
              [listen]\naddresses = [\"127.0.0.1:{port}\"]\n[[class]]\nname = \"high\"\npriority = \"high\"\n\
              [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 1\n{low}\n[[rule]]\nclass = \"high\"\nuser = \"reader\"\n\
-             [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n"
+             {all}[admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n"
         );
         let file = folder.join(format!("{port}.toml"));
         fs::write(&file, text).unwrap();

@@ -17,6 +17,7 @@ use plimsoll_machine::group_folder::{GroupError, GroupFolder};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::ProcessFacts;
+use plimsoll_policy::ClassIndex;
 
 use super::server::is_postgres;
 use crate::settings::Settings;
@@ -44,7 +45,8 @@ pub(super) struct Groups {
 #[derive(Debug)]
 struct Wish {
     folders: Folders,
-    /// When it began to ask for them.
+    /// Which class it serves, and since when.
+    class: ClassIndex,
     since: Instant,
     /// Where the mover was told to move it.
     told: Folders,
@@ -100,18 +102,28 @@ impl Groups {
         !self.wishes.is_empty()
     }
 
-    /// Where a process should be.
-    pub(super) fn wish(&mut self, process: i32, folders: &Folders, postmaster: ProcessIdentity, now: Instant) {
+    /// Where a process that serves a class should be.
+    pub(super) fn wish(
+        &mut self,
+        process: i32,
+        class: ClassIndex,
+        folders: &Folders,
+        postmaster: ProcessIdentity,
+        now: Instant,
+    ) {
         if folders.is_empty() && !self.wishes.contains_key(&process) && self.of_classes.is_empty() {
             return;
         }
         let mut begins = false;
         let wish = self.wishes.entry(process).or_insert_with(|| {
             begins = true;
-            Wish { folders: Folders::clone(folders), since: now, told: Folders::default() }
+            Wish { folders: Folders::clone(folders), class, since: now, told: Folders::default() }
         });
+        if wish.class != class {
+            (wish.class, wish.since, begins) = (class, now, false);
+        }
         if wish.folders != *folders {
-            (wish.folders, wish.since) = (Folders::clone(folders), now);
+            wish.folders = Folders::clone(folders);
         }
         let is_settled = begins || now.saturating_duration_since(wish.since) >= SETTLED;
         let place = if is_settled || wish.told == wish.folders { &wish.folders } else { &Folders::default() };
@@ -127,8 +139,10 @@ impl Groups {
 
     /// A parallel worker should be where its leader is.
     pub(super) fn follow(&mut self, worker: i32, leader: i32, postmaster: ProcessIdentity, now: Instant) {
-        let folders = self.wishes.get(&leader).map(|wish| Folders::clone(&wish.told)).unwrap_or_default();
-        self.wish(worker, &folders, postmaster, now);
+        // Nobody asks where workers of a leader without a wish should be.
+        let Some(wish) = self.wishes.get(&leader) else { return };
+        let (class, folders) = (wish.class, Folders::clone(&wish.told));
+        self.wish(worker, class, &folders, postmaster, now);
     }
 
     /// Forgets processes that have gone.

@@ -2,5 +2,6 @@
 
 mod beside;
 mod grouped;
+mod limited;
 mod made_up;
 mod real;

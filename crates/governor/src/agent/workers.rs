@@ -33,10 +33,24 @@ enum Says {
 }
 
 impl Workers {
+    /// The workers that a process leads.
+    pub(super) fn of(&self, leader: i32) -> impl Iterator<Item = i32> {
+        self.led_by.iter().filter(move |(_, led_by)| **led_by == leader).map(|(worker, _)| *worker)
+    }
+
     /// Brings every worker to its leader's share, and to its groups.
-    pub(super) fn tend(&mut self, hands: &mut Hands, groups: &mut Groups, postmaster: ProcessIdentity, now: Instant) {
+    /// Even if nobody has a share or a group, they are looked for if they `count`.
+    pub(super) fn tend(
+        &mut self,
+        hands: &mut Hands,
+        groups: &mut Groups,
+        count: bool,
+        postmaster: ProcessIdentity,
+        now: Instant,
+    ) {
         let shares: BTreeMap<i32, CpuShare> = hands.shares().collect();
-        let are_untouched = shares.values().all(|share| *share == CpuShare::Untouched) && !groups.has_any();
+        let is_untouched = |share: &CpuShare| *share == CpuShare::Untouched;
+        let are_untouched = shares.values().all(is_untouched) && !groups.has_any() && !count;
         if self.led_by.is_empty() && are_untouched {
             return;
         }

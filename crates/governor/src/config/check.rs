@@ -143,6 +143,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         clients_max: (!settings.is_beside).then_some(settings.listen.clients_max),
         certificate: settings.listen.certificate.as_ref(),
         shares: has_shares(settings),
+        disk: !settings.disk_yielders().is_empty(),
     }
 }
 
@@ -276,6 +277,20 @@ fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
             (_, true) => "off: no class has `control_groups`".to_owned(),
             (false, false) => "off: no `control`".to_owned(),
             (true, false) => groups.join("; "),
+        },
+    ));
+    let yielders = settings.disk_yielders();
+    levers.push((
+        "disk limits",
+        match (settings.control.is_some(), settings.disk.limits, yielders.is_empty()) {
+            (false, _, _) => "off: no `control`".to_owned(),
+            (true, false, _) => "off".to_owned(),
+            (true, true, true) => "off: no class has disk = \"yields\" without `control_groups`".to_owned(),
+            (true, true, false) => format!(
+                "reads of {} while others wait for the disk, where control groups can be made; at least {} % stay",
+                yielders.join(", "),
+                settings.disk.floor_percent
+            ),
         },
     ));
     levers

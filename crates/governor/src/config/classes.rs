@@ -10,7 +10,7 @@ use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms
 use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
 use super::typed::{At, TypedClass, TypedPreemptible, TypedRule, TypedSettings};
-use crate::settings::{ClassSettings, CpuShare, Held, target_faults};
+use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, target_faults};
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
@@ -66,6 +66,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },
+        disk: if is_low { DiskUse::Yields } else { DiskUse::Untouched },
         control_groups: Arc::default(),
         preemptible: is_low,
         replay: true,
@@ -107,6 +108,9 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     class.settable_by = typed.settable_by.iter().filter_map(|user| read.pattern(user)).collect();
     if let Some(cpu) = &typed.cpu {
         class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
+    }
+    if let Some(disk) = &typed.disk {
+        class.disk = read.word(disk, "use of the disk", &DiskUse::NAMES).unwrap_or(class.disk);
     }
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.replay = typed.replay.unwrap_or(class.replay);

@@ -12,7 +12,7 @@ use plimsoll_postgres::url::ServerUrl;
 use super::problem::{Problem, Problems, listed, suggestion};
 use super::typed::{At, TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
-use crate::settings::{Cpu, EventLoop, Http, Listen, Log, PassingOn, Preemption, Settings};
+use crate::settings::{Cpu, DiskLimits, EventLoop, Http, Listen, Log, PassingOn, Preemption, Settings};
 
 /// The port of clients where nothing is said.
 const PORT: u16 = 6432;
@@ -55,6 +55,10 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let http = read.http(&typed.http);
     let log = read.log(&typed.log);
     let cpu = Cpu { shares: typed.cpu.shares.unwrap_or(true), inheritance: typed.cpu.inheritance.unwrap_or(true) };
+    let disk = DiskLimits {
+        limits: typed.disk.limits.unwrap_or(true),
+        floor_percent: read.number_or(typed.disk.floor_percent.as_ref(), 10..=90, 50) as u8,
+    };
     let passing_on = PassingOn {
         trust_clients: typed.trust_clients,
         announce_class: typed.announce_class.unwrap_or(true),
@@ -78,6 +82,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
             total_mpl: total_mpl.map(|mpl| mpl as u32),
             preemption: preemption?,
             cpu,
+            disk,
             admin: admin?,
             http: http?,
             break_glass,

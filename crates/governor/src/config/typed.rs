@@ -57,6 +57,9 @@ pub struct TypedSettings {
     /// The cores' shares.
     #[serde(default)]
     pub cpu: TypedCpu,
+    /// The server's disk.
+    #[serde(default)]
+    pub disk: TypedDisk,
     /// The console, reached with psql.
     #[serde(default)]
     pub admin: TypedAdmin,
@@ -155,6 +158,10 @@ pub struct TypedClass {
     /// The CPU share of its server processes: `untouched`, `nice 10` (-20 to 19), or `idle` for cores that nothing else uses.
     /// The default is `nice 10` for classes with priority low, and `untouched` for others.
     pub cpu: Option<At<String>>,
+    /// What the class does while a transaction of another class waits for the server's disk: `yields` (the governor limits what
+    /// its server processes read), or `untouched`. The default is `yields` for priority low, and `untouched` for others. A class
+    /// with `control_groups` is `untouched`.
+    pub disk: Option<At<String>>,
     /// Folders of control groups that you have made for its server processes: for a disk's bandwidth (`io.max`), cores
     /// (`cpu.weight`, `cpu.idle`) or memory. One, or with version 1 one for each controller.
     #[serde(default)]
@@ -291,6 +298,16 @@ pub struct TypedCpu {
     /// Whether a holder of low priority gets the CPU share of the transaction of high priority that waits for it. The default is
     /// `true`.
     pub inheritance: Option<bool>,
+}
+
+/// The server's disk. Limits need a governor on the server's machine that may make control groups.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TypedDisk {
+    /// Whether the governor limits what classes with `disk = "yields"` read while others wait for the disk. The default is `true`.
+    pub limits: Option<bool>,
+    /// How much of what the disk gives these classes keep at least, together, in percent: 10 to 90. The default is 50.
+    pub floor_percent: Option<At<i64>>,
 }
 
 /// The console, reached with psql on the port of the clients.

@@ -3,7 +3,7 @@
 use glob::Pattern;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
-use super::{ClassSettings, CpuShare, Settings};
+use super::{ClassSettings, CpuShare, DiskUse, Settings};
 use crate::config::quantity::{write_duration, write_size};
 use crate::config::typed::RETRY_BY_APPLICATION;
 
@@ -45,6 +45,8 @@ impl Settings {
         }
         lines.add("cpu.shares", self.cpu.shares);
         lines.add("cpu.inheritance", self.cpu.inheritance);
+        lines.add("disk.limits", self.disk.limits);
+        lines.add("disk.floor_percent", self.disk.floor_percent);
         lines.add("admin.database", &self.admin.database);
         if self.is_beside {
             lines.add("admin.address", listed(&self.listen.addresses));
@@ -131,6 +133,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
     add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
     add("cpu", class.cpu.to_string());
+    add("disk", class.disk.to_string());
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     if is_beside {
         let is_opted_in = class.preemptible && class.retries;
@@ -162,6 +165,13 @@ impl std::fmt::Display for CpuShare {
             CpuShare::Nice(value) => write!(f, "nice {value}"),
             CpuShare::Idle => f.write_str("idle"),
         }
+    }
+}
+
+impl std::fmt::Display for DiskUse {
+    /// As in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(DiskUse::NAMES.iter().find(|(_, one)| one == self).expect("each has a name").0)
     }
 }
 

@@ -13,6 +13,7 @@ const CONTROL_GROUPS: &str = "control groups";
 /// Beside a server: whether what sessions do can be seen.
 const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
+const DISK: &str = "disk limits";
 
 /// Says what is the matter with a lever.
 fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
@@ -27,7 +28,8 @@ fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<Stri
 /// Nothing works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
     let beside = governor.settings().is_beside.then_some([SESSIONS, IDLE_BOUND]);
-    for name in [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS].into_iter().chain(beside.into_iter().flatten()) {
+    let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK];
+    for name in all.into_iter().chain(beside.into_iter().flatten()) {
         set(governor, name, false, why);
     }
 }
@@ -126,6 +128,11 @@ pub(crate) fn shares_work(governor: &Governor) -> bool {
 /// Holders inherit the shares of those who wait for them, or not, for this reason.
 pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
     set(governor, INHERITANCE, is_on, why);
+}
+
+/// What processes read of the disk can be limited, or not, for this reason.
+pub(crate) fn disk(governor: &Governor, is_on: bool, why: &str) {
+    set(governor, DISK, is_on, why);
 }
 
 /// Processes are moved to the control groups of their classes, or not, for this reason.

@@ -181,6 +181,7 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde
         .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
         .env(SETTINGS, file)
         .env("NOTIFY_SOCKET", folder.join("notify"))
+        .env("PLIMSOLL_STATE", folder.join("state"))
         .envs(is_stopped.then_some((EXPECTED_END, "stopped")))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

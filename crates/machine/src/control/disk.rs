@@ -5,9 +5,10 @@
 //! made the pages dirty (where memory and io controllers are both on, and the file system takes part); version 1 charges
 //! it to nobody, and it goes past the limit. So a limit on writing is only believed after a look at the disk itself.
 
-mod device;
+pub(crate) mod device;
 mod verify;
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::group::{self, DISK, Group};
@@ -18,7 +19,7 @@ use device::Device;
 
 /// One of the four; see the module.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     key: &'static str,
     unit: &'static str,
     meaning: &'static str,
@@ -37,7 +38,7 @@ pub(super) struct Disk {
 const BYTES_V1: &str = "blkio.throttle.io_service_bytes";
 const REQUESTS_V1: &str = "blkio.throttle.io_serviced";
 
-pub(super) static READ_MB_S: Disk = Disk {
+pub(crate) static READ_MB_S: Disk = Disk {
     key: "read_mb_s",
     unit: "MB/s (10^6 bytes)",
     meaning: "bytes read per second from the disk that holds the data",
@@ -123,15 +124,8 @@ impl Control for Disk {
             ControlError::unavailable(self.key, reason, Some("put the data on a disk with a device of its own"))
         })?;
         let group = group::join(place, self.key, DISK)?;
-        let number = device.number();
-        match group.unified {
-            true => {
-                let text = |limit: &str| format!("{number} {}={limit}", self.v2_limit);
-                group.set(place, self.key, "io.max", &text(&limit.to_string()), &text("max"))
-            }
-            // 0 lifts it.
-            false => group.set(place, self.key, self.v1_limit, &format!("{number} {limit}"), &format!("{number} 0")),
-        }
+        let order = |limit| self.order(group.unified, &device, limit);
+        group.set(place, self.key, self.file(group.unified), &order(Some(limit)), &order(None))
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {
@@ -172,12 +166,39 @@ impl Disk {
         Ok((number * self.scale).round() as u64)
     }
 
-    /// The limit that the group has now.
+    /// The limit that holds for the group with all that is below it.
+    ///
+    /// Version 1 limits each group by itself. Groups that a governor has made below have a part of the limit, and the group
+    /// has the rest; a group below that has no part is not limited at all.
     fn in_force(&self, host: &Host, group: &Group, device: &Device) -> Option<u64> {
-        let file = if group.unified { "io.max" } else { self.v1_limit };
-        let text = host.text(group.file(file))?;
+        let own = self.limit_of(host, group.folder(), group.unified, device)?;
+        if group.unified {
+            return Some(own);
+        }
+        let below = group.below(host).into_iter().map(|folder| self.limit_of(host, &folder, false, device));
+        below.sum::<Option<u64>>().map(|below| own + below)
+    }
+
+    /// The file of the limit in a group's folder.
+    pub(crate) fn file(&self, unified: bool) -> &'static str {
+        if unified { "io.max" } else { self.v1_limit }
+    }
+
+    /// What is written there to limit a group to that many bytes or requests per second; to lift its limit for `None`.
+    pub(crate) fn order(&self, unified: bool, device: &Device, limit: Option<u64>) -> String {
+        let number = device.number();
+        match (unified, limit) {
+            (true, Some(limit)) => format!("{number} {}={limit}", self.v2_limit),
+            (true, None) => format!("{number} {}=max", self.v2_limit),
+            (false, limit) => format!("{number} {}", limit.unwrap_or(0)),
+        }
+    }
+
+    /// The limit of one group alone, bytes or requests per second; `None` if it has none.
+    pub(crate) fn limit_of(&self, host: &Host, folder: &Path, unified: bool, device: &Device) -> Option<u64> {
+        let text = host.text(folder.join(self.file(unified)))?;
         let line = device.line(&text)?;
-        match group.unified {
+        match unified {
             true => line
                 .split_whitespace()
                 .find_map(|word| word.strip_prefix(self.v2_limit)?.strip_prefix('=')?.parse().ok()),

@@ -117,7 +117,7 @@ impl Machine {
         }
         self.write(&format!("/proc/{process}/stat"), &stat(process, parent, 0, i64::from(process)));
         self.write(&format!("/proc/{process}/smaps_rollup"), "x [rollup]\nPss_Anon: 1024 kB\nPss_Shmem: 0 kB\n");
-        self.write(&format!("/proc/{process}/io"), "write_bytes: 0\n");
+        self.write(&format!("/proc/{process}/io"), "read_bytes: 0\nwrite_bytes: 0\n");
         for (mount, _) in self.hierarchies() {
             self.kernel.join(&self.path(&format!("/sys/fs/cgroup/{mount}/{group}/cgroup.procs")), process).unwrap();
         }

@@ -19,7 +19,7 @@ use crate::host::Host;
 
 /// A controller by its names in either version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Controller {
+pub(crate) struct Controller {
     pub v1: &'static str,
     pub v2: &'static str,
 }
@@ -29,12 +29,15 @@ pub(super) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
 pub(super) const CPU_TIME: Controller = Controller { v1: "cpuacct", v2: "cpu" };
 pub(super) const CORES: Controller = Controller { v1: "cpuset", v2: "cpuset" };
 pub(super) const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
-pub(super) const DISK: Controller = Controller { v1: "blkio", v2: "io" };
+pub(crate) const DISK: Controller = Controller { v1: "blkio", v2: "io" };
 const WANTED: [Controller; 4] = [CPU, CORES, MEMORY, DISK];
 
 const DELEGATE: &str = "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes PROGRAM";
 const WRITABLE: &str =
     "let the container write to its control groups (docker run --cgroupns=private --privileged), or run outside of it";
+
+/// The file of a group's processes.
+const PROCESSES: &str = "cgroup.procs";
 
 /// Why there can be no group; turned into an error or an availability.
 struct Refusal {
@@ -44,7 +47,7 @@ struct Refusal {
 
 /// A group that we made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
+pub(crate) struct Group {
     folder: PathBuf,
     /// Whether it is of version 2.
     pub unified: bool,
@@ -62,6 +65,39 @@ pub(crate) fn name_prefix(process: u32) -> String {
     format!("plimsoll-{process}-")
 }
 
+/// The beginning of the names of groups that any Plimsoll makes.
+pub(crate) const OURS: &str = "plimsoll-";
+
+/// The folders of groups in a folder that a Plimsoll has made, this one or another.
+pub(crate) fn groups_of_ours_in(host: &Host, folder: &Path) -> Vec<PathBuf> {
+    let names = host.names(folder).into_iter().filter(|name| name.starts_with(OURS));
+    names.map(|name| folder.join(name)).filter(|folder| host.exists(folder.join(PROCESSES))).collect()
+}
+
+/// Where a group for some of a process's children can be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    /// The folder in which.
+    pub base: PathBuf,
+    /// The group that the process is in.
+    pub home: PathBuf,
+    /// Whether they are of version 2.
+    pub unified: bool,
+}
+
+/// Where a group with the controller can be made for children of a process, which stays where it is; in words why not.
+pub(crate) fn site(host: &Host, process: i32, controller: Controller) -> Result<Site, String> {
+    let found = || {
+        let member = Member::of(host, process, controller)?;
+        let base = base(host, &member.groups, member.unified, controller)?;
+        Ok(Site { base, home: member.groups[0].clone(), unified: member.unified })
+    };
+    found().map_err(|refusal: Refusal| match refusal.remedy {
+        Some(remedy) => format!("{} ({remedy})", refusal.reason),
+        None => refusal.reason,
+    })
+}
+
 fn is_ours(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with(&name_prefix(std::process::id()))
@@ -71,18 +107,23 @@ impl Member {
     fn of(host: &Host, process: i32, controller: Controller) -> Result<Member, Refusal> {
         let cgroups = Cgroups::of_process(host, &process.to_string());
         let (unified, groups) = standing(&cgroups, controller)?;
-        let listed = host.text(groups[0].join("cgroup.procs")).unwrap_or_default();
+        let listed = host.text(groups[0].join(PROCESSES)).unwrap_or_default();
         if !listed.lines().any(|line| line.trim().parse() == Ok(process)) {
             let reason = format!("the control group of process {process} cannot be seen from here");
             return Err(Refusal { reason, remedy: Some("run outside of the container, beside the database") });
         }
-        Ok(Member { process, unified, groups: groups.to_vec() })
+        Ok(Member { process, unified, groups: from_ours(groups).to_vec() })
     }
 
     /// The group that it is in, or was in before it came to ours.
     fn origin_groups(&self) -> &[PathBuf] {
         if is_ours(&self.groups[0]) { &self.groups[1..] } else { &self.groups }
     }
+}
+
+/// The groups from ours upwards, if there is one. Who has been moved to a group below ours, as governors do, is still in ours.
+fn from_ours(groups: &[PathBuf]) -> &[PathBuf] {
+    &groups[groups.iter().rposition(|group| is_ours(group)).unwrap_or(0)..]
 }
 
 fn standing(cgroups: &Cgroups, controller: Controller) -> Result<(bool, &[PathBuf]), Refusal> {
@@ -268,7 +309,7 @@ fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controll
     for thread in threads(host, member.process) {
         let cgroups = Cgroups::of_process(host, &format!("{}/task/{}", member.process, thread.id));
         if let Some((_, groups)) = cgroups.standing(controller.v1, controller.v2)
-            && groups.first() != member.groups.first()
+            && from_ours(groups).first() != member.groups.first()
         {
             let reason = format!("threads of process {} are in different control groups", member.process);
             return Err(Refusal { reason, remedy: Some("move them into one") });
@@ -338,16 +379,27 @@ impl Group {
     }
 
     fn take(&self, host: &Host, process: i32) -> Result<(), ControlError> {
-        match self.write(host, "cgroup.procs", &process.to_string()) {
+        match self.write(host, PROCESSES, &process.to_string()) {
             // It has ended meanwhile.
             Err(_) if living(host, &[process]).is_empty() => Ok(()),
             taken => taken,
         }
     }
 
-    /// Its processes, those that began within it among them.
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folders of groups that a Plimsoll has made below it.
+    pub fn below(&self, host: &Host) -> Vec<PathBuf> {
+        groups_of_ours_in(host, &self.folder)
+    }
+
+    /// Its processes, those that began within it and those in groups below among them.
     pub fn processes(&self, host: &Host) -> Vec<i32> {
-        let listed = host.text(self.file("cgroup.procs")).unwrap_or_default();
-        listed.lines().filter_map(|line| line.trim().parse().ok()).collect()
+        let folders = [vec![self.folder.clone()], self.below(host)].concat();
+        let listed = folders.iter().filter_map(|folder| host.text(folder.join(PROCESSES)));
+        listed.flat_map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect::<Vec<i32>>()).collect()
     }
 }

@@ -35,7 +35,7 @@ struct Note {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     path: PathBuf,
     header: Header,
     notes: Vec<Note>,
@@ -163,6 +163,12 @@ impl Journal {
         self.notes.extend(left);
         self.rewrite()?;
         Ok(restored)
+    }
+
+    /// Forgets what one control has changed: somebody else has changed it since.
+    pub fn forget(&mut self, control: &str) -> Result<(), LimiterError> {
+        self.notes.retain(|note| note.control != control);
+        self.rewrite()
     }
 
     /// Undoes everything.

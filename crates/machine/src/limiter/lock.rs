@@ -14,7 +14,7 @@ use super::LimiterError;
 
 /// Holds the lock; the kernel takes it back when the process ends, however that comes.
 #[derive(Debug)]
-pub(super) struct StateLock {
+pub(crate) struct StateLock {
     file: File,
 }
 

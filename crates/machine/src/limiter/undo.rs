@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::control::group::name_prefix;
+use crate::control::group::{OURS, groups_of_ours_in, name_prefix};
 use crate::control::threads::{descendants, parent, started, threads};
 use crate::control::{Origin, Undo};
 use crate::host::Host;
@@ -75,9 +75,6 @@ pub(super) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
     }
 }
 
-/// How the names of groups begin that a Plimsoll makes, in control groups and in resctrl.
-const OURS: &str = "plimsoll-";
-
 fn is_our_name(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(OURS)
 }
@@ -99,8 +96,11 @@ fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> Pa
     let (mut last_error, mut refusals) = (String::new(), 0);
     for _ in 0..TRIES_MAX {
         let refused_before = refusals;
-        let listed = host.text(folder.join(list)).unwrap_or_default();
-        for task in listed.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
+        // A governor that was killed may have left groups of its own within.
+        let below = groups_of_ours_in(host, folder);
+        let folders = below.iter().map(PathBuf::as_path).chain([folder]);
+        let listed: Vec<String> = folders.filter_map(|folder| host.text(folder.join(list))).collect();
+        for task in listed.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().parse::<i32>().ok()) {
             let target = existing(host, to(task)).join(list);
             match host.write(&target, &task.to_string()) {
                 Ok(()) => moved += 1,
@@ -111,6 +111,8 @@ fn remove_group(host: &Host, folder: &Path, prefix: &str, to: &dyn Fn(i32) -> Pa
                 }
             }
         }
+        // One that is not empty yet keeps ours from going, too.
+        below.iter().for_each(|group| drop(host.remove_folder(group)));
         match host.remove_folder(folder) {
             Ok(()) => return Undone::Done(format!("removed the group {shown}, {moved} tasks moved back")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Undone::Nothing,

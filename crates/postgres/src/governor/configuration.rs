@@ -47,6 +47,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
+         \n[disk]\nlimits = {disk}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
@@ -62,6 +63,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         idle = mode.idle_preemption,
         shares = mode.shares,
         inheritance = mode.inheritance,
+        disk = mode.disk,
     )
 }
 

@@ -80,6 +80,8 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("on", "idle_counts_as_waiting = true", true),
         ("without-idle-preemption", "idle_counts_as_waiting = false", true),
         ("only-shares", "shares = true", true),
+        ("only-shares", "limits = false", true),
+        ("only-disk", "limits = true", true),
         ("only-shares", "policy = \"never\"", true),
         ("without-inheritance", "inheritance = false", true),
         // Our clients run a transaction again after 40001, so that thinking clients may be rolled back.

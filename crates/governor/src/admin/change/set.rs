@@ -12,7 +12,7 @@ use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, target_faults};
 
 /// What can be set of everything.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "admission.mpl",
     "preemption.policy",
     "preemption.threshold",
@@ -20,6 +20,7 @@ const KEYS: [&str; 7] = [
     "preemption.idle_counts_as_waiting",
     "cpu.shares",
     "cpu.inheritance",
+    "disk.limits",
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
@@ -112,6 +113,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
         "preemption.idle_counts_as_waiting" => preemption.idle_counts_as_waiting = truth(value).map_err(wrong)?,
         "cpu.shares" => settings.cpu.shares = truth(value).map_err(wrong)?,
         "cpu.inheritance" => settings.cpu.inheritance = truth(value).map_err(wrong)?,
+        "disk.limits" => settings.disk.limits = truth(value).map_err(wrong)?,
         _ => return Err(unknown(key)),
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! A machine whose `/proc` behaves as the kernel's does for the few processes of a server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,25 @@ impl FakeKernel {
         Ok(stat.split_whitespace().map(str::to_owned).collect())
     }
 
+    /// Lists in each group who is in it.
+    fn list_members(&self) -> io::Result<()> {
+        let mount = self.proc.with_file_name("sys").join("fs/cgroup");
+        let mut members: BTreeMap<PathBuf, String> = BTreeMap::new();
+        for process in fs::read_dir(&self.proc)?.flatten() {
+            if let Ok(text) = fs::read_to_string(process.path().join("cgroup")) {
+                let group = mount.join(text.trim().trim_start_matches("0::/"));
+                *members.entry(group).or_default() += &format!("{}\n", process.file_name().to_string_lossy());
+            }
+        }
+        let groups = fs::read_dir(mount.join("db"))?.flatten().map(|group| group.path());
+        for group in groups.filter(|group| group.is_dir()).chain([mount.join("db"), mount.clone()]) {
+            if group.join("cgroup.procs").exists() {
+                fs::write(group.join("cgroup.procs"), members.get(&group).map_or("", String::as_str))?;
+            }
+        }
+        Ok(())
+    }
+
     fn set(&self, process: i32, field: usize, value: i32) -> io::Result<()> {
         let mut fields = self.fields(process)?;
         let is_less: bool = fields[field].parse::<i32>().is_ok_and(|now| value < now);
@@ -64,16 +83,24 @@ impl Changes for FakeKernel {
             let group = path.parent().unwrap().strip_prefix(mount).unwrap();
             let own = self.proc.join(text);
             fs::write(own.join("new group"), format!("0::/{}\n", group.display()))?;
-            return fs::rename(own.join("new group"), own.join("cgroup"));
+            fs::rename(own.join("new group"), own.join("cgroup"))?;
+            return self.list_members();
+        }
+        if path.ends_with("io.max") {
+            return fs::write(path, text);
         }
         assert!(path.ends_with("autogroup"), "{path:?}");
         fs::write(path, format!("/autogroup-1 nice {text}\n"))
     }
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        panic!("{path:?}")
+        fs::create_dir(path)?;
+        ["cgroup.procs", "io.max"].iter().try_for_each(|file| fs::write(path.join(file), ""))
     }
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        panic!("{path:?}")
+        match fs::read_to_string(path.join("cgroup.procs"))?.is_empty() {
+            true => fs::remove_dir_all(path),
+            false => Err(io::ErrorKind::ResourceBusy.into()),
+        }
     }
     fn set_affinity(&self, thread: i32, _cores: &[usize]) -> io::Result<()> {
         panic!("{thread}")

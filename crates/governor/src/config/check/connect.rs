@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_machine::disk_group;
 use plimsoll_machine::host::Host;
 use plimsoll_postgres::connection::{Connection, ServerError, WireError};
 use plimsoll_postgres::server::SUPPORTED;
@@ -43,6 +44,8 @@ pub(super) struct Tried<'a> {
     pub(super) certificate: Option<&'a CertificateDer<'static>>,
     /// Whether processes of the server are to be given shares.
     pub(super) shares: bool,
+    /// Whether what they read from the disk is to be limited.
+    pub(super) disk: bool,
 }
 
 /// What was found.
@@ -235,8 +238,8 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
              governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
         ));
     }
-    if tried.shares {
-        about_shares(&mut connection, found);
+    if tried.shares || tried.disk {
+        about_processes(&mut connection, tried, found);
     }
 }
 
@@ -252,10 +255,23 @@ pub(crate) fn newer_version(version: u32) -> Option<String> {
     })
 }
 
-fn about_shares(connection: &mut Connection, found: &mut Found) {
-    match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
-        Ok(_) => found.good("cpu", "this user may change the shares of the server's processes"),
-        Err(why) => found.warnings.push(format!("`cpu`, `control_groups` and inheritance have no effect: {why}")),
+/// What this user may do to the server's processes.
+fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut Found) {
+    let postmaster = match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
+        Ok(postmaster) => postmaster,
+        Err(why) => {
+            let message = format!("`cpu`, `disk`, `control_groups` and inheritance have no effect: {why}");
+            return found.warnings.push(message);
+        }
+    };
+    if tried.shares {
+        found.good("cpu", "this user may change the shares of the server's processes");
+    }
+    if tried.disk {
+        match disk_group::probe(&Host::real(), postmaster.id) {
+            Ok(how) => found.good("disk", format!("classes that yield the disk can be limited: {how}")),
+            Err(why) => found.warnings.push(format!("`disk` has no effect: {why}")),
+        }
     }
 }
 

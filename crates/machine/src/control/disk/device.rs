@@ -1,14 +1,18 @@
 //! The disk below a folder.
 
 use std::path::Path;
+use std::time::Duration;
 
 use procfs::process::MountInfos;
 
 use crate::host::Host;
 
+/// The unit of `/proc/diskstats`, whatever the disk's sectors are (kernel Documentation/admin-guide/iostats.rst).
+const SECTOR_BYTES: u64 = 512;
+
 /// A disk, or what the kernel takes for one: a mapped or striped device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Device {
+pub(crate) struct Device {
     major: u32,
     minor: u32,
     /// As in `/proc/diskstats`.
@@ -59,10 +63,24 @@ impl Device {
 
     /// Bytes written to the disk so far, by whomever.
     pub fn written_bytes(&self, host: &Host) -> Option<u64> {
+        Some(self.statistics(host)?.sectors_written.saturating_mul(SECTOR_BYTES))
+    }
+
+    /// Bytes read from the disk so far, by whomever, and for how long it had something to do. That goes on at 0 after 49 days.
+    pub fn read_bytes_and_busy(&self, host: &Host) -> Option<(u64, Duration)> {
+        let disk = self.statistics(host)?;
+        Some((disk.sectors_read.saturating_mul(SECTOR_BYTES), Duration::from_millis(disk.time_in_progress)))
+    }
+
+    /// How much the kernel reads ahead of somebody who reads one page after another, bytes.
+    pub fn read_ahead_bytes(&self, host: &Host) -> Option<u64> {
+        let kib: u64 = host.value(format!("/sys/class/bdi/{}/read_ahead_kb", self.number()))?;
+        kib.checked_mul(1024)
+    }
+
+    fn statistics(&self, host: &Host) -> Option<procfs::DiskStat> {
         let statistics: procfs::DiskStats = host.parsed("/proc/diskstats")?;
-        let disk = statistics.0.into_iter().find(|disk| disk.name == self.name)?;
-        // The unit is 512 bytes, whatever the disk's sectors are (kernel Documentation/admin-guide/iostats.rst).
-        Some(disk.sectors_written.saturating_mul(512))
+        statistics.0.into_iter().find(|disk| disk.name == self.name)
     }
 }
 

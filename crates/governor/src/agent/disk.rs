@@ -1,0 +1,377 @@
+//! Limits of what classes that yield read from the server's disk, while others wait for it.
+//!
+//! Every walk looks which server processes of important sessions wait for a disk. Every [`WINDOW`], what was seen of them, of the
+//! disk, and of what was read for sessions that yield, goes to [`DiskShare`], which decides on a limit. While there is one, those
+//! sessions' processes belong into a control group of ours ([`DiskGroup`]), to which `groups` moves them; when it is lifted they
+//! go home, and the group goes when it is empty. As long as no session that yields is at work, nothing is looked at.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::disk_group::{self, DiskGroup, DiskGroupError};
+use plimsoll_machine::disk_watch::{DiskWatch, DiskWatchSample, read_bytes, waits_for_disk};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::limiter::default_state_folder;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
+
+use super::groups::Folders;
+use super::workers::Workers;
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::settings::Settings;
+use crate::watch::levers;
+
+/// From one decision to the next.
+pub(super) const WINDOW: Duration = Duration::from_millis(200);
+
+/// Processes of which is asked, in one look, whether they wait.
+const LOOKS_MAX: usize = 32;
+
+/// Processes of which is asked, in one window, what was read for them; those at work come first.
+const READERS_MAX: usize = 128;
+
+/// A limit that has changed by less than this share is left: the kernel counts anew with each change of a limit.
+const CHANGE_LEAST: f64 = 0.05;
+
+/// The floor of a limit is at least so many windows of the kernel's read-ahead per second: a page that is being read ahead within
+/// the limit keeps everybody waiting who wants it.
+const READ_AHEADS_PER_S: u64 = 4;
+
+/// And at least that, bytes per second.
+const FLOOR_LEAST: u64 = 1_000_000;
+
+/// How long nothing is tried after the kernel has refused something.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Disk {
+    host: Host,
+    state: PathBuf,
+    /// The server's first process and its disk; in words why it cannot be limited.
+    server: Result<(ProcessIdentity, DiskWatch, String), String>,
+    share: DiskShare,
+    count: Option<Count>,
+    group: Option<DiskGroup>,
+    /// Where processes that yield are to be.
+    folders: Folders,
+    /// What the kernel has refused, and until when nothing is tried.
+    refused: Option<(String, Instant)>,
+    /// What people were told last.
+    told: Option<(Option<u64>, DiskWord)>,
+}
+
+/// What is counted in a window.
+#[derive(Debug)]
+struct Count {
+    began: Instant,
+    disk: DiskWatchSample,
+    looks: u32,
+    important: f64,
+    waiting: f64,
+    ended: u64,
+    /// What had been read for each process that yields.
+    read: HashMap<i32, u64>,
+}
+
+/// What one look at the sessions has seen.
+#[derive(Debug, Default)]
+struct Look {
+    important: usize,
+    /// Important processes that were asked for, and those of them that waited.
+    asked: usize,
+    waiting: usize,
+    /// Processes that yield, those at work first.
+    yielding: Vec<i32>,
+    is_yielding_at_work: bool,
+}
+
+impl Disk {
+    pub(super) fn new(host: Host) -> Self {
+        let state = host.path(default_state_folder());
+        Disk {
+            host,
+            state,
+            server: Err("the server is not known yet".to_owned()),
+            share: nobody_limited(),
+            count: None,
+            group: None,
+            folders: Folders::default(),
+            refused: None,
+            told: None,
+        }
+    }
+
+    /// The server has become known, or is not known any more. What a governor that was killed has left is put back.
+    pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
+        self.put_back();
+        self.server = match server {
+            Ok(postmaster) => {
+                for restored in disk_group::restore_left_over(&self.host, &self.state) {
+                    match restored {
+                        Ok(restored) => {
+                            tracing::info!(undone = ?restored.undone, "undid what a killed governor had left")
+                        }
+                        Err(error) => tracing::error!(%error, "cannot undo what a killed governor has left"),
+                    }
+                }
+                let how = disk_group::probe(&self.host, postmaster.id);
+                how.and_then(|how| Ok((*postmaster, DiskWatch::of_server(&self.host, postmaster.id)?, how)))
+            }
+            Err(why) => Err(why.clone()),
+        };
+        (self.refused, self.told) = (None, None);
+    }
+
+    /// Whether it has anything to do.
+    pub(super) fn is_wanted(&self, settings: &Settings) -> bool {
+        self.group.is_some() || self.server.is_ok() && has_yielders(settings)
+    }
+
+    /// Whether processes are being counted, their workers with them.
+    pub(super) fn is_counting(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// Whether processes of a class belong into the group, and which that is.
+    pub(super) fn folders(&self, settings: &Settings, class: ClassIndex) -> Option<&Folders> {
+        (!self.folders.is_empty() && settings.yields_disk(class)).then_some(&self.folders)
+    }
+
+    /// Looks, and decides when it is time.
+    pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, workers: &Workers, now: Instant) {
+        self.remove_if_empty();
+        let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
+        if is_barred || self.server.is_err() || !has_yielders(settings) {
+            self.lift(governor, settings);
+            return;
+        }
+        if self.refused.take().is_some() {
+            self.tell(governor, settings);
+        }
+        let look = self.look(governor, settings);
+        if !look.is_yielding_at_work && self.share.limit().is_none() {
+            self.count = None;
+            return;
+        }
+        if let Some(count) = &mut self.count {
+            count.add(&look);
+            if now.saturating_duration_since(count.began) < WINDOW {
+                return;
+            }
+        }
+        let Ok((_, watch, _)) = &self.server else { return };
+        let next = Count {
+            began: now,
+            disk: watch.sample(),
+            looks: 0,
+            important: 0.0,
+            waiting: 0.0,
+            ended: ended(governor, settings),
+            read: read(&self.host, &look.yielding, workers),
+        };
+        let earlier = self.count.replace(next);
+        let (Some(earlier), Some(now_counted)) = (earlier, &self.count) else { return };
+        let Some(sight) = earlier.until(now_counted, &look.yielding) else { return };
+        self.share.bound(bounds(settings, watch));
+        let limit = self.share.decide(&sight);
+        if let Err(error) = self.bring(limit) {
+            tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
+            self.refused = Some((error.to_string(), now + REFUSED_FOR));
+            self.lift(governor, settings);
+            self.group = None;
+            self.tell(governor, settings);
+        } else {
+            self.tell_changes(governor, settings);
+        }
+    }
+
+    fn look(&self, governor: &Governor, settings: &Settings) -> Look {
+        let (mut look, mut idle) = (Look::default(), Vec::new());
+        for card in governor.registry.all() {
+            let Some(process) = card.process() else { continue };
+            let (served, is_at_work) = {
+                let state = card.state();
+                (state.served, state.phase == Phase::Active)
+            };
+            if settings.yields_disk(served) {
+                if is_at_work { look.yielding.push(process) } else { idle.push(process) }
+            } else if is_at_work {
+                look.important += 1;
+                if look.asked < LOOKS_MAX {
+                    look.asked += 1;
+                    look.waiting += usize::from(waits_for_disk(&self.host, process) == Some(true));
+                }
+            }
+        }
+        look.is_yielding_at_work = !look.yielding.is_empty();
+        look.yielding.extend(idle);
+        look.yielding.truncate(READERS_MAX);
+        look
+    }
+
+    /// Puts a limit in force, or lifts it.
+    fn bring(&mut self, limit: Option<u64>) -> Result<(), DiskGroupError> {
+        let Some(limit) = limit else {
+            self.folders = Folders::default();
+            return Ok(());
+        };
+        match (&mut self.group, &self.server) {
+            (Some(group), _) => {
+                let now = group.in_force().unwrap_or(0) as f64;
+                // A limit that is divided with the server's own is looked at each time: others may have changed that.
+                if (limit as f64 - now).abs() >= CHANGE_LEAST * now || group.is_dividing() {
+                    group.limit(limit)?;
+                }
+            }
+            (none, Ok((postmaster, _, _))) => {
+                *none = Some(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
+            }
+            (None, Err(_)) => return Ok(()),
+        }
+        let folder = self.group.as_ref().map(|group| group.folder().to_owned());
+        if self.folders.first() != folder.as_ref() {
+            self.folders = folder.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// Ends the limit; processes go home in the same walk.
+    fn lift(&mut self, governor: &Governor, settings: &Settings) {
+        (self.count, self.folders) = (None, Folders::default());
+        if self.share.limit().is_some() {
+            self.share = nobody_limited();
+            self.tell_changes(governor, settings);
+        }
+    }
+
+    /// Nobody is to be in the group any more, and nobody is: it goes.
+    fn remove_if_empty(&mut self) {
+        if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
+            self.group = None;
+        }
+    }
+
+    /// Puts everything back at once. Processes that are in the group have been sent home before.
+    pub(super) fn put_back(&mut self) {
+        (self.group, self.count, self.folders, self.told) = (None, None, Folders::default(), None);
+        self.share = nobody_limited();
+    }
+
+    fn tell_changes(&mut self, governor: &Governor, settings: &Settings) {
+        let limit = self.group.as_ref().filter(|_| self.share.limit().is_some()).and_then(DiskGroup::in_force);
+        let now = Some((limit, self.share.word()));
+        if self.told == now {
+            return;
+        }
+        let was_limited = self.told.is_some_and(|(limit, _)| limit.is_some());
+        if was_limited != limit.is_some() {
+            let why = self.share.word();
+            tracing::info!(bytes_per_s = limit, %why, "limit of what classes that yield read from the disk");
+        }
+        self.told = now;
+        self.tell(governor, settings);
+    }
+
+    /// Says whether limits work, and which is in force.
+    pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
+        let (limit, word) = self.told.unwrap_or((None, DiskWord::Calm));
+        governor.health.lock().disk_limit = limit;
+        let (is_on, why) = self.words(settings, limit, word);
+        levers::disk(governor, is_on, &why);
+    }
+
+    fn words(&self, settings: &Settings, limit: Option<u64>, word: DiskWord) -> (bool, String) {
+        if !settings.disk.limits {
+            return (false, "turned off in the settings".to_owned());
+        }
+        if !has_yielders(settings) {
+            return (false, "no class has disk = \"yields\" without `control_groups`".to_owned());
+        }
+        match (&self.server, &self.refused) {
+            (Err(why), _) => (false, why.clone()),
+            (Ok(_), Some((why, _))) => (false, format!("{why}; tried again within a minute")),
+            (Ok((_, _, how)), None) => {
+                let classes = settings.disk_yielders().join(", ");
+                let limit = limit.map_or("not limited".to_owned(), |limit| {
+                    format!("limited to {:.1} MB/s together", limit as f64 / 1e6)
+                });
+                (true, format!("{classes}: {limit} ({word}); {how}"))
+            }
+        }
+    }
+}
+
+/// Its bounds come with the first decision.
+fn nobody_limited() -> DiskShare {
+    DiskShare::new(DiskBounds { floor_share: 0.5, floor_bytes_per_s: FLOOR_LEAST })
+}
+
+fn has_yielders(settings: &Settings) -> bool {
+    (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
+}
+
+fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {
+    let read_ahead = watch.read_ahead_bytes().unwrap_or(0);
+    DiskBounds {
+        floor_share: f64::from(settings.disk.floor_percent) / 100.0,
+        floor_bytes_per_s: read_ahead.saturating_mul(READ_AHEADS_PER_S).max(FLOOR_LEAST),
+    }
+}
+
+/// Statements of important transactions that have ended so far.
+fn ended(governor: &Governor, settings: &Settings) -> u64 {
+    let classes = (0..).map(ClassIndex).zip(governor.statistics.classes());
+    let important = classes.filter(|(place, _)| {
+        // A class that a reload has just added counts from the next window on.
+        usize::from(place.0) < settings.classes.len() && !settings.yields_disk(*place)
+    });
+    // Relaxed: a figure of a moment ago is as good.
+    important.map(|(_, class)| class.units.load(Ordering::Relaxed)).sum()
+}
+
+/// What has been read so far for processes that yield, and for their parallel workers.
+fn read(host: &Host, yielding: &[i32], workers: &Workers) -> HashMap<i32, u64> {
+    let all = yielding.iter().flat_map(|process| workers.of(*process).chain([*process]));
+    all.filter_map(|process| Some((process, read_bytes(host, process)?))).collect()
+}
+
+impl Count {
+    fn add(&mut self, look: &Look) {
+        self.looks += 1;
+        self.important += look.important as f64;
+        if look.asked > 0 {
+            self.waiting += look.waiting as f64 * look.important as f64 / look.asked as f64;
+        }
+    }
+
+    /// What was seen from this count's beginning until the next one's; `None` if nobody looked.
+    fn until(&self, next: &Count, leaders: &[i32]) -> Option<DiskSight> {
+        let window = next.began.saturating_duration_since(self.began);
+        if self.looks == 0 || window.is_zero() {
+            return None;
+        }
+        let new = |(process, read): (&i32, &u64)| match self.read.get(process) {
+            Some(before) => read.saturating_sub(*before),
+            // A worker began within the window; a session may have begun long ago and served another class.
+            None if leaders.contains(process) => 0,
+            None => *read,
+        };
+        let yielding = next.read.iter().map(new).sum::<u64>() as f64 / window.as_secs_f64();
+        let disk = next.disk.since(&self.disk, window);
+        let looks = f64::from(self.looks);
+        Some(DiskSight {
+            window,
+            important: self.important / looks,
+            waiting: self.waiting / looks,
+            ended: next.ended.saturating_sub(self.ended),
+            yielding_bytes_per_s: yielding,
+            all_bytes_per_s: disk.read_bytes_per_s.unwrap_or(yielding),
+            busy: disk.busy,
+            waited: disk.waited,
+        })
+    }
+}

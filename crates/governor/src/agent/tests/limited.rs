@@ -1,0 +1,215 @@
+//! Limits of the disk: on a made-up machine with version 2, and on this one with a real server.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
+use crate::agent::disk::WINDOW;
+use crate::agent::{Agent, EVERY};
+use crate::registry::{Phase, SessionCard};
+use crate::settings::{CpuShare, DiskLimits, DiskUse, Settings};
+
+/// A session of class low that reads, one of class high that waits for the disk, and an agent.
+struct World {
+    machine: Machine,
+    high: Arc<SessionCard>,
+    low: Arc<SessionCard>,
+    agent: Agent,
+    now: Instant,
+    read: u64,
+}
+
+const MB: u64 = 1_000_000;
+
+fn settings(settings: &mut Settings) {
+    settings.disk = DiskLimits { limits: true, floor_percent: 50 };
+    settings.classes[1].disk = DiskUse::Yields;
+}
+
+impl World {
+    fn new(change: impl FnOnce(&mut Settings)) -> World {
+        let machine = Machine::new(|all| {
+            settings(all);
+            change(all);
+        });
+        machine.write("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let (high, low) = (machine.session(200, HIGH), machine.session(201, LOW));
+        for group in ["", "db/", "db/server/"] {
+            let file = |name: &str| format!("/sys/fs/cgroup/{group}{name}");
+            machine.write(&file("cgroup.controllers"), "io\n");
+            machine.write(&file("cgroup.subtree_control"), if group == "db/server/" { "" } else { "io\n" });
+            machine.write(&file("cgroup.procs"), if group == "db/server/" { "100\n200\n201\n" } else { "" });
+        }
+        [POSTMASTER, 200, 201].iter().for_each(|process| member(&machine, *process));
+        machine.write("/data/PG_VERSION", "15\n");
+        let root = machine.folder.path();
+        symlink(root.join("data"), root.join(format!("proc/{POSTMASTER}/cwd"))).unwrap();
+        disk(&machine, 0);
+        machine.write(&format!("/proc/{POSTMASTER}/io"), "read_bytes: 0\n");
+        waits(&machine, true);
+        let agent = machine.agent();
+        World { machine, high, low, agent, now: Instant::now(), read: 0 }
+    }
+
+    /// Lets as much time pass, in which as much as the limit allows is read, 125 MB/s at most.
+    fn pass(&mut self, time: Duration) {
+        for _ in 0..time.as_millis() / EVERY.as_millis() {
+            let limit = self.limit().unwrap_or(u64::MAX).min(125 * MB);
+            self.read += limit * EVERY.as_millis() as u64 / 1000;
+            disk(&self.machine, self.read);
+            self.now = self.now.max(self.agent.next);
+            self.agent.tend(&self.machine.governor.settings(), self.now);
+        }
+    }
+
+    fn limit(&self) -> Option<u64> {
+        self.machine.governor.health.lock().disk_limit
+    }
+
+    fn group(&self, process: i32) -> String {
+        let file = self.machine.folder.path().join(format!("proc/{process}/cgroup"));
+        fs::read_to_string(file).unwrap().trim().trim_start_matches("0::/").to_owned()
+    }
+
+    /// Waits until a process is in a group, to which another thread moves it.
+    fn until(&self, process: i32, group: &str) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.group(process) != group {
+            assert!(Instant::now() < deadline, "{process} is in {}", self.group(process));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Walks on until the empty group has gone.
+    fn until_gone(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !self.groups().is_empty() {
+            assert!(Instant::now() < deadline, "{:?} are left", self.groups());
+            self.pass(EVERY);
+        }
+        assert_eq!(self.limit(), None);
+    }
+
+    fn groups(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.machine.folder.path().join("sys/fs/cgroup/db")).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("plimsoll-")).collect()
+    }
+}
+
+/// What the kernel tells of the disk and of what was read for the session of class low.
+fn disk(machine: &Machine, read: u64) {
+    let number = fs::metadata(machine.folder.path()).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let (sectors, busy) = (read / 512, read / 125_000);
+    machine.write("/proc/diskstats", &format!("{major} {minor} disk 1 0 {sectors} 1 0 0 0 0 1 {busy} 1\n"));
+    machine.write("/proc/201/io", &format!("read_bytes: {read}\n"));
+}
+
+/// Whether the process of class high waits for the disk.
+fn waits(machine: &Machine, waits: bool) {
+    let stat = fs::read_to_string(machine.folder.path().join("proc/200/stat")).unwrap();
+    let (from, to) = if waits { (") S ", ") D ") } else { (") D ", ") S ") };
+    machine.write("/proc/200/stat", &stat.replace(from, to));
+}
+
+fn member(machine: &Machine, process: i32) {
+    machine.write(&format!("/proc/{process}/cgroup"), "0::/db/server\n");
+}
+
+fn ours() -> String {
+    format!("db/plimsoll-{}-{POSTMASTER}-disk", std::process::id())
+}
+
+#[test]
+fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more() {
+    let mut world = World::new(|_| {});
+    world.pass(Duration::from_millis(100));
+    let (is_on, why) = world.machine.lever("disk limits");
+    assert!(is_on && why.starts_with("low: not limited (nothing important waits"), "{why}");
+    world.pass(Duration::from_secs(3));
+    world.until(201, &ours());
+    let limit = world.limit().unwrap();
+    assert!((55 * MB..70 * MB).contains(&limit), "half of what the disk gave, {limit}");
+    let max = fs::read_to_string(world.machine.folder.path().join(format!("sys/fs/cgroup/{}/io.max", ours()))).unwrap();
+    assert!(max.ends_with(&format!(" rbps={limit}")), "{max}");
+    assert_eq!(world.group(200), "db/server", "nobody else is moved");
+    let (is_on, why) = world.machine.lever("disk limits");
+    assert!(is_on && why.starts_with("low: limited to ") && why.contains("floor"), "{why}");
+
+    world.high.state().phase = Phase::Idle;
+    world.pass(Duration::from_secs(6));
+    world.until(201, "db/server");
+    world.until_gone();
+}
+
+/// A holder of what somebody important waits for must not be held back by what it reads.
+#[test]
+fn a_holder_that_inherits_leaves_the_group() {
+    let mut world = World::new(|_| {});
+    world.pass(Duration::from_secs(3));
+    world.until(201, &ours());
+    let (settings, now) = (world.machine.governor.settings(), world.now);
+    assert!(world.agent.inherit(&settings, &world.low, 1, CpuShare::Untouched, now));
+    world.until(201, "db/server");
+}
+
+#[test]
+fn everything_is_put_back_when_the_agent_ends_or_limits_are_turned_off() {
+    let mut world = World::new(|_| {});
+    world.pass(Duration::from_secs(3));
+    world.until(201, &ours());
+    world.agent = Agent::new(world.machine.governor.clone());
+    assert_eq!((world.group(201).as_str(), world.groups()), ("db/server", vec![]));
+
+    let mut world = World::new(|_| {});
+    world.pass(Duration::from_secs(3));
+    world.until(201, &ours());
+    world.machine.governor.change(|settings| settings.disk.limits = false).unwrap();
+    world.pass(EVERY);
+    world.until(201, "db/server");
+    world.until_gone();
+    assert_eq!(world.machine.lever("disk limits"), (false, "turned off in the settings".to_owned()));
+}
+
+#[test]
+fn who_does_not_yield_is_left_alone_and_why_nothing_works_is_told() {
+    // Nobody waits.
+    let mut world = World::new(|_| {});
+    waits(&world.machine, false);
+    world.pass(Duration::from_secs(5));
+    assert_eq!((world.limit(), world.groups()), (None, vec![]));
+
+    // The operator's own group holds the class.
+    let mut grouped = World::new(|settings| settings.classes[1].control_groups = ["/sys/fs/cgroup/none".into()].into());
+    grouped.pass(Duration::from_secs(3));
+    assert_eq!((grouped.limit(), grouped.groups()), (None, vec![]));
+    assert!(grouped.machine.lever("disk limits").1.starts_with("no class has disk"));
+
+    // No group can be made.
+    let mut lacking = World::new(|_| {});
+    lacking.machine.write("/sys/fs/cgroup/db/cgroup.subtree_control", "memory\n");
+    lacking.machine.write("/sys/fs/cgroup/cgroup.subtree_control", "memory\n");
+    lacking.agent = lacking.machine.agent();
+    lacking.pass(Duration::from_secs(3));
+    let (is_on, why) = lacking.machine.lever("disk limits");
+    assert!(!is_on && why.contains("offers the io controller"), "{why}");
+    assert_eq!(lacking.limit(), None);
+}
+
+#[test]
+fn a_kernel_that_refuses_is_left_alone_for_a_while() {
+    let mut world = World::new(|_| {});
+    // The folder of the journal cannot be made.
+    let state = plimsoll_machine::limiter::default_state_folder();
+    world.machine.write(&state.display().to_string(), "not a folder");
+    world.pass(WINDOW * 10);
+    let (is_on, why) = world.machine.lever("disk limits");
+    assert!(!is_on && why.contains("tried again within a minute"), "{why}");
+    assert_eq!((world.limit(), world.groups()), (None, vec![]));
+    fs::remove_file(world.machine.folder.path().join(state.strip_prefix("/").unwrap())).unwrap();
+    world.pass(Duration::from_secs(62));
+    assert!(world.limit().is_some());
+}

@@ -1,0 +1,160 @@
+//! What a server and each of its processes do on the disk that holds the server's data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::control::disk::device::Device;
+use crate::control::group::{DISK, site};
+use crate::host::Host;
+use crate::pressure::PressureSample;
+use crate::processor_time::share;
+
+/// The disk of a server's data, as the kernel tells of it.
+#[derive(Debug, Clone)]
+pub struct DiskWatch {
+    host: Host,
+    device: Device,
+    /// A control group of version 2 that holds all of the server; its pressure is the server's, not the machine's.
+    group: Option<PathBuf>,
+}
+
+/// What a disk had done up to one moment. Two of them make a [`DiskWatchUse`].
+#[derive(Debug, Clone)]
+pub struct DiskWatchSample {
+    read_bytes: Option<u64>,
+    busy: Option<Duration>,
+    pressure: Option<PressureSample>,
+}
+
+/// What a disk did between two samples. `None` is "the kernel does not tell".
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DiskWatchUse {
+    /// Bytes per second read from it, by whomever.
+    pub read_bytes_per_s: Option<f64>,
+    /// The share of the time in which it had something to do, 0 to 1.
+    pub busy: Option<f64>,
+    /// The share of the time in which some process waited for a disk, 0 to 1: of the server where its control group tells
+    /// that, else of the machine.
+    pub waited: Option<f64>,
+}
+
+impl DiskWatch {
+    /// The disk of the data of the server whose first process this is. In words why it cannot be found.
+    ///
+    /// PostgreSQL works in the folder of its data. The kernel shows that folder to root and to the server's own user.
+    /// Tablespaces on other disks are not looked at.
+    pub fn of_server(host: &Host, postmaster: i32) -> Result<DiskWatch, String> {
+        let device = device_of(host, postmaster)?;
+        let group = site(host, postmaster, DISK).ok().filter(|site| site.unified).map(|site| site.base);
+        Ok(DiskWatch { host: host.clone(), device, group })
+    }
+
+    /// The name of the disk, as in `/proc/diskstats`.
+    pub fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    /// How much the kernel reads ahead of a process that reads one page after another, bytes.
+    pub fn read_ahead_bytes(&self) -> Option<u64> {
+        self.device.read_ahead_bytes(&self.host)
+    }
+
+    /// What it has done so far.
+    pub fn sample(&self) -> DiskWatchSample {
+        let (read_bytes, busy) = self.device.read_bytes_and_busy(&self.host).unzip();
+        let of_group = self.group.as_deref().and_then(|group| PressureSample::of_group(&self.host, group));
+        DiskWatchSample { read_bytes, busy, pressure: of_group.or_else(|| PressureSample::read(&self.host)) }
+    }
+}
+
+impl DiskWatchSample {
+    /// What was done in the `window` between `earlier` and this sample.
+    pub fn since(&self, earlier: &DiskWatchSample, window: Duration) -> DiskWatchUse {
+        let seconds = window.as_secs_f64();
+        let read = self.read_bytes.zip(earlier.read_bytes).filter(|_| seconds > 0.0);
+        let busy = self.busy.zip(earlier.busy).and_then(|(now, then)| {
+            // Where the count has begun again at 0, nothing is known of this window.
+            share(now.checked_sub(then)?.as_secs_f64(), seconds)
+        });
+        let pressure = self.pressure.as_ref().zip(earlier.pressure.as_ref());
+        DiskWatchUse {
+            read_bytes_per_s: read.map(|(now, then)| now.saturating_sub(then) as f64 / seconds),
+            busy,
+            waited: pressure.and_then(|(now, then)| now.since(then, window).io_some),
+        }
+    }
+}
+
+/// The disk that holds the folder that a process works in; in words why there is none.
+pub(crate) fn device_of(host: &Host, process: i32) -> Result<Device, String> {
+    Device::of(host, format!("/proc/{process}/cwd").as_ref())
+}
+
+/// Whether a process waits for a disk just now, or for what is as sure to come (state D of `/proc/PID/stat`); `None` if it has
+/// ended. A process that waits for another's light-weight lock does not.
+pub fn waits_for_disk(host: &Host, process: i32) -> Option<bool> {
+    let stat: procfs::process::Stat = host.parsed(format!("/proc/{process}/stat"))?;
+    Some(stat.state == 'D')
+}
+
+/// Bytes that a process has had read from disks so far, ahead of it included: the kernel counts them where they are asked for.
+/// `None` if it has ended, or is not shown to this user (it is to root, and to the user that it runs as).
+pub fn read_bytes(host: &Host, process: i32) -> Option<u64> {
+    host.line_value(format!("/proc/{process}/io"), "read_bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::fake::{EVERY, Machine};
+
+    #[test]
+    fn the_disk_of_a_server_between_two_samples() {
+        for groups in EVERY {
+            let machine = Machine::new(groups);
+            std::os::unix::fs::symlink(machine.path("/data"), machine.path("/proc/100/cwd")).unwrap();
+            let watch = DiskWatch::of_server(&machine.host(), 100).unwrap();
+            assert_eq!(watch.name(), "disk");
+            let earlier = watch.sample();
+            let line = std::fs::read_to_string(machine.path("/proc/diskstats")).unwrap();
+            // Reads, merged, sectors, ms; writes likewise; in flight, ms busy, ms weighted.
+            let later = line.replace("disk 0 0 0 0 0 0 0 0 0 0 0", "disk 5 0 4000 9 0 0 0 0 1 250 9");
+            machine.write("/proc/diskstats", &later);
+            let used = watch.sample().since(&earlier, Duration::from_millis(500));
+            let expect = DiskWatchUse { read_bytes_per_s: Some(4_096_000.0), busy: Some(0.5), waited: None };
+            assert_eq!(used, expect, "{groups:?}");
+            machine.write("/proc/diskstats", &line);
+            assert_eq!(watch.sample().since(&watch.sample(), Duration::ZERO), DiskWatchUse::default());
+        }
+    }
+
+    #[test]
+    fn the_server_s_own_group_tells_its_pressure() {
+        let machine = Machine::new(crate::control::fake::Groups::V2);
+        std::os::unix::fs::symlink(machine.path("/data"), machine.path("/proc/100/cwd")).unwrap();
+        let stalls = |total: u32| {
+            let line = |kind: &str| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+            line("some") + &line("full")
+        };
+        machine.write("/sys/fs/cgroup/unified/io.pressure", &stalls(0));
+        machine.write("/proc/pressure/io", &stalls(0));
+        let watch = DiskWatch::of_server(&machine.host(), 100).unwrap();
+        let earlier = watch.sample();
+        machine.write("/sys/fs/cgroup/unified/io.pressure", &stalls(250_000));
+        machine.write("/proc/pressure/io", &stalls(999_000));
+        assert_eq!(watch.sample().since(&earlier, Duration::from_secs(1)).waited, Some(0.25));
+    }
+
+    #[test]
+    fn processes_that_wait_and_read() {
+        let machine = Machine::new(crate::control::fake::Groups::V1);
+        let host = machine.host();
+        assert_eq!((waits_for_disk(&host, 100), waits_for_disk(&host, 999)), (Some(false), None));
+        let stat = std::fs::read_to_string(machine.path("/proc/100/stat")).unwrap();
+        machine.write("/proc/100/stat", &stat.replace(") S ", ") D "));
+        assert_eq!(waits_for_disk(&host, 100), Some(true));
+        machine.write("/proc/100/io", "rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\n");
+        assert_eq!((read_bytes(&host, 100), read_bytes(&host, 999)), (Some(4096), None));
+        assert!(DiskWatch::of_server(&host, 100).is_err_and(|why| why.contains("/proc/100/cwd")));
+    }
+}

@@ -1,0 +1,373 @@
+//! How much of a disk those who yield may read while somebody important waits for it.
+//!
+//! A closed loop: what was seen of the disk in a stretch of time goes in ([`DiskSight`]), a limit in bytes per second comes
+//! out, or none. It begins with no limit. One is set when, for two stretches in a row, important work spent much of its time
+//! waiting for the disk, those who yield read much of what was read, and the disk was not idle. It is lowered fast, by
+//! [`CUT`] at a time, to the floor; raised slowly while important work hardly waits; and lifted when it has grown to what the
+//! disk gives, or when nothing important has been there for [`AWAY`].
+//!
+//! A limit has to prove its worth. Important work may wait for a disk because that is what it does, whatever others read. So
+//! the time that an important statement waits for the disk is compared before the limit and with it: if it has not fallen
+//! below [`HELPED`] of what it was, the limit is lifted, and no other is tried for a while that doubles each time.
+//!
+//! The floor is a share of what the disk gave when it was full, which is measured, not configured. It is at least what a few
+//! windows of read-ahead per second take: a page that is being read ahead within a limit keeps everybody waiting who wants
+//! it, so no limit may be so low that this takes long.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Important work that waits for the disk for more than this share of its time has trouble.
+const MUCH: f64 = 0.10;
+/// One that waits for less than this share has none.
+const LITTLE: f64 = 0.05;
+/// Those who yield are the reason for trouble if they read at least this share of all that is read.
+const TO_BLAME: f64 = 0.25;
+/// A disk that was busy, or waited for, in less than this share of the time is not full.
+const PRESSED: f64 = 0.30;
+/// Stretches with trouble before a limit is set, or lowered again.
+const TROUBLED: u32 = 2;
+/// What remains of a limit that is lowered.
+const CUT: f64 = 0.7;
+/// By how much of what the disk gives a limit is raised per second.
+const GROWTH_PER_S: f64 = 0.04;
+/// How long nothing important has to be there until the limit is lifted.
+const AWAY: Duration = Duration::from_secs(5);
+/// Fewer important transactions in flight than this, on average, are none.
+const NOBODY: f64 = 0.01;
+/// What is seen counts for about this long.
+const MEMORY: Duration = Duration::from_secs(1);
+/// A limit at its floor has this long to take hold, and this long again to show that it helps.
+const TRIAL_BEGINS: Duration = Duration::from_secs(1);
+const TRIAL: Duration = Duration::from_secs(3);
+/// A limit helps if an important statement waits for at most this share of the time that it waited before.
+const HELPED: f64 = 0.8;
+/// For how long no limit is tried after one that did not help: at first, and at most.
+const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+/// In about this time a disk's bandwidth is learned anew that gives less than it did.
+const FADING: Duration = Duration::from_secs(5);
+/// A limit of which less than this share is used limits nobody.
+const USED: f64 = 0.85;
+/// The floor in bytes counts for at most this share of what the disk gives: on a very slow disk it would leave others nothing.
+const FLOOR_MOST: f64 = 0.75;
+/// A disk that is busy for this share of the time gives all it can.
+const FULL: f64 = 0.9;
+/// What is taken for a disk's bandwidth is never less than this share of the most that was seen since the limit was set, lest
+/// those who yield lose more and more to a disk that is busy with others' small requests.
+const FADED: f64 = 0.25;
+
+/// What bounds the limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DiskBounds {
+    /// The least that those who yield keep, as a share of what the disk gives, 0 to 1.
+    pub floor_share: f64,
+    /// The least that they keep, bytes per second, unless that is most of what the disk gives.
+    pub floor_bytes_per_s: u64,
+}
+
+/// What was seen of a disk in a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DiskSight {
+    /// How long that was; a fraction of a second.
+    pub window: Duration,
+    /// Important transactions of which the server worked at a statement, on average.
+    pub important: f64,
+    /// Those of them that waited for the disk, on average.
+    pub waiting: f64,
+    /// Statements of important transactions that ended.
+    pub ended: u64,
+    /// Bytes per second that were asked of the disk for those who yield, ahead of them included.
+    pub yielding_bytes_per_s: f64,
+    /// Bytes per second that came from the disk, for whomever. What was asked for those who yield may come later.
+    pub all_bytes_per_s: f64,
+    /// The share of the time in which the disk had something to do, 0 to 1; `None` if that is not known.
+    pub busy: Option<f64>,
+    /// The share of the time in which somebody waited for it, a limit included, 0 to 1; `None` if that is not known.
+    pub waited: Option<f64>,
+}
+
+/// The limit on what those who yield may read. See the module.
+#[derive(Debug, Clone)]
+pub struct DiskShare {
+    bounds: DiskBounds,
+    /// Since the first sight.
+    clock: Duration,
+    important: Mean,
+    waiting: Mean,
+    yielding: Mean,
+    all: Mean,
+    /// Stretches in a row with trouble.
+    troubled: u32,
+    /// What important work waited, and what was read, before there was a limit, in those stretches.
+    before: Waited,
+    limited: Option<Limited>,
+    /// When something important was there last.
+    seen_important: Option<Duration>,
+    /// Until when no limit is tried, and for how long after the next that does not help.
+    barred: Option<Duration>,
+    bar: Duration,
+    word: DiskWord,
+}
+
+/// A limit in force.
+#[derive(Debug, Clone)]
+struct Limited {
+    bytes_per_s: f64,
+    /// What the disk gives, as far as was seen, and the most of that since the limit was set.
+    capacity: f64,
+    peak: f64,
+    before: Waited,
+    trial: Option<Trial>,
+}
+
+/// Whether the limit helps.
+#[derive(Debug, Clone)]
+struct Trial {
+    /// When the limit came to its floor; `None` until then.
+    at_floor: Option<Duration>,
+    with: Waited,
+}
+
+/// What important work waited for the disk in some stretches.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waited {
+    /// What all important transactions waited together, and in how long a time.
+    seconds: f64,
+    within: f64,
+    statements: u64,
+    /// What was read in that time, by whomever.
+    read_bytes: f64,
+}
+
+impl Waited {
+    fn add(&mut self, sight: &DiskSight) {
+        let window = sight.window.as_secs_f64();
+        self.seconds += sight.waiting * window;
+        self.within += window;
+        self.statements += sight.ended;
+        self.read_bytes += sight.all_bytes_per_s * window;
+    }
+
+    fn bytes_per_s(&self) -> f64 {
+        if self.within > 0.0 { self.read_bytes / self.within } else { 0.0 }
+    }
+
+    /// Whether that is clearly less than it was before: by the statement, or, where none ended in either, by the transaction.
+    fn is_less_than(&self, before: &Waited) -> bool {
+        let per = |waited: &Waited, what: f64| if what > 0.0 { waited.seconds / what } else { f64::INFINITY };
+        let (with, without) = match (self.statements, before.statements) {
+            (0, 0) => (per(self, self.within), per(before, before.within)),
+            (with, without) => (per(self, with as f64), per(before, without as f64)),
+        };
+        with <= HELPED * without
+    }
+}
+
+/// A mean in which what was long ago counts less and less.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean(f64);
+
+impl Mean {
+    fn add(&mut self, value: f64, window: Duration, memory: Duration) {
+        let weight = 1.0 - (-window.as_secs_f64() / memory.as_secs_f64()).exp();
+        self.0 += (value - self.0) * weight;
+    }
+}
+
+/// Why there is the limit that there is, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskWord {
+    /// Nothing important waits for the disk, or not for those who yield.
+    Calm,
+    /// Important work waits for the disk, and those who yield read much of what is read.
+    Lowered,
+    /// The limit is at its floor, and important work still waits.
+    Floor,
+    /// Important work waits for the disk sometimes.
+    Kept,
+    /// Important work hardly waits any more.
+    Raised,
+    /// A limit was tried and did not shorten the wait.
+    NoHelp,
+}
+
+impl fmt::Display for DiskWord {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            DiskWord::Calm => "nothing important waits for others at the disk",
+            DiskWord::Lowered => "lowered, because important work waits for the disk",
+            DiskWord::Floor => "at its floor; important work still waits for the disk",
+            DiskWord::Kept => "kept, because important work waits for the disk sometimes",
+            DiskWord::Raised => "being raised, because important work hardly waits for the disk",
+            DiskWord::NoHelp => "lifted for a while, because important work waited as long with it",
+        })
+    }
+}
+
+impl DiskShare {
+    /// One that has seen nothing, and limits nobody.
+    pub fn new(bounds: DiskBounds) -> Self {
+        DiskShare {
+            bounds,
+            clock: Duration::ZERO,
+            important: Mean::default(),
+            waiting: Mean::default(),
+            yielding: Mean::default(),
+            all: Mean::default(),
+            troubled: 0,
+            before: Waited::default(),
+            limited: None,
+            seen_important: None,
+            barred: None,
+            bar: BARRED.0,
+            word: DiskWord::Calm,
+        }
+    }
+
+    /// Other bounds, from the next sight on.
+    pub fn bound(&mut self, bounds: DiskBounds) {
+        self.bounds = bounds;
+    }
+
+    /// The limit, bytes per second; `None` for none.
+    pub fn limit(&self) -> Option<u64> {
+        self.limited.as_ref().map(|limited| limited.bytes_per_s as u64)
+    }
+
+    /// Why that is the limit.
+    pub fn word(&self) -> DiskWord {
+        self.word
+    }
+
+    /// The share of its time that important work waited for the disk lately, 0 to 1; `None` if there was none.
+    pub fn waited(&self) -> Option<f64> {
+        (self.important.0 >= NOBODY).then(|| (self.waiting.0 / self.important.0).min(1.0))
+    }
+
+    /// The limit from now on, bytes per second; `None` for none.
+    pub fn decide(&mut self, sight: &DiskSight) -> Option<u64> {
+        self.clock += sight.window;
+        let window = sight.window;
+        self.important.add(sight.important, window, MEMORY);
+        self.waiting.add(sight.waiting, window, MEMORY);
+        self.yielding.add(sight.yielding_bytes_per_s, window, MEMORY);
+        self.all.add(sight.all_bytes_per_s, window, MEMORY);
+        if sight.important > 0.0 {
+            self.seen_important = Some(self.clock);
+        }
+        let is_troubled = self.waited().is_some_and(|waited| waited >= MUCH)
+            && self.yielding.0 >= TO_BLAME * self.all.0
+            && self.yielding.0 > 0.0;
+        self.troubled = if is_troubled { self.troubled + 1 } else { 0 };
+        match self.limited.take() {
+            None => self.watch(sight, is_troubled),
+            Some(limited) => self.limited = self.steer(limited, sight),
+        }
+        self.limit()
+    }
+
+    /// No limit is in force: sets one if it is time.
+    fn watch(&mut self, sight: &DiskSight, is_troubled: bool) {
+        if self.barred.is_some_and(|until| self.clock < until) {
+            return;
+        }
+        if self.barred.take().is_some() {
+            self.word = DiskWord::Calm;
+        }
+        let pressure = sight.busy.into_iter().chain(sight.waited).reduce(f64::max);
+        if !is_troubled || pressure.is_some_and(|pressure| pressure < PRESSED) {
+            (self.troubled, self.before) = (0, Waited::default());
+            return;
+        }
+        self.before.add(sight);
+        if self.troubled < TROUBLED {
+            return;
+        }
+        let capacity = self.before.bytes_per_s().max(self.all.0);
+        // A window of read-ahead is asked for at once, and comes by and by.
+        let in_use = self.yielding.0.max(sight.yielding_bytes_per_s).min(capacity);
+        let bytes_per_s = (in_use * CUT).max(self.floor(capacity));
+        let trial = Some(Trial { at_floor: None, with: Waited::default() });
+        let before = std::mem::take(&mut self.before);
+        self.limited = Some(Limited { bytes_per_s, capacity, peak: capacity, before, trial });
+        (self.troubled, self.word) = (0, DiskWord::Lowered);
+    }
+
+    /// The limit that follows one in force.
+    fn steer(&mut self, mut limited: Limited, sight: &DiskSight) -> Option<Limited> {
+        let is_away = self.seen_important.is_none_or(|seen| self.clock.saturating_sub(seen) >= AWAY);
+        if is_away {
+            return self.lift(DiskWord::Calm);
+        }
+        limited.capacity = limited.capacity.max(self.all.0);
+        limited.peak = limited.peak.max(limited.capacity);
+        let is_binding = self.yielding.0 >= USED * limited.bytes_per_s;
+        if self.troubled > 0 && (!is_binding || sight.busy.is_some_and(|busy| busy >= FULL)) {
+            // Somebody waits, and the limit holds nobody back, or the disk is full beside it: it gives less than it did.
+            let mut capacity = Mean(limited.capacity);
+            capacity.add(self.all.0, sight.window, FADING);
+            limited.capacity = capacity.0.max(FADED * limited.peak);
+        }
+        let floor = self.floor(limited.capacity);
+        if self.troubled >= TROUBLED {
+            self.troubled = 0;
+            let in_use = if is_binding { limited.bytes_per_s } else { limited.bytes_per_s.min(self.yielding.0) };
+            limited.bytes_per_s = (in_use * CUT).max(floor);
+            self.word = if limited.bytes_per_s > floor { DiskWord::Lowered } else { DiskWord::Floor };
+        } else if self.waited().is_none_or(|waited| waited <= LITTLE) {
+            limited.bytes_per_s += GROWTH_PER_S * limited.capacity * sight.window.as_secs_f64();
+            // Important work hardly waits: that is what the limit was for.
+            limited.trial = None;
+            self.word = DiskWord::Raised;
+            if limited.bytes_per_s >= limited.capacity {
+                return self.lift(DiskWord::Calm);
+            }
+        } else if self.troubled == 0 {
+            self.word = DiskWord::Kept;
+        }
+        limited.bytes_per_s = limited.bytes_per_s.max(floor);
+        match self.has_failed(&mut limited, floor, sight) {
+            true => {
+                self.barred = Some(self.clock + self.bar);
+                self.bar = (self.bar * 2).min(BARRED.1);
+                self.lift(DiskWord::NoHelp)
+            }
+            false => Some(limited),
+        }
+    }
+
+    /// Whether a limit at its floor has had its time and has not helped.
+    fn has_failed(&mut self, limited: &mut Limited, floor: f64, sight: &DiskSight) -> bool {
+        let Some(trial) = &mut limited.trial else { return false };
+        if trial.at_floor.is_none() && limited.bytes_per_s > floor {
+            return false;
+        }
+        let at_floor = *trial.at_floor.get_or_insert(self.clock);
+        let since = self.clock.saturating_sub(at_floor);
+        if since > TRIAL_BEGINS {
+            trial.with.add(sight);
+        }
+        if since < TRIAL_BEGINS + TRIAL {
+            return false;
+        }
+        let has_helped = trial.with.is_less_than(&limited.before);
+        limited.trial = None;
+        if has_helped {
+            self.bar = BARRED.0;
+        }
+        !has_helped
+    }
+
+    fn lift(&mut self, word: DiskWord) -> Option<Limited> {
+        (self.troubled, self.before, self.word) = (0, Waited::default(), word);
+        None
+    }
+
+    fn floor(&self, capacity: f64) -> f64 {
+        let least = (self.bounds.floor_bytes_per_s as f64).min(FLOOR_MOST * capacity);
+        (self.bounds.floor_share * capacity).max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests;
