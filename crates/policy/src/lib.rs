@@ -12,8 +12,11 @@
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
 //! the same time, [`decide`] which are rolled back for others, and [`may_replay`] whether one that was may be run again.
 //! [`class_proposal`] proposes classes from what was seen at a server.
+//!
+//! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
 mod admission;
+pub mod cache_class;
 mod class;
 pub mod class_proposal;
 mod class_rules;
