@@ -4,20 +4,22 @@
 //!
 //! | class | mask of 20 ways | share | which operators |
 //! |---|---|---|---|
-//! | polluting | 0x3 | 10 % | read much and use nothing again: scans; joins whose structure is far below or far above the cache |
+//! | polluting | 0x3 | 10 % | use nothing again: scans; joins whose structure is far smaller or larger than the cache |
 //! | depends | 0xfff | 60 % | joins whose structure is comparable with the cache |
-//! | sensitive | 0xfffff | 100 % | aggregations, transactions, and everything that nobody has measured |
+//! | sensitive | 0xfffff | 100 % | aggregations, transactions, and everything that was not measured |
 //!
 //! Where the shares come from (55 MiB in 20 ways, 22 cores):
 //! - A scan of packed codes has a hit ratio below 0.08 whatever the size of the cache (NO fig. 4): it needs none.
-//! - An aggregation lost up to 67 % of its throughput in a small cache (fig. 5), most where its tables about fill the cache.
+//! - An aggregation lost up to 67 % of its throughput in a small cache (fig. 5), most where its tables about fill the
+//!   cache.
 //! - A join by a bit vector lost 33 % with one of 11.92 MiB (0.22 of the cache), and 5 to 14 % with 0.12, 1.2 and 119 MiB
-//!   (0.002, 0.02 and 2.2 of it; fig. 6). With the one of 0.22, 10 % of the ways cost it 15 to 31 %, and 60 % about 2 % (fig. 10).
+//!   (0.002, 0.02 and 2.2 of it; fig. 6). With the one of 0.22, 10 % of the ways cost it 15 to 31 %, and 60 % about 2 %
+//!   (fig. 10).
 //! - One way alone, 0x1, slowed even the scan down. No class gets fewer than two.
 //! - What is not known is sensitive, so that nothing becomes slower for want of a measurement.
 //!
-//! The study prints 0xffff beside its 60 % of 20 ways; that mask has 16 ways. The share is what it measured and explains (35 of
-//! 55 MiB), so the mask here has 12.
+//! The study prints 0xffff beside its 60 % of 20 ways; that mask has 16 ways. The share is what it measured and explains
+//! (35 of 55 MiB), so the mask here has 12.
 //!
 //! Source: Noll et al., *Accelerating Concurrent Workloads with CPU Cache Partitioning*, IV and V.B.
 
@@ -33,11 +35,11 @@ const POLLUTING_SHARE: f64 = 0.1;
 const DEPENDS_SHARE: f64 = 0.6;
 /// A mask of one way makes even scans slower.
 const WAYS_LEAST: u32 = 2;
-/// A smaller structure, as a share of the cache, fits the ways of the polluting class and leaves half of them to what streams
-/// through. The study's 1.2 MiB lie below (0.02), its 11.92 MiB above (0.22).
+/// A smaller structure, as a share of the cache, fits the ways of the polluting class and leaves half of them to what
+/// streams through. The study's 1.2 MiB lie below (0.02), its 11.92 MiB above (0.22).
 const COMPARABLE_LEAST: f64 = 0.05;
-/// A larger structure misses nearly always. The study's 119 MiB lie above (2.2). A structure that just exceeds the cache does
-/// not: most of it is held, and 10 % of the ways would lose that.
+/// A larger structure misses nearly always. The study's 119 MiB lie above (2.2). A structure that just exceeds the cache
+/// does not: most of it is held, and 10 % of the ways would lose that.
 const COMPARABLE_MOST: f64 = 2.0;
 
 /// How an operator uses the last-level cache; the order is that of the ways it may fill.
@@ -116,7 +118,8 @@ impl CacheOperator {
     }
 
     /// The class of an operator of this kind whose structures for random access (bit vector, hash table) have
-    /// `structure_bytes` in all its threads together, `None` if nobody knows, in a cache of which `cache_bytes` may be used.
+    /// `structure_bytes` in all its threads together, `None` if nobody knows, in a cache of which `cache_bytes` may be
+    /// used.
     pub fn class(self, structure_bytes: Option<u64>, cache_bytes: u64) -> CacheClass {
         match self.rule().1 {
             Rule::Always(class) => class,
