@@ -206,7 +206,8 @@ mod tests {
         let capacity = f64::from(sets * 20);
         // Per round: one reference to each structure and half a line of the stream.
         let held = |time: f64| lines.map(|lines| 1.0 - (-time / f64::from(lines)).exp());
-        let filled = |time: f64| 0.5 * time + held(time).iter().zip(lines).map(|(share, n)| share * f64::from(n)).sum::<f64>();
+        let filled =
+            |time: f64| 0.5 * time + held(time).iter().zip(lines).map(|(share, n)| share * f64::from(n)).sum::<f64>();
         let time = (1..200_000).map(f64::from).find(|time| filled(*time) >= capacity).unwrap();
         let mut random = Pcg64::seed_from_u64(8);
         let (mut cache, mut hits, mut streamed) = (Cache::new(sets, 20, 1), [0; 2], 1_000_000);
