@@ -96,6 +96,21 @@ fn compare(exhibit: &str, figure: &str, published: std::ops::RangeInclusive<f64>
     deviation
 }
 
+/// What the other tests rest on, and one set in 32 of a large machine.
+#[test]
+fn the_small_machine_stands_for_the_large_one() {
+    let small = simulated(vec![aggregation(1e6, 1e5, 0xff), scan(0x3)]);
+    let mut large = Simulation { machine: Machine::STUDY, sampling: 32, ..small.clone() };
+    large.workloads.iter_mut().flat_map(|workload| &mut workload.program.accesses).for_each(|it| it.bytes *= DIVISOR);
+    (large.warm_up, large.references) = (small.warm_up * DIVISOR, small.references * DIVISOR / 4);
+    let (small, large) = (run(&small).unwrap(), run(&large).unwrap());
+    for (small, large) in small.workloads.iter().zip(&large.workloads) {
+        assert_near(large.rows_per_s(), small.rows_per_s(), 0.03);
+    }
+    let hits = |outcome: &Outcome| outcome.workloads[0].shared_hit_ratio().unwrap();
+    assert!((hits(&small) - hits(&large)).abs() < 0.03, "{} {}", hits(&small), hits(&large));
+}
+
 #[test]
 fn fig4_a_scan_does_not_react_to_the_cache() {
     let hits = run(&simulated(vec![scan(ALL)])).unwrap().workloads[0].shared_hit_ratio().unwrap();
