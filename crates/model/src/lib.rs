@@ -6,7 +6,10 @@
 //! In reading order: [`statistics`] (means with intervals, comparisons, the noise floor, outliers), [`knee`] (the smallest
 //! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law), [`freshness`]
 //! (how recent the copy is that queries read).
+//!
+//! [`cache_simulator`] says what operators that share a last-level cache do to each other, and what masks of ways change.
 
+pub mod cache_simulator;
 pub mod freshness;
 pub mod knee;
 pub mod statistics;

@@ -13,8 +13,11 @@
 //! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
 //! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised.
 //! [`DiskShare`] says how much of a disk less important work may read. [`class_proposal`] proposes classes from what was seen at a server.
+//!
+//! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
 mod admission;
+pub mod cache_class;
 mod class;
 pub mod class_proposal;
 mod class_rules;

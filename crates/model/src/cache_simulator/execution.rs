@@ -1,0 +1,230 @@
+//! Cores that take turns by virtual time.
+//!
+//! Time goes by in short epochs. In each, every core goes on until its own time has reached the epoch's end; it reads
+//! what its trace says, and the caches tell where that was found. A read that misses costs its latency divided by the
+//! number of misses that the operator has under way at once.
+//!
+//! Memory delivers its bandwidth and no more: if cores ask for more, every miss is delayed by as much as brings demand
+//! down to it. The delay is adjusted a little after each epoch. Below the bandwidth nobody is delayed.
+//!
+//! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other sets
+//! cost nothing. On average that is the same.
+
+use super::cache::{Cache, LINE_BYTES, is_sampled, place};
+use super::input::{Simulation, SimulationError};
+use super::outcome::{CoreFigures, Outcome, WorkloadFigures};
+use super::trace::Trace;
+
+/// Nanoseconds of an epoch if all sets are simulated: a few misses of each core. If one set in n is, n times that, so
+/// that as many are seen.
+const EPOCH_NS: f64 = 200.0;
+/// How far the delay goes in one epoch to where the demand of that epoch puts it. An epoch sees few misses, so it takes
+/// the mean of about twenty.
+const DELAY_GAIN: f64 = 0.05;
+/// Demand of an epoch in which all cores catch up; more than this many times the bandwidth says nothing more.
+const DEMAND_MOST: f64 = 8.0;
+
+/// Simulates what is asked for; `relative` remains `None`.
+///
+/// # Errors
+/// [`SimulationError`] if it cannot run.
+pub fn run(simulation: &Simulation) -> Result<Outcome, SimulationError> {
+    simulation.check()?;
+    let mut execution = Execution::new(simulation);
+    execution.go_on(simulation.warm_up);
+    execution.begin_counting();
+    execution.go_on(simulation.references);
+    Ok(execution.outcome(simulation))
+}
+
+/// The same, and each workload alone with the whole cache, for as many references: throughputs are relative to these.
+///
+/// # Errors
+/// [`SimulationError`] if it cannot run.
+pub fn run_beside_alone(simulation: &Simulation) -> Result<Outcome, SimulationError> {
+    let mut outcome = run(simulation)?;
+    for (workload, figures) in simulation.workloads.iter().zip(&mut outcome.workloads) {
+        let mut workload = workload.clone();
+        workload.mask = simulation.machine.shared.all_ways();
+        let alone = run(&Simulation { workloads: vec![workload], ..simulation.clone() })?;
+        let alone = &alone.workloads[0];
+        figures.relative = Some(figures.rows_per_s() / alone.rows_per_s());
+        for (core, alone) in figures.cores.iter_mut().zip(&alone.cores) {
+            core.relative = Some(core.rows_per_s() / alone.rows_per_s());
+        }
+    }
+    Ok(outcome)
+}
+
+/// A core at work.
+struct Core {
+    trace: Trace,
+    private: Cache,
+    mask: u32,
+    /// Nanoseconds of a unit without waiting.
+    compute_ns: f64,
+    rows_per_unit: f64,
+    /// The reciprocal of each access's overlap.
+    exposed: Vec<f64>,
+    /// Its own time in nanoseconds.
+    time_ns: f64,
+    figures: CoreFigures,
+}
+
+impl Core {
+    /// Reads on until `end_ns`. Returns how many references that were.
+    fn go_on(&mut self, end_ns: f64, shared: &mut Cache, memory: &mut Memory, costs: &Costs) -> u64 {
+        let before = self.figures.references;
+        while self.time_ns < end_ns {
+            let reference = self.trace.next_reference();
+            let units = f64::from(reference.units_ended);
+            self.time_ns += units * self.compute_ns;
+            self.figures.rows += units * self.rows_per_unit;
+            self.figures.references += 1;
+            let place = place(reference.line);
+            if !is_sampled(place, costs.sampling) {
+                continue;
+            }
+            self.figures.sampled += 1;
+            let latency_ns = if self.private.access(place, u32::MAX) {
+                self.figures.private_hits += 1;
+                continue;
+            } else if shared.access(place, self.mask) {
+                self.figures.shared_hits += 1;
+                costs.shared_ns
+            } else {
+                self.figures.misses += 1;
+                memory.read();
+                memory.latency_ns + memory.delay_ns
+            };
+            self.time_ns += latency_ns * self.exposed[reference.access] * f64::from(costs.sampling);
+        }
+        self.figures.references - before
+    }
+}
+
+/// What is the same for all cores.
+struct Costs {
+    sampling: u32,
+    shared_ns: f64,
+}
+
+/// Memory with a bandwidth.
+struct Memory {
+    latency_ns: f64,
+    /// Sampled reads that an epoch can have.
+    reads_most: f64,
+    /// By how much each read is delayed at present.
+    delay_ns: f64,
+    /// In this epoch.
+    reads: u64,
+    /// Of all epochs that are counted.
+    reads_counted: u64,
+    /// Delays of these reads, summed up.
+    delays_ns: f64,
+}
+
+impl Memory {
+    fn read(&mut self) {
+        self.reads += 1;
+        self.reads_counted += 1;
+        self.delays_ns += self.delay_ns;
+    }
+
+    /// Ends an epoch. If cores only waited for memory, their demand would be inverse to its whole latency, and the step
+    /// to the delay with which demand equals the bandwidth would be `change_ns`. Steps are small, and only their sum is
+    /// kept from going below 0: cut off one by one, the chance in what an epoch sees would add up to a delay where there
+    /// is bandwidth to spare.
+    fn end_epoch(&mut self) {
+        let demand = (self.reads as f64 / self.reads_most).min(DEMAND_MOST);
+        let change_ns = (self.latency_ns + self.delay_ns) * (demand - 1.0);
+        self.delay_ns = (self.delay_ns + DELAY_GAIN * change_ns).max(0.0);
+        self.reads = 0;
+    }
+}
+
+/// All of it.
+struct Execution {
+    /// The cores of each workload.
+    workloads: Vec<Vec<Core>>,
+    shared: Cache,
+    memory: Memory,
+    costs: Costs,
+    /// The end of the last epoch.
+    now_ns: f64,
+    /// Where counting began.
+    begin_ns: f64,
+}
+
+impl Execution {
+    /// At time 0, with empty caches. The simulation is right.
+    fn new(simulation: &Simulation) -> Self {
+        let (machine, sampling) = (&simulation.machine, simulation.sampling);
+        let cache = |shape: super::input::CacheShape| {
+            Cache::new(shape.sets().expect("the shape was checked"), shape.ways, sampling)
+        };
+        let mut first = 1_u32;
+        let mut workloads = Vec::new();
+        for (number, workload) in simulation.workloads.iter().enumerate() {
+            let program = &workload.program;
+            let traces = program.traces(workload.cores, first, simulation.seed.wrapping_add((number as u64) << 32));
+            first += program.lines(workload.cores) as u32;
+            let core = |trace| Core {
+                trace,
+                private: cache(machine.private),
+                mask: workload.mask,
+                compute_ns: program.compute_ns,
+                rows_per_unit: program.rows,
+                exposed: program.accesses.iter().map(|access| access.overlap.recip()).collect(),
+                time_ns: 0.0,
+                figures: CoreFigures::default(),
+            };
+            workloads.push(traces.into_iter().map(core).collect());
+        }
+        let memory = Memory {
+            latency_ns: machine.memory_ns,
+            reads_most: machine.memory_bytes_per_s * EPOCH_NS / 1e9 / LINE_BYTES as f64,
+            delay_ns: 0.0,
+            reads: 0,
+            reads_counted: 0,
+            delays_ns: 0.0,
+        };
+        let costs = Costs { sampling, shared_ns: machine.shared_ns };
+        Execution { workloads, shared: cache(machine.shared), memory, costs, now_ns: 0.0, begin_ns: 0.0 }
+    }
+
+    /// Whole epochs until there have been `references`.
+    fn go_on(&mut self, references: u64) {
+        let mut done = 0;
+        while done < references {
+            self.now_ns += EPOCH_NS * f64::from(self.costs.sampling);
+            for core in self.workloads.iter_mut().flatten() {
+                done += core.go_on(self.now_ns, &mut self.shared, &mut self.memory, &self.costs);
+            }
+            self.memory.end_epoch();
+        }
+    }
+
+    fn begin_counting(&mut self) {
+        self.begin_ns = self.now_ns;
+        (self.memory.reads_counted, self.memory.delays_ns) = (0, 0.0);
+        self.workloads.iter_mut().flatten().for_each(|core| core.figures = CoreFigures::default());
+    }
+
+    fn outcome(self, simulation: &Simulation) -> Outcome {
+        let time_ns = self.now_ns - self.begin_ns;
+        let figures = |core: &Core| CoreFigures { time_ns, ..core.figures };
+        let workloads = simulation.workloads.iter().zip(&self.workloads).map(|(workload, cores)| WorkloadFigures {
+            name: workload.name.clone(),
+            cores: cores.iter().map(figures).collect(),
+            relative: None,
+        });
+        let read_bytes = self.memory.reads_counted as f64 * f64::from(self.costs.sampling) * LINE_BYTES as f64;
+        Outcome {
+            workloads: workloads.collect(),
+            memory_bytes_per_s: read_bytes / time_ns * 1e9,
+            memory_wait_ns: self.memory.delays_ns / self.memory.reads_counted.max(1) as f64,
+            time_ns,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a simulation has counted.
+
+/// One core.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CoreFigures {
+    /// Lines that were read: all, whether their sets are simulated or not.
+    pub references: u64,
+    /// Those of them whose sets are simulated. The ratios below rest on these.
+    pub sampled: u64,
+    /// Sampled references that the core's own cache had.
+    pub private_hits: u64,
+    /// Sampled references that only the shared cache had.
+    pub shared_hits: u64,
+    /// Sampled references that went to memory.
+    pub misses: u64,
+    /// Nanoseconds, virtual.
+    pub time_ns: f64,
+    /// Rows (or requests) that were done.
+    pub rows: f64,
+    /// Throughput relative to that of the same workload alone with the whole cache. `None` if that was not simulated.
+    pub relative: Option<f64>,
+}
+
+impl CoreFigures {
+    /// Rows (or requests) per second.
+    pub fn rows_per_s(&self) -> f64 {
+        self.rows / self.time_ns * 1e9
+    }
+
+    /// All counts together, over the same time.
+    fn with(self, other: CoreFigures) -> CoreFigures {
+        CoreFigures {
+            references: self.references + other.references,
+            sampled: self.sampled + other.sampled,
+            private_hits: self.private_hits + other.private_hits,
+            shared_hits: self.shared_hits + other.shared_hits,
+            misses: self.misses + other.misses,
+            time_ns: self.time_ns.max(other.time_ns),
+            rows: self.rows + other.rows,
+            relative: None,
+        }
+    }
+}
+
+/// A workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadFigures {
+    /// As in the input.
+    pub name: String,
+    /// Its cores.
+    pub cores: Vec<CoreFigures>,
+    /// Throughput relative to that alone with the whole cache. `None` if that was not simulated.
+    pub relative: Option<f64>,
+}
+
+impl WorkloadFigures {
+    /// All of its cores together.
+    pub fn total(&self) -> CoreFigures {
+        let total = self.cores.iter().copied().reduce(CoreFigures::with).unwrap_or_default();
+        CoreFigures { relative: self.relative, ..total }
+    }
+
+    /// Rows (or requests) per second of all cores.
+    pub fn rows_per_s(&self) -> f64 {
+        self.cores.iter().map(CoreFigures::rows_per_s).sum()
+    }
+
+    /// Hits of the shared cache, as a share of the references that reached it. `None` if none did.
+    pub fn shared_hit_ratio(&self) -> Option<f64> {
+        let CoreFigures { shared_hits, misses, .. } = self.total();
+        (shared_hits + misses > 0).then(|| shared_hits as f64 / (shared_hits + misses) as f64)
+    }
+}
+
+/// What a simulation comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// In the order of the input.
+    pub workloads: Vec<WorkloadFigures>,
+    /// Bytes per second that were read from memory.
+    pub memory_bytes_per_s: f64,
+    /// Nanoseconds by which a read from memory was delayed on average because others used its bandwidth.
+    pub memory_wait_ns: f64,
+    /// Nanoseconds, virtual, that were counted.
+    pub time_ns: f64,
+}
