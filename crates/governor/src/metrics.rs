@@ -263,7 +263,8 @@ pub fn names() -> Vec<(String, &'static str)> {
     let aborts = std::iter::once(ABORTS).map(counter);
     let target_gauges = TARGET_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let targets = target_gauges.chain([CLASS_MPL].into_iter().map(plain));
-    let all = class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
+    let all =
+        class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
     all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
 }
 

@@ -248,6 +248,7 @@ impl Reader<'_> {
             tls: None,
             certificate: None,
             tls_required: false,
+            handover: None,
         })
     }
 

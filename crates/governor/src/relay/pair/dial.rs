@@ -14,8 +14,8 @@ use rustix::process::geteuid;
 use rustls::pki_types::ServerName;
 
 use super::{Aimed, Conduct, End, Pair, Phase, token};
-use crate::relay::certificate_name::common_name;
 use crate::governor::Repeated;
+use crate::relay::certificate_name::common_name;
 use crate::relay::context::Context;
 use crate::relay::listener::{self, Peer};
 use crate::relay::login::{Login, Terms};
