@@ -7,8 +7,8 @@
 //! ```text
 //! p(0) = (a(L) - U) / sum over j < L of (a(L) - a(j)) U^j / (a(1) … a(j))
 //! ```
-//! This is exact where many clients think for long, where requests never wait, and where the station is always busy; between them it is
-//! within some percent.
+//! This is exact in the limits: many clients that think for long, requests that never wait, and a station that is always busy. Between
+//! them it errs most with few clients, for which the exact recursion is cheap.
 
 use super::Unsolved;
 use crate::network::{Class, Network, Service};
