@@ -5,12 +5,20 @@
 //!
 //! In reading order: [`statistics`] (means with intervals, comparisons, the noise floor, outliers), [`knee`] (the smallest
 //! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law), [`freshness`]
-//! (how recent the copy is that queries read).
-//!
-//! [`cache_simulator`] says what operators that share a last-level cache do to each other, and what masks of ways change.
+//! (how recent the copy is that queries read). Of workloads that share a machine: [`network`] (stations and who needs them),
+//! [`mva`] (means of each class), [`bounds`] (what no schedule can beat), [`des`] (percentiles, priorities and locks, simulated),
+//! [`demand`] (what a request needs, measured alone), [`idd`] (a mix predicted from measurements alone), [`stack`] (a cache that is
+//! shared), [`cache_simulator`] (what operators that share a last-level cache do to each other, and what masks of ways change).
 
+pub mod bounds;
 pub mod cache_simulator;
+pub mod demand;
+pub mod des;
 pub mod freshness;
+pub mod idd;
 pub mod knee;
+pub mod mva;
+pub mod network;
+pub mod stack;
 pub mod statistics;
 pub mod usl;

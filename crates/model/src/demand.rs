@@ -1,0 +1,207 @@
+//! What a request of a class needs, from measurements of the class alone.
+//!
+//! A demand is what all requests of a window used, divided by their number (`D = U / X`): CPU seconds, disk operations, instructions. It is
+//! taken over all blocks together, so that a block counts by its requests. What was not measured stays missing, with the reason.
+//!
+//! Intervals come from the blocks: [`jackknife`] asks what a figure would be without each of them. The figure can be anything that
+//! follows from demands, a predicted response included, so that the intervals of inputs go through to predictions. Blocks are
+//! left out of all classes at once, because classes of one block share its drift.
+
+use thiserror::Error;
+
+use crate::statistics::{Interval, student};
+
+/// A measured figure, or why it is missing.
+pub type Figure = Result<f64, String>;
+
+/// Fewer requests than this say nothing about a class.
+pub const REQUESTS_LEAST: u64 = 20;
+
+/// What a window of a class alone has shown. Figures are sums over the window, for all requests that were answered in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Requests answered.
+    pub requests: u64,
+    /// Sum of their response times, in seconds.
+    pub response_s: f64,
+    /// CPU seconds of all threads that served them, user and kernel, summed over cores.
+    pub cpu_s: Figure,
+    /// Seconds in which the data disk was busy, with however many operations at once.
+    pub disk_busy_s: Figure,
+    /// Operations of the data disk.
+    pub disk_operations: Figure,
+    /// Seconds that requests waited for the log.
+    pub log_s: Figure,
+    /// Seconds that requests waited for locks.
+    pub lock_s: Figure,
+    /// Instructions, in user and kernel mode.
+    pub instructions: Figure,
+    /// Instructions spent spinning for locks.
+    pub spin_instructions: Figure,
+}
+
+/// A class measured alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alone {
+    /// As shown to people.
+    pub name: String,
+    /// Clients that it had.
+    pub population: u32,
+    /// Windows by block; `None` where a run is missing or invalid.
+    pub blocks: Vec<Option<Block>>,
+}
+
+/// What a request of a class uses, on average: units as in [`Block`], for one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Demand {
+    /// Seconds from request to answer, alone.
+    pub response_s: f64,
+    /// CPU seconds.
+    pub cpu_s: Figure,
+    /// Seconds of a busy disk.
+    pub disk_busy_s: Figure,
+    /// Disk operations.
+    pub disk_operations: Figure,
+    /// Seconds waiting for the log.
+    pub log_s: Figure,
+    /// Seconds waiting for locks.
+    pub lock_s: Figure,
+    /// Instructions.
+    pub instructions: Figure,
+    /// Instructions spent spinning.
+    pub spin_instructions: Figure,
+}
+
+/// Too little was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{class}` alone answered {requests} requests in valid runs; at least {REQUESTS_LEAST} are needed")]
+pub struct TooFew {
+    /// The class.
+    pub class: String,
+    /// Its requests.
+    pub requests: u64,
+}
+
+impl Alone {
+    /// Demands over all blocks but one, or over all.
+    pub fn demand(&self, without: Option<usize>) -> Result<Demand, TooFew> {
+        let used = || {
+            self.blocks
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| Some(*at) != without)
+                .filter_map(|(_, block)| block.as_ref())
+        };
+        let requests: u64 = used().map(|block| block.requests).sum();
+        if requests < REQUESTS_LEAST {
+            return Err(TooFew { class: self.name.clone(), requests });
+        }
+        let mean = |of: fn(&Block) -> &Figure| -> Figure {
+            let sum: Figure = used().map(|block| of(block).clone()).sum();
+            sum.map(|sum| sum / requests as f64)
+        };
+        Ok(Demand {
+            response_s: used().map(|block| block.response_s).sum::<f64>() / requests as f64,
+            cpu_s: mean(|block| &block.cpu_s),
+            disk_busy_s: mean(|block| &block.disk_busy_s),
+            disk_operations: mean(|block| &block.disk_operations),
+            log_s: mean(|block| &block.log_s),
+            lock_s: mean(|block| &block.lock_s),
+            instructions: mean(|block| &block.instructions),
+            spin_instructions: mean(|block| &block.spin_instructions),
+        })
+    }
+}
+
+/// The 95 % interval of a figure that is `whole` over all blocks and `without[j]` over all but block `j`: Student's t on the
+/// jackknife's standard error, in logarithms (Tukey 1958; Efron and Tibshirani, *An Introduction to the Bootstrap*, 11). Without
+/// spread where there are fewer than two blocks, or a figure is not above 0.
+pub fn jackknife(whole: f64, without: &[f64]) -> Interval {
+    let count = without.len() as f64;
+    if without.len() < 2 || without.iter().chain([&whole]).any(|figure| *figure <= 0.0 || !figure.is_finite()) {
+        return Interval::without_spread(whole);
+    }
+    let logarithms: Vec<f64> = without.iter().map(|figure| figure.ln()).collect();
+    let mean = logarithms.iter().sum::<f64>() / count;
+    let squares: f64 = logarithms.iter().map(|logarithm| (logarithm - mean).powi(2)).sum();
+    let error = ((count - 1.0) / count * squares).sqrt();
+    let factor = (student::quantile(0.975, count - 1.0) * error).exp();
+    Interval { value: whole, low: Some(whole / factor), high: Some(whole * factor) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
+    use super::*;
+    use crate::statistics::student::normal;
+
+    /// A block of requests that use CPU and disk, and nothing else.
+    pub(crate) fn block(requests: u64, cpu_s: f64, disk_s: f64) -> Block {
+        let all = requests as f64;
+        Block {
+            requests,
+            response_s: all * (cpu_s + disk_s),
+            cpu_s: Ok(all * cpu_s),
+            disk_busy_s: Ok(all * disk_s),
+            disk_operations: Ok(all * disk_s * 1_000.0),
+            log_s: Ok(0.0),
+            lock_s: Ok(0.0),
+            instructions: Err("no counters".to_owned()),
+            spin_instructions: Err("no counters".to_owned()),
+        }
+    }
+
+    fn alone(blocks: Vec<Option<Block>>) -> Alone {
+        Alone { name: "oltp".to_owned(), population: 1, blocks }
+    }
+
+    #[test]
+    fn a_block_counts_by_its_requests() {
+        let alone = alone(vec![Some(block(30, 0.1, 0.0)), None, Some(block(10, 0.5, 0.2))]);
+        let demand = alone.demand(None).unwrap();
+        assert!((demand.cpu_s.unwrap() - 0.2).abs() < 1e-12);
+        assert!((demand.disk_operations.unwrap() - 50.0).abs() < 1e-9);
+        assert_eq!(demand.instructions, Err("no counters".to_owned()));
+        assert!((alone.demand(Some(2)).unwrap().cpu_s.unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(alone.demand(Some(0)), Err(TooFew { class: "oltp".to_owned(), requests: 10 }));
+    }
+
+    #[test]
+    fn a_figure_that_one_block_lacks_is_missing() {
+        let lacks = Block { cpu_s: Err("the sensor was busy".to_owned()), ..block(30, 0.1, 0.0) };
+        let alone = alone(vec![Some(block(30, 0.1, 0.0)), Some(lacks)]);
+        assert_eq!(alone.demand(None).unwrap().cpu_s, Err("the sensor was busy".to_owned()));
+        assert!(alone.demand(Some(1)).unwrap().cpu_s.is_ok());
+    }
+
+    #[test]
+    fn intervals_need_two_blocks_and_something_to_say() {
+        assert_eq!(jackknife(3.0, &[3.0]), Interval::without_spread(3.0));
+        assert_eq!(jackknife(3.0, &[0.0, 3.0]), Interval::without_spread(3.0));
+        // The mean of 1 and 3 without each of them; Student's t for one degree of freedom is 12.7.
+        let found = jackknife(2.0, &[3.0, 1.0]);
+        assert!(((found.high.unwrap() / 2.0).ln() - 12.706 * 3.0_f64.ln() / 2.0).abs() < 1e-2);
+    }
+
+    /// Experiments with known truth: a ratio of sums over blocks of uneven size, with noise that blocks share.
+    #[test]
+    fn intervals_cover_the_truth() {
+        for blocks in [3, 5, 10] {
+            let mut random = Pcg64::seed_from_u64(blocks);
+            let mut covered = 0;
+            for _ in 0..1_000 {
+                let block = |_| {
+                    let requests = random.random_range(80..120);
+                    Some(block(requests, 0.2 * (0.1 * normal(&mut random)).exp(), 0.1))
+                };
+                let alone = alone((0..blocks).map(block).collect());
+                let cpu_s = |without| alone.demand(without).unwrap().cpu_s.unwrap();
+                let without: Vec<f64> = (0..alone.blocks.len()).map(|at| cpu_s(Some(at))).collect();
+                covered += u32::from(jackknife(cpu_s(None), &without).contains(0.2 * (0.005_f64).exp()));
+            }
+            assert!((925..=975).contains(&covered), "{covered} of 1000 with {blocks} blocks");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Event simulation of a closed [`Network`], for questions that means do not answer: percentiles, priorities, locks.
+//!
+//! A request needs its demands at the stations in their order, spread evenly over a number of rounds. Demands are exponential, or
+//! drawn from measured requests, all stations of one request together. Stations share evenly, or serve more important classes
+//! first: those get what the station would serve without the others, the others get the rest. Locks are tokens
+//! that a request takes before a round and keeps until its end; sets of locks are taken in ascending order, so that nobody
+//! waits in a circle.
+//!
+//! Figures come from independent runs with seeds of their own, without the beginning of each; intervals are Student's t on the runs.
+//! Without priorities and locks means agree with [`mva`](crate::mva), which tests show.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use crate::network::Network;
+use crate::statistics::{Interval, student};
+
+mod check;
+mod lock;
+mod simulation;
+mod station;
+#[cfg(test)]
+mod tests;
+
+pub use check::Invalid;
+
+/// The percentiles that are told, 0 to 1.
+pub const PERCENTILES: [f64; 3] = [0.5, 0.95, 0.99];
+
+/// A percentile is told only if every run has this many requests beyond it.
+const BEYOND_LEAST: f64 = 10.0;
+
+/// What requests of a class need at stations.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Demands {
+    /// Each visit by itself is exponential; means are the network's.
+    Exponential,
+    /// Seconds at each station of measured requests, of which each request gets one at random. They stand in place of the
+    /// network's means.
+    Measured(Vec<Vec<f64>>),
+}
+
+/// A lock that requests of a class take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LockUse {
+    /// Which of [`Settings::lock_sets`]: any of its locks, at random.
+    pub set: usize,
+    /// The share of requests that take it, 0 to 1.
+    pub share: f64,
+    /// Before which round it is taken, from 0.
+    pub round: u32,
+}
+
+/// How requests of a class behave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Behaviour {
+    /// Larger is more important.
+    pub priority: u8,
+    /// What they need.
+    pub demands: Demands,
+    /// How often they go through all stations, at least once.
+    pub rounds: u32,
+    /// Locks that they take, by ascending set and round, one of a set at most.
+    pub locks: Vec<LockUse>,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { priority: 0, demands: Demands::Exponential, rounds: 1, locks: Vec::new() }
+    }
+}
+
+/// What is simulated, and for how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// How each class of the network behaves.
+    pub behaviours: Vec<Behaviour>,
+    /// Of each station, whether it serves more important classes first. Delays serve everybody.
+    pub by_priority: Vec<bool>,
+    /// How many locks each set has.
+    pub lock_sets: Vec<u32>,
+    /// Whether more important requests overtake others that wait for a lock.
+    pub locks_by_priority: bool,
+    /// Requests of all classes together that each run measures, after a quarter of as many that it does not.
+    pub requests: u64,
+    /// Independent runs, at least 2.
+    pub runs: u32,
+    /// Where chance begins.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Exponential demands without priorities and locks: ten runs of 2000 requests.
+    pub fn plain(network: &Network, seed: u64) -> Self {
+        Self {
+            behaviours: vec![Behaviour::default(); network.classes().len()],
+            by_priority: vec![false; network.stations().len()],
+            lock_sets: Vec::new(),
+            locks_by_priority: false,
+            requests: 2_000,
+            runs: 10,
+            seed,
+        }
+    }
+}
+
+/// Figures of a class, each with a 95 % interval over the runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassFigures {
+    /// Requests per second, of all clients together.
+    pub throughput: Interval,
+    /// Mean seconds from request to answer; `None` if some run answered none.
+    pub response_s: Option<Interval>,
+    /// Mean seconds of a request waiting for locks; `None` as for the response.
+    pub lock_wait_s: Option<Interval>,
+    /// Requests in the system on average, those waiting for locks included.
+    pub present: Interval,
+    /// Seconds that the share [`PERCENTILES`] of responses does not exceed; `None` if some run has too few beyond it.
+    pub percentiles_s: [Option<Interval>; PERCENTILES.len()],
+    /// Responses measured, of all runs.
+    pub requests: u64,
+}
+
+/// What one run shows of a class.
+struct Observed {
+    seconds: f64,
+    /// Ascending.
+    responses_s: Vec<f64>,
+    lock_wait_s: f64,
+    /// Integral of requests in the system over time.
+    presence_s: f64,
+}
+
+/// Simulates a network. Equal arguments give equal figures.
+pub fn simulate(network: &Network, settings: &Settings) -> Result<Vec<ClassFigures>, Invalid> {
+    check::check(network, settings)?;
+    // Each run has a generator of its own, seeded by draws, so that neither neighbouring runs nor neighbouring seeds are alike.
+    let mut seeds = Pcg64::seed_from_u64(settings.seed);
+    let run = |_| simulation::run(network, settings, Pcg64::seed_from_u64(seeds.random()));
+    let runs: Vec<Vec<Observed>> = (0..settings.runs).map(run).collect();
+    Ok((0..network.classes().len()).map(|class| figures(&runs, class)).collect())
+}
+
+fn figures(runs: &[Vec<Observed>], class: usize) -> ClassFigures {
+    let each = |of: &dyn Fn(&Observed) -> f64| runs.iter().map(|run| of(&run[class])).collect::<Vec<f64>>();
+    let count = |run: &Observed| run.responses_s.len() as f64;
+    let answered = runs.iter().all(|run| !run[class].responses_s.is_empty());
+    let per_request = |of: &dyn Fn(&Observed) -> f64| answered.then(|| mean(&each(&|run| of(run) / count(run))));
+    let percentile = |share: f64| {
+        let is_known = runs.iter().all(|run| (1.0 - share) * count(&run[class]) >= BEYOND_LEAST);
+        is_known.then(|| mean(&each(&|run| run.responses_s[(share * count(run)).ceil() as usize - 1])))
+    };
+    ClassFigures {
+        throughput: mean(&each(&|run| count(run) / run.seconds)),
+        response_s: per_request(&|run| run.responses_s.iter().sum()),
+        lock_wait_s: per_request(&|run| run.lock_wait_s),
+        present: mean(&each(&|run| run.presence_s / run.seconds)),
+        percentiles_s: PERCENTILES.map(percentile),
+        requests: runs.iter().map(|run| run[class].responses_s.len() as u64).sum(),
+    }
+}
+
+/// The mean of runs, with Student's t interval.
+fn mean(values: &[f64]) -> Interval {
+    let count = values.len() as f64;
+    let value = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|other| (other - value).powi(2)).sum::<f64>() / (count - 1.0);
+    let half = student::quantile(0.975, count - 1.0) * (variance / count).sqrt();
+    Interval { value, low: Some(value - half), high: Some(value + half) }
+}

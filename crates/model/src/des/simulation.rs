@@ -1,0 +1,297 @@
+//! One run: clients that think, ask, wait and are served, from event to event.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use super::lock::Lock;
+use super::station::{Seconds, Station};
+use super::{Demands, Observed, Settings};
+use crate::network;
+use crate::network::{Network, Service};
+
+/// How many requests a run answers before it is measured, as a part of those that are.
+const WARM_UP: f64 = 0.25;
+
+/// Simulates one run.
+pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<Observed> {
+    let mut simulation = Simulation::new(network, settings, random);
+    let warm_up = (settings.requests as f64 * WARM_UP).ceil() as u64;
+    simulation.until(warm_up);
+    simulation.forget();
+    simulation.until(settings.requests);
+    simulation.observed
+}
+
+/// A client and its request.
+struct Client {
+    class: usize,
+    began_s: f64,
+    /// Seconds of one round at each station; empty if each visit is drawn by itself.
+    demands_s: Vec<f64>,
+    round: u32,
+    /// The next station of the round.
+    station: usize,
+    /// How many locks of its class it has taken or passed.
+    locks_done: usize,
+    held: Vec<(usize, usize)>,
+    waits_since_s: f64,
+    waited_s: f64,
+}
+
+/// What happens at a moment that is known before.
+enum Timer {
+    /// Thinking ends.
+    Ask,
+    /// A delay ends.
+    Arrive,
+}
+
+struct Simulation<'a> {
+    network: &'a Network,
+    settings: &'a Settings,
+    random: Pcg64,
+    now_s: f64,
+    clients: Vec<Client>,
+    stations: Vec<Station<'a>>,
+    locks: Vec<Vec<Lock>>,
+    /// By moment, then client; each client has one at most.
+    timers: BinaryHeap<Reverse<(Seconds, usize)>>,
+    kinds: Vec<Timer>,
+    /// Clients that can go on now.
+    ready: VecDeque<usize>,
+    present: Vec<u32>,
+    answered: u64,
+    observed: Vec<Observed>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(network: &'a Network, settings: &'a Settings, random: Pcg64) -> Self {
+        let priorities = |by_priority: bool| match by_priority {
+            true => settings.behaviours.iter().map(|behaviour| behaviour.priority).collect(),
+            false => vec![0],
+        };
+        let station = |(station, by_priority): (&'a network::Station, &bool)| {
+            Station::new(&station.service, priorities(*by_priority))
+        };
+        let classes = network.classes().iter().enumerate();
+        let classes: Vec<usize> = classes.flat_map(|(at, class)| (0..class.population).map(move |_| at)).collect();
+        let mut simulation = Self {
+            network,
+            settings,
+            random,
+            now_s: 0.0,
+            kinds: classes.iter().map(|_| Timer::Ask).collect(),
+            clients: classes.into_iter().map(Client::of).collect(),
+            stations: network.stations().iter().zip(&settings.by_priority).map(station).collect(),
+            locks: settings.lock_sets.iter().map(|locks| (0..*locks).map(|_| Lock::default()).collect()).collect(),
+            timers: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            present: vec![0; network.classes().len()],
+            answered: 0,
+            observed: Vec::new(),
+        };
+        simulation.forget();
+        for client in 0..simulation.clients.len() {
+            simulation.think(client);
+        }
+        simulation
+    }
+
+    /// What was observed is no longer of interest.
+    fn forget(&mut self) {
+        self.answered = 0;
+        let nothing = |_| Observed { seconds: 0.0, responses_s: Vec::new(), lock_wait_s: 0.0, presence_s: 0.0 };
+        self.observed = self.network.classes().iter().map(nothing).collect();
+    }
+
+    /// Goes on until so many requests are answered, and sorts responses.
+    fn until(&mut self, requests: u64) {
+        self.go_on();
+        while self.answered < requests {
+            self.event();
+            self.go_on();
+        }
+        for observed in &mut self.observed {
+            observed.responses_s.sort_unstable_by(f64::total_cmp);
+        }
+    }
+
+    /// The next event: a timer, or a station is done with a request.
+    fn event(&mut self) {
+        let timer_s = self.timers.peek().map(|Reverse((at, _))| (at.0 - self.now_s).max(0.0));
+        let next = |at: usize| self.stations[at].next_s().map(|seconds| (Seconds(seconds), at));
+        let station = (0..self.stations.len()).filter_map(next).min();
+        match (station, timer_s) {
+            (Some((seconds, at)), timer_s) if timer_s.is_none_or(|timer_s| seconds.0 <= timer_s) => {
+                self.pass(seconds.0);
+                let client = self.stations[at].leave().expect("a station that is done has a request");
+                self.ready.push_back(client);
+            }
+            (_, Some(seconds)) => {
+                self.pass(seconds);
+                let Reverse((_, client)) = self.timers.pop().expect("the timer that was seen");
+                if matches!(self.kinds[client], Timer::Ask) {
+                    self.ask(client);
+                }
+                self.ready.push_back(client);
+            }
+            (_, None) => unreachable!("every client thinks, is served, or waits for one who is"),
+        }
+    }
+
+    fn pass(&mut self, seconds: f64) {
+        self.now_s += seconds;
+        for station in &mut self.stations {
+            station.pass(seconds);
+        }
+        for (observed, present) in self.observed.iter_mut().zip(&self.present) {
+            observed.seconds += seconds;
+            observed.presence_s += seconds * f64::from(*present);
+        }
+    }
+
+    fn think(&mut self, client: usize) {
+        let think_s = self.network.classes()[self.clients[client].class].think_s;
+        if think_s > 0.0 {
+            let seconds = think_s * self.exponential();
+            self.timer(client, Timer::Ask, seconds);
+        } else {
+            self.ask(client);
+            self.ready.push_back(client);
+        }
+    }
+
+    fn timer(&mut self, client: usize, kind: Timer, seconds: f64) {
+        self.kinds[client] = kind;
+        self.timers.push(Reverse((Seconds(self.now_s + seconds), client)));
+    }
+
+    /// A request begins.
+    fn ask(&mut self, client: usize) {
+        let class = self.clients[client].class;
+        let behaviour = &self.settings.behaviours[class];
+        let demands_s = match &behaviour.demands {
+            Demands::Exponential => Vec::new(),
+            Demands::Measured(requests) => {
+                let request = &requests[self.random.random_range(0..requests.len())];
+                request.iter().map(|demand_s| demand_s / f64::from(behaviour.rounds)).collect()
+            }
+        };
+        self.clients[client] = Client { began_s: self.now_s, demands_s, ..Client::of(class) };
+        self.present[class] += 1;
+    }
+
+    /// All clients that can go on do so until they are served, wait or think.
+    fn go_on(&mut self) {
+        while let Some(client) = self.ready.pop_front() {
+            self.advance(client);
+        }
+    }
+
+    fn advance(&mut self, client: usize) {
+        let class = self.clients[client].class;
+        let behaviour = &self.settings.behaviours[class];
+        loop {
+            if self.clients[client].round == behaviour.rounds {
+                return self.answer(client);
+            }
+            if self.clients[client].station == 0 && !self.has_locks(client) {
+                return;
+            }
+            let station = self.clients[client].station;
+            if station == self.stations.len() {
+                self.clients[client].round += 1;
+                self.clients[client].station = 0;
+                continue;
+            }
+            self.clients[client].station += 1;
+            let demand_s = self.demand_s(client, station);
+            if demand_s > 0.0 {
+                let priority = self.priority(station, class);
+                match self.network.stations()[station].service {
+                    Service::Delay => self.timer(client, Timer::Arrive, demand_s),
+                    _ => self.stations[station].enter(client, priority, demand_s),
+                }
+                return;
+            }
+        }
+    }
+
+    fn priority(&self, station: usize, class: usize) -> u8 {
+        if self.settings.by_priority[station] { self.settings.behaviours[class].priority } else { 0 }
+    }
+
+    /// Takes the locks of this round; false if it must wait for one.
+    fn has_locks(&mut self, client: usize) -> bool {
+        let behaviour = &self.settings.behaviours[self.clients[client].class];
+        while let Some(lock) = behaviour.locks.get(self.clients[client].locks_done) {
+            if lock.round > self.clients[client].round {
+                break;
+            }
+            self.clients[client].locks_done += 1;
+            if self.random.random::<f64>() >= lock.share {
+                continue;
+            }
+            let at = self.random.random_range(0..self.locks[lock.set].len());
+            self.clients[client].held.push((lock.set, at));
+            let by_priority = self.settings.locks_by_priority;
+            if !self.locks[lock.set][at].acquire(client, behaviour.priority, by_priority) {
+                self.clients[client].waits_since_s = self.now_s;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn demand_s(&mut self, client: usize, station: usize) -> f64 {
+        let class = self.clients[client].class;
+        match self.clients[client].demands_s.get(station) {
+            Some(demand_s) => *demand_s,
+            None => {
+                let mean_s = self.network.classes()[class].demands_s[station];
+                mean_s / f64::from(self.settings.behaviours[class].rounds) * self.exponential()
+            }
+        }
+    }
+
+    /// A request ends.
+    fn answer(&mut self, client: usize) {
+        let Client { class, began_s, waited_s, .. } = self.clients[client];
+        for (set, at) in std::mem::take(&mut self.clients[client].held) {
+            if let Some(next) = self.locks[set][at].release() {
+                self.clients[next].waited_s += self.now_s - self.clients[next].waits_since_s;
+                self.ready.push_back(next);
+            }
+        }
+        self.present[class] -= 1;
+        self.answered += 1;
+        self.observed[class].responses_s.push(self.now_s - began_s);
+        self.observed[class].lock_wait_s += waited_s;
+        self.think(client);
+    }
+
+    /// A draw from the exponential distribution with mean 1.
+    fn exponential(&mut self) -> f64 {
+        -(1.0 - self.random.random::<f64>()).ln()
+    }
+}
+
+impl Client {
+    /// One without a request.
+    fn of(class: usize) -> Self {
+        Self {
+            class,
+            began_s: 0.0,
+            demands_s: Vec::new(),
+            round: 0,
+            station: 0,
+            locks_done: 0,
+            held: Vec::new(),
+            waits_since_s: 0.0,
+            waited_s: 0.0,
+        }
+    }
+}

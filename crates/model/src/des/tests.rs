@@ -1,0 +1,180 @@
+//! Against mean value analysis, closed forms, and Little's law.
+
+use super::*;
+use crate::mva::solve_exactly;
+use crate::mva::tests::small_networks;
+use crate::network::tests::{class, station};
+use crate::network::{Class, Service};
+
+fn cores(servers: u32, classes: Vec<Class>) -> Network {
+    Network::new(vec![station("cpu", Service::Processors { servers })], classes).unwrap()
+}
+
+/// How many standard errors a figure is from its expectation.
+fn errors(found: &Interval, expect: f64, runs: u32) -> f64 {
+    let standard = (found.high.unwrap() - found.value) / student::quantile(0.975, f64::from(runs) - 1.0);
+    (found.value - expect) / standard
+}
+
+/// Of figures that are right, 92 % are within two standard errors of ten runs.
+fn assert_within_two_errors(errors: &[f64]) {
+    let beyond = errors.iter().filter(|errors| errors.abs() > 2.0).count();
+    assert!(beyond * 100 <= errors.len() * 18, "{beyond} of {}: {errors:?}", errors.len());
+    let bias = errors.iter().sum::<f64>() / (errors.len() as f64).sqrt();
+    assert!(bias.abs() < 3.5, "{bias}: {errors:?}");
+}
+
+#[test]
+fn means_are_those_of_mean_value_analysis() {
+    let mut found = Vec::new();
+    for network in small_networks() {
+        let expect = solve_exactly(&network);
+        for seed in 0..3 {
+            let settings = Settings { requests: 800, ..Settings::plain(&network, seed) };
+            for (figures, expect) in simulate(&network, &settings).unwrap().iter().zip(&expect.classes) {
+                found.push(errors(&figures.throughput, expect.throughput, settings.runs));
+                found.push(errors(&figures.response_s.unwrap(), expect.response_s.unwrap(), settings.runs));
+            }
+        }
+    }
+    assert_within_two_errors(&found);
+}
+
+/// Means depend neither on how demands spread nor on the number of rounds.
+#[test]
+fn shared_stations_do_not_care_how_demands_spread() {
+    let network = Network::new(
+        vec![station("cpu", Service::Processors { servers: 2 }), station("wire", Service::Delay)],
+        vec![class(5, 1.0, &[0.5, 0.1])],
+    )
+    .unwrap();
+    let expect = solve_exactly(&network).classes[0].throughput;
+    let mut found = Vec::new();
+    for seed in 0..6 {
+        let rows = vec![vec![0.1, 0.05]; 9].into_iter().chain([vec![4.1, 0.55]]).collect();
+        let behaviour = Behaviour { demands: Demands::Measured(rows), rounds: 3, ..Behaviour::default() };
+        let settings = Settings { behaviours: vec![behaviour], ..Settings::plain(&network, seed) };
+        let figures = simulate(&network, &settings).unwrap();
+        found.push(errors(&figures[0].throughput, expect, settings.runs));
+    }
+    assert_within_two_errors(&found);
+}
+
+#[test]
+fn percentiles_of_one_client_are_those_of_its_demand() {
+    let network = cores(1, vec![class(1, 0.3, &[2.0])]);
+    let figures = &simulate(&network, &Settings::plain(&network, 5)).unwrap()[0];
+    for (share, found) in PERCENTILES.iter().zip(&figures.percentiles_s) {
+        let expect = -2.0 * (1.0 - share).ln();
+        assert!((found.unwrap().value / expect - 1.0).abs() < 0.04, "{found:?} is not {expect}");
+    }
+    assert_eq!(figures.requests, 20_000);
+    let behaviour = Behaviour { demands: Demands::Measured(vec![vec![2.0]]), ..Behaviour::default() };
+    let settings = Settings { behaviours: vec![behaviour], requests: 500, ..Settings::plain(&network, 5) };
+    let figures = &simulate(&network, &settings).unwrap()[0];
+    let [median, p95, p99] = figures.percentiles_s;
+    assert!((median.unwrap().value - 2.0).abs() < 1e-9 && (p95.unwrap().value - 2.0).abs() < 1e-9);
+    assert_eq!(p99, None, "five of 500 requests are beyond the 99th percentile");
+}
+
+#[test]
+fn the_most_important_class_is_served_as_if_it_were_alone() {
+    let (important, other) = (class(3, 1.0, &[0.5]), class(6, 0.5, &[0.7]));
+    let network = cores(2, vec![other.clone(), important.clone()]);
+    let alone = solve_exactly(&cores(2, vec![important])).classes[0].throughput;
+    let even = solve_exactly(&network).classes[0].throughput;
+    let mut found = Vec::new();
+    for seed in 0..6 {
+        let mut settings = Settings { by_priority: vec![true], ..Settings::plain(&network, seed) };
+        settings.behaviours[1].priority = 1;
+        let figures = simulate(&network, &settings).unwrap();
+        found.push(errors(&figures[1].throughput, alone, settings.runs));
+        assert!(figures[0].throughput.high.unwrap() < even, "the others pay");
+    }
+    assert_within_two_errors(&found);
+}
+
+/// If every request holds the same lock from beginning to end, eight cores are as good as one.
+#[test]
+fn one_lock_for_all_makes_one_server_of_many() {
+    let classes = || vec![class(6, 2.0, &[0.4])];
+    let expect = solve_exactly(&cores(1, classes())).classes[0].throughput;
+    let network = cores(8, classes());
+    let mut found = Vec::new();
+    for seed in 0..6 {
+        let behaviour = Behaviour { locks: vec![LockUse { set: 0, share: 1.0, round: 0 }], ..Behaviour::default() };
+        let settings = Settings { behaviours: vec![behaviour], lock_sets: vec![1], ..Settings::plain(&network, seed) };
+        let figures = simulate(&network, &settings).unwrap();
+        found.push(errors(&figures[0].throughput, expect, settings.runs));
+        let (response_s, waited_s) = (figures[0].response_s.unwrap(), figures[0].lock_wait_s.unwrap());
+        assert!((response_s.value - waited_s.value - 0.4).abs() < 0.02, "eight cores serve six clients at once");
+    }
+    assert_within_two_errors(&found);
+}
+
+/// Clients whose requests hold locks of two sets; the important ones overtake.
+#[test]
+fn littles_law_holds_with_locks_and_priorities() {
+    let network = cores(2, vec![class(5, 0.5, &[0.2]), class(3, 1.0, &[0.3])]);
+    let locks = vec![LockUse { set: 0, share: 0.7, round: 0 }, LockUse { set: 1, share: 0.9, round: 1 }];
+    let behaviour = |priority| Behaviour { priority, rounds: 3, locks: locks.clone(), ..Behaviour::default() };
+    let settings = Settings {
+        behaviours: vec![behaviour(0), behaviour(1)],
+        by_priority: vec![true],
+        lock_sets: vec![2, 3],
+        locks_by_priority: true,
+        ..Settings::plain(&network, 3)
+    };
+    let figures = simulate(&network, &settings).unwrap();
+    for (class, figures) in network.classes().iter().zip(&figures) {
+        let (throughput, response_s) = (figures.throughput.value, figures.response_s.unwrap().value);
+        assert!((throughput * response_s / figures.present.value - 1.0).abs() < 0.01, "{figures:?}");
+        let clients = figures.present.value + throughput * class.think_s;
+        assert!((clients / f64::from(class.population) - 1.0).abs() < 0.01, "{clients} of {}", class.population);
+    }
+    assert!(figures[1].lock_wait_s.unwrap().value < figures[0].lock_wait_s.unwrap().value, "overtaken");
+    assert_eq!(simulate(&network, &settings).unwrap(), figures, "equal seeds, equal figures");
+    let other = simulate(&network, &Settings { seed: 4, ..settings }).unwrap();
+    assert_ne!(other[0].throughput.value, figures[0].throughput.value);
+}
+
+#[test]
+fn what_starves_has_no_response() {
+    let network = cores(1, vec![class(1, 0.0, &[1.0]), class(1, 0.0, &[1.0])]);
+    let mut settings = Settings { by_priority: vec![true], requests: 50, ..Settings::plain(&network, 1) };
+    settings.behaviours[1].priority = 9;
+    let figures = simulate(&network, &settings).unwrap();
+    assert_eq!((figures[0].throughput.value, figures[0].response_s), (0.0, None));
+    assert_eq!((figures[0].present.value, figures[1].requests), (1.0, 500));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let network = cores(1, vec![class(1, 0.0, &[1.0])]);
+    let refuse = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = Settings::plain(&network, 1);
+        change(&mut settings);
+        simulate(&network, &settings).unwrap_err()
+    };
+    let locks = |locks: &[LockUse]| {
+        refuse(&|settings| {
+            settings.lock_sets = vec![1, 1];
+            settings.behaviours[0].locks = locks.to_vec();
+        })
+    };
+    assert!(matches!(refuse(&|settings| settings.by_priority.clear()), Invalid::Count { found: 0, expect: 1, .. }));
+    assert!(matches!(refuse(&|settings| settings.runs = 1), Invalid::Short { runs: 1, .. }));
+    assert!(matches!(refuse(&|settings| settings.behaviours[0].rounds = 0), Invalid::NoRounds(_)));
+    for rows in [vec![], vec![vec![1.0, 1.0]], vec![vec![0.0]], vec![vec![f64::NAN]]] {
+        let change = |settings: &mut Settings| settings.behaviours[0].demands = Demands::Measured(rows.clone());
+        assert!(matches!(refuse(&change), Invalid::Measured(_)), "{rows:?}");
+    }
+    let take = |set, share, round| LockUse { set, share, round };
+    for uses in
+        [vec![take(2, 1.0, 0)], vec![take(0, 1.5, 0)], vec![take(0, 1.0, 1)], vec![take(1, 1.0, 0), take(0, 1.0, 0)]]
+    {
+        assert!(matches!(locks(&uses), Invalid::Locks(_)), "{uses:?}");
+    }
+    let nobody = cores(1, vec![class(0, 0.0, &[1.0])]);
+    assert_eq!(simulate(&nobody, &Settings::plain(&nobody, 1)), Err(Invalid::NoClients));
+}

@@ -1,0 +1,214 @@
+//! Isolated Demand Decomposition: how workloads will do together, from measurements of each alone.
+//!
+//! The queues of a mix are easy ([`mva`](crate::mva)); what is hard is that demands change in it, above all CPU seconds: caches are shared,
+//! spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates. Two forms:
+//! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
+//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of what slows requests down
+//!   ([`Slowdown`]), response times from the network itself instead of the bound of formula 4.5, and intervals from blocks.
+//!
+//! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
+//! held in it.
+
+use thiserror::Error;
+
+use crate::demand::{Alone, TooFew, jackknife};
+use crate::mva::{Method, Unsolved};
+use crate::network::{Fault, Network};
+use crate::statistics::Interval;
+
+mod mix;
+mod slowdown;
+#[cfg(test)]
+mod tests;
+pub mod thesis;
+
+pub use slowdown::{CacheUse, Calibration, Slowdown};
+
+/// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
+pub const LOCK_SHARE_MAX: f64 = 0.05;
+
+/// What all classes share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Cores, hardware threads not counted.
+    pub cores: u32,
+    /// The data disk.
+    pub disk: Disk,
+}
+
+/// How the disk is modelled.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Disk {
+    /// One server; a request needs the seconds for which it kept the disk busy alone. All there is without a probe.
+    Busy,
+    /// Its own curve, probed; a request needs its operations.
+    Probed {
+        /// Seconds of an operation at depth 1.
+        operation_s: f64,
+        /// Operations per second at depth 1, 2, … relative to depth 1; never falling.
+        rates: Vec<f64>,
+    },
+}
+
+/// A class in the mix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// What it showed alone.
+    pub alone: Alone,
+    /// Clients that it has in the mix.
+    pub population: u32,
+    /// Mean seconds that they think in the mix.
+    pub think_s: f64,
+}
+
+/// Classes that are to share a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mix {
+    /// The classes.
+    pub members: Vec<Member>,
+    /// Whether some class writes tables that another uses.
+    pub tables_shared: bool,
+    /// What slows them down.
+    pub slowdown: Slowdown,
+}
+
+/// Why nothing is predicted.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// A class answered too few requests alone.
+    #[error(transparent)]
+    TooFew(#[from] TooFew),
+    /// A figure that the model needs was not measured.
+    #[error("{figure} of `{class}` alone are missing: {reason}")]
+    Missing {
+        /// The class.
+        class: String,
+        /// The figure, in words.
+        figure: &'static str,
+        /// Why it is missing.
+        reason: String,
+    },
+    /// Classes wait for each other's locks.
+    #[error("`{class}` waits for locks for {:.0} % of its response time alone, and tables are shared: demands do not say how long locks will be held", share * 100.0)]
+    LockBound {
+        /// The class.
+        class: String,
+        /// The share of its response time.
+        share: f64,
+    },
+    /// What slows classes down does not fit to them.
+    #[error("the slowdown has {found} entries for {expect} classes, or an entry that is impossible")]
+    Slowdown {
+        /// Entries.
+        found: usize,
+        /// Classes.
+        expect: usize,
+    },
+    /// Demands that make no network.
+    #[error(transparent)]
+    Network(#[from] Fault),
+    /// The network was not solved.
+    #[error(transparent)]
+    Unsolved(#[from] Unsolved),
+    /// Demands and throughputs, which depend on each other, did not settle.
+    #[error("slowed demands and throughputs did not settle in {0} steps")]
+    NotSettled(usize),
+}
+
+/// What to know of a prediction beside its figures.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Caution {
+    /// The class has other numbers of clients than it was measured with.
+    Population {
+        /// The class.
+        class: String,
+        /// Clients measured.
+        measured: u32,
+        /// Clients predicted.
+        predicted: u32,
+    },
+    /// Others use more of the cores than in any mix that was calibrated.
+    BeyondCalibration {
+        /// The class.
+        class: String,
+    },
+    /// Factors come from calibration mixes, so that this is no prediction from singles alone.
+    Calibrated,
+    /// Waiting for locks is not in the model, though the class does: its share of response time, or `None` if unknown.
+    Locks {
+        /// The class.
+        class: String,
+        /// The share, 0 to 1.
+        share: Option<f64>,
+    },
+    /// Waiting for the log is not in the model, because it was not measured.
+    LogUnknown {
+        /// The class.
+        class: String,
+    },
+    /// A request uses more CPU seconds than it takes: it runs on several cores at once, which the model does not know.
+    Parallel {
+        /// The class.
+        class: String,
+    },
+}
+
+/// A class in the predicted mix, each figure with a 95 % interval if at least two blocks were measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassPrediction {
+    /// Requests per second, of all clients together.
+    pub throughput: Interval,
+    /// Mean seconds of a response; `None` without clients.
+    pub response_s: Option<Interval>,
+    /// CPU seconds of a request, relative to alone.
+    pub cpu_factor: f64,
+}
+
+/// A predicted mix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// By class, in the order of the mix.
+    pub classes: Vec<ClassPrediction>,
+    /// Mean seconds of a response of any class; `None` without clients.
+    pub response_s: Option<Interval>,
+    /// `cpu`, `disk`; `None` without load.
+    pub bottleneck: Option<&'static str>,
+    /// How the network was solved.
+    pub method: Method,
+    /// The network with demands as in the mix, for [`des`](crate::des) to find percentiles or the effect of priorities.
+    pub network: Network,
+    /// What to know of it.
+    pub cautions: Vec<Caution>,
+}
+
+/// Predicts a mix.
+pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
+    let whole = mix::solve(mix, machine, None)?;
+    let blocks = mix.members.iter().map(|member| member.alone.blocks.len()).max().unwrap_or(0);
+    // A block that no class has leaves nothing out.
+    let is_there =
+        |block: &usize| mix.members.iter().any(|member| member.alone.blocks.get(*block).is_some_and(Option::is_some));
+    // If too few requests are left without a block, its share in the spread is unknown, and so is the interval.
+    let without: Option<Vec<mix::Solved>> =
+        (0..blocks).filter(is_there).map(|block| mix::solve(mix, machine, Some(block)).ok()).collect();
+    let interval = |of: &dyn Fn(&mix::Solved) -> f64| {
+        let without: Vec<f64> = without.iter().flatten().map(of).collect();
+        jackknife(of(&whole), &without)
+    };
+    let class = |at: usize| ClassPrediction {
+        throughput: interval(&|solved| solved.solution.classes[at].throughput),
+        response_s: (mix.members[at].population > 0).then(|| interval(&|solved| solved.response_s(at))),
+        cpu_factor: whole.cpu_factors[at],
+    };
+    let anybody = mix.members.iter().any(|member| member.population > 0);
+    Ok(Prediction {
+        classes: (0..mix.members.len()).map(class).collect(),
+        response_s: anybody.then(|| interval(&mix::Solved::mean_response_s)),
+        bottleneck: whole.solution.bottleneck().map(|station| mix::STATIONS[station]),
+        method: whole.solution.method,
+        cautions: mix::cautions(mix, &whole),
+        network: whole.network,
+    })
+}

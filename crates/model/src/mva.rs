@@ -1,0 +1,126 @@
+//! Mean value analysis of a closed [`Network`]: throughput and response time of each class, and the load of each station.
+//!
+//! [`solve`] chooses between two methods by the size of the network and says which it was:
+//! - [`exact`](Method::Exact): the recursion over populations of Reiser and Lavenberg (1980), with marginal probabilities for
+//!   stations whose rate depends on the number of requests. Probabilities of an empty station follow from the throughput of
+//!   the network without it (Reiser 1981), not from the complement to 1, which loses all digits at high loads.
+//! - [`approximate`](Method::Approximate): the fixed point of Bard and Schweitzer (1979) for populations whose recursion costs
+//!   too much, extended to rates that depend on the number of requests (see `mva/approximate.rs`).
+//!
+//! Product form is assumed: processor sharing without priorities. The network of McWherter's thesis (4.6.3) has it, too,
+//! whatever the thesis says: its stations share, so rates may differ by class. Its `T_mod` is therefore
+//! this solution with one server for each station.
+
+use thiserror::Error;
+
+use crate::network::Network;
+
+mod approximate;
+mod exact;
+#[cfg(test)]
+pub(crate) mod tests;
+
+/// The exact recursion is taken up to this many multiplications. It keeps fewer numbers than that, so this bounds memory, too.
+const EXACT_STEPS_MAX: f64 = 1e7;
+
+/// How a solution was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Exact for networks of product form.
+    Exact,
+    /// The fixed point of Bard and Schweitzer. Tests hold throughputs within a fifth of exact ones for a few clients, and within 1 % of
+    /// closed forms for thousands.
+    Approximate,
+}
+
+/// What a class gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassFigures {
+    /// Requests per second, of all clients together.
+    pub throughput: f64,
+    /// Mean seconds from request to answer; `None` without clients.
+    pub response_s: Option<f64>,
+    /// Mean seconds of a request at each station, waiting included; zeros without clients.
+    pub residence_s: Vec<f64>,
+}
+
+/// How loaded a station is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StationFigures {
+    /// Requests there on average, of all classes.
+    pub present: f64,
+    /// Seconds of demand served in a second: busy processors on average.
+    pub served: f64,
+    /// `served` of the highest rate, 0 to 1; `None` for a delay.
+    pub utilisation: Option<f64>,
+}
+
+/// What mean value analysis says of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// How it was found.
+    pub method: Method,
+    /// Figures of each class, in the order of the network.
+    pub classes: Vec<ClassFigures>,
+    /// Figures of each station, in the order of the network.
+    pub stations: Vec<StationFigures>,
+}
+
+impl Solution {
+    /// The station with the highest utilisation; `None` if there are only delays, or no load.
+    pub fn bottleneck(&self) -> Option<usize> {
+        let busy = |at: usize| self.stations[at].utilisation.filter(|utilisation| *utilisation > 0.0);
+        (0..self.stations.len())
+            .filter_map(|at| Some((at, busy(at)?)))
+            .max_by(|left, right| left.1.total_cmp(&right.1))
+            .map(|(at, _)| at)
+    }
+
+    /// From what a request of each class spends at each station.
+    fn of(network: &Network, method: Method, residences_s: Vec<Vec<f64>>) -> Self {
+        let of_class = |(class, residence_s): (&crate::network::Class, Vec<f64>)| {
+            let response_s: f64 = residence_s.iter().sum();
+            let is_there = class.population > 0;
+            let throughput = if is_there { f64::from(class.population) / (class.think_s + response_s) } else { 0.0 };
+            ClassFigures { throughput, response_s: is_there.then_some(response_s), residence_s }
+        };
+        let classes: Vec<_> = network.classes().iter().zip(residences_s).map(of_class).collect();
+        let of_station = |at: usize| {
+            let sum =
+                |of: &dyn Fn(usize) -> f64| (0..classes.len()).map(|c| classes[c].throughput * of(c)).sum::<f64>();
+            let served = sum(&|c| network.classes()[c].demands_s[at]);
+            let utilisation = network.stations()[at].service.rate_max().map(|most| served / most);
+            StationFigures { present: sum(&|c| classes[c].residence_s[at]), served, utilisation }
+        };
+        let stations = (0..network.stations().len()).map(of_station).collect();
+        Self { method, classes, stations }
+    }
+}
+
+/// Why there is no solution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unsolved {
+    /// The approximation went on for too long.
+    #[error("the approximate mean value analysis did not converge in {steps} steps")]
+    NotConverged {
+        /// Steps that were made.
+        steps: usize,
+    },
+}
+
+/// Solves a network, exactly if that is cheap enough.
+pub fn solve(network: &Network) -> Result<Solution, Unsolved> {
+    if exact::steps(network) <= EXACT_STEPS_MAX { Ok(solve_exactly(network)) } else { solve_approximately(network) }
+}
+
+/// Solves a network exactly, at any cost: steps grow with the product of populations, and double with each station whose
+/// rate depends on the number of requests.
+pub fn solve_exactly(network: &Network) -> Solution {
+    Solution::of(network, Method::Exact, exact::residences_s(network))
+}
+
+/// Solves a network approximately, in time that hardly depends on populations.
+pub fn solve_approximately(network: &Network) -> Result<Solution, Unsolved> {
+    Ok(Solution::of(network, Method::Approximate, approximate::residences_s(network)?))
+}

@@ -1,0 +1,211 @@
+//! A closed network: classes of requests, each by a fixed number of clients who think between them, and the stations that
+//! requests need.
+//!
+//! It says what [`mva`](crate::mva) solves, [`bounds`](crate::bounds) bounds and [`des`](crate::des) simulates. A class needs
+//! `demands_s[k]` seconds of station `k` for each request, over all of its visits; a station serves up to
+//! [`Service::rate`] of these seconds in each second, shared evenly by the requests that are there (processor sharing).
+//! With exponential or any other distribution of demands such networks have product form, so that means depend on mean demands alone
+//! (Baskett, Chandy, Muntz and Palacios 1975): neither how often a request comes back to a station nor how demands spread
+//! matters for means. Both matter for percentiles and under priorities, which only the simulation knows.
+
+use thiserror::Error;
+
+/// How a station serves the requests that are there.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Service {
+    /// Nobody waits for others: time on the wire, or waiting that is taken as given.
+    Delay,
+    /// Equal servers, each serving one second of demand in a second, shared evenly when there are more requests.
+    Processors {
+        /// How many, at least 1.
+        servers: u32,
+    },
+    /// A rate that depends on how many requests are there, as a disk's on its queue depth.
+    Curve {
+        /// Seconds of demand served in a second with 1, 2, … requests; more requests than entries have the last rate. Above 0
+        /// and never falling. With demands measured at depth 1 the first rate is 1.
+        rates: Vec<f64>,
+    },
+}
+
+impl Service {
+    /// Seconds of demand that are served in a second while `present` requests are there.
+    pub fn rate(&self, present: usize) -> f64 {
+        match self {
+            _ if present == 0 => 0.0,
+            Self::Delay => present as f64,
+            Self::Processors { servers } => (present as f64).min(f64::from(*servers)),
+            Self::Curve { rates } => rates[present.min(rates.len()) - 1],
+        }
+    }
+
+    /// The rate that it never exceeds; `None` for a delay, which has no limit.
+    pub fn rate_max(&self) -> Option<f64> {
+        match self {
+            Self::Delay => None,
+            Self::Processors { servers } => Some(f64::from(*servers)),
+            Self::Curve { rates } => rates.last().copied(),
+        }
+    }
+
+    /// From how many requests on the rate does not change any more, if at most `present_max` can be there; at least 1.
+    pub(crate) fn levels(&self, present_max: usize) -> usize {
+        let levels = match self {
+            Self::Delay => 1,
+            Self::Processors { servers } => *servers as usize,
+            Self::Curve { rates } => rates.len(),
+        };
+        levels.min(present_max).max(1)
+    }
+
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::Delay => true,
+            Self::Processors { servers } => *servers > 0,
+            Self::Curve { rates } => {
+                rates.first().is_some_and(|first| *first > 0.0)
+                    && rates.iter().all(|rate| rate.is_finite())
+                    && rates.is_sorted()
+            }
+        }
+    }
+}
+
+/// Something that requests need and may have to wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Station {
+    /// As shown to people: `cpu`, `disk`.
+    pub name: String,
+    /// How it serves.
+    pub service: Service,
+}
+
+/// Requests that are alike, and the clients who send them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// As shown to people: a workload's name.
+    pub name: String,
+    /// Clients: each waits for its answer, thinks, and sends its next request.
+    pub population: u32,
+    /// Mean seconds from an answer to the client's next request.
+    pub think_s: f64,
+    /// Mean seconds of service for a request at each station, in the order of stations.
+    pub demands_s: Vec<f64>,
+}
+
+impl Class {
+    /// Seconds of a request that never waits.
+    pub fn demand_total_s(&self) -> f64 {
+        self.demands_s.iter().sum()
+    }
+}
+
+/// Why classes and stations are not a network.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A station cannot serve, or serves less the more requests there are.
+    #[error("station `{0}` has no server, or a rate that is not above 0 or falls with more requests")]
+    Service(String),
+    /// A class does not say what it needs of each station.
+    #[error("class `{class}` has {found} demands for {expect} stations")]
+    DemandCount {
+        /// The class.
+        class: String,
+        /// Demands that it has.
+        found: usize,
+        /// Stations.
+        expect: usize,
+    },
+    /// A demand or think time is negative or not a number.
+    #[error("class `{0}` has a demand or think time that is negative or no number")]
+    Demand(String),
+    /// Its throughput would be infinite.
+    #[error("class `{0}` has clients that neither think nor need anything")]
+    NoDemand(String),
+}
+
+/// Classes and stations that fit together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    stations: Vec<Station>,
+    classes: Vec<Class>,
+}
+
+impl Network {
+    /// Checks that every class has a demand for every station, and that all figures are possible.
+    pub fn new(stations: Vec<Station>, classes: Vec<Class>) -> Result<Self, Fault> {
+        if let Some(station) = stations.iter().find(|station| !station.service.is_sound()) {
+            return Err(Fault::Service(station.name.clone()));
+        }
+        for class in &classes {
+            let (found, expect) = (class.demands_s.len(), stations.len());
+            if found != expect {
+                return Err(Fault::DemandCount { class: class.name.clone(), found, expect });
+            }
+            let mut seconds = class.demands_s.iter().chain([&class.think_s]);
+            if !seconds.all(|seconds| seconds.is_finite() && *seconds >= 0.0) {
+                return Err(Fault::Demand(class.name.clone()));
+            }
+            if class.population > 0 && class.think_s + class.demand_total_s() <= 0.0 {
+                return Err(Fault::NoDemand(class.name.clone()));
+            }
+        }
+        Ok(Self { stations, classes })
+    }
+
+    /// The stations.
+    pub fn stations(&self) -> &[Station] {
+        &self.stations
+    }
+
+    /// The classes.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// Clients of all classes together: no station ever has more requests.
+    pub fn population(&self) -> usize {
+        self.classes.iter().map(|class| class.population as usize).sum()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A station for tests.
+    pub(crate) fn station(name: &str, service: Service) -> Station {
+        Station { name: name.to_owned(), service }
+    }
+
+    /// A class for tests, named by its numbers.
+    pub(crate) fn class(population: u32, think_s: f64, demands_s: &[f64]) -> Class {
+        Class { name: format!("{population} x {demands_s:?}"), population, think_s, demands_s: demands_s.to_vec() }
+    }
+
+    #[test]
+    fn rates_are_those_of_servers_and_curves() {
+        let two = Service::Processors { servers: 2 };
+        assert_eq!([0, 1, 2, 3].map(|present| two.rate(present)), [0.0, 1.0, 2.0, 2.0]);
+        let disk = Service::Curve { rates: vec![1.0, 1.5, 1.75] };
+        assert_eq!([0, 1, 2, 3, 9].map(|present| disk.rate(present)), [0.0, 1.0, 1.5, 1.75, 1.75]);
+        assert_eq!((disk.rate_max(), Service::Delay.rate_max()), (Some(1.75), None));
+        assert_eq!((disk.levels(9), disk.levels(2), disk.levels(0), two.levels(9)), (3, 2, 1, 2));
+    }
+
+    #[test]
+    fn impossible_networks_are_refused() {
+        let refuse =
+            |service: Service, class: Class| Network::new(vec![station("cpu", service)], vec![class]).unwrap_err();
+        let cpu = || Service::Processors { servers: 1 };
+        let falling = Service::Curve { rates: vec![1.0, 0.9] };
+        assert_eq!(refuse(falling, class(1, 0.0, &[1.0])), Fault::Service("cpu".to_owned()));
+        assert_eq!(refuse(Service::Processors { servers: 0 }, class(1, 0.0, &[1.0])), Fault::Service("cpu".to_owned()));
+        assert!(matches!(refuse(cpu(), class(1, 0.0, &[])), Fault::DemandCount { found: 0, expect: 1, .. }));
+        assert!(matches!(refuse(cpu(), class(1, f64::NAN, &[1.0])), Fault::Demand(_)));
+        assert!(matches!(refuse(cpu(), class(1, 0.0, &[-1.0])), Fault::Demand(_)));
+        assert!(matches!(refuse(cpu(), class(1, 0.0, &[0.0])), Fault::NoDemand(_)));
+        assert!(Network::new(vec![station("cpu", cpu())], vec![class(0, 0.0, &[0.0])]).is_ok());
+    }
+}
