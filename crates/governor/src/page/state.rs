@@ -3,6 +3,7 @@
 //! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC
 //! (RFC 3339). A value that is not known, or of something that has not happened, is null.
 
+mod counts;
 mod targets;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,13 +14,13 @@ use plimsoll_policy::ClassIndex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::aborted::Aborted;
 use crate::governor::{Governor, Outcome, PreemptionEvent};
 use crate::history;
 use crate::own_process::OwnProcess;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::statistics::ClassStatistics;
 
+pub use counts::{Times, Totals, WindowState};
 pub use targets::{TargetLever, TargetMove, TargetState, TargetsState};
 
 /// Preemptions that are shown, latest first.
@@ -118,81 +119,6 @@ pub struct ClassState {
     pub chart_transactions_per_s: Vec<f64>,
     /// The 95th percentile of their times, second by second; null for seconds without any.
     pub chart_p95_s: Vec<Option<f64>>,
-}
-
-/// What happened within some seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WindowState {
-    /// How long that was really: less while the governor is young.
-    pub seconds: f64,
-    /// Transactions that ended, a second.
-    pub transactions_per_s: f64,
-    /// Units (queries, or all up to a Sync) that ended, a second.
-    pub units_per_s: f64,
-    /// Errors that clients were sent, a second.
-    pub errors_per_s: f64,
-    /// Transactions rolled back for others, a second.
-    pub preempted_per_s: f64,
-    /// Times of transactions, waiting to be let in included.
-    pub transaction: Times,
-    /// Times of units.
-    pub unit: Times,
-    /// Waiting to be let in, of those that had to.
-    pub queue: Times,
-}
-
-/// Times of whatever it is; null where there was nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Times {
-    /// How many.
-    pub count: u64,
-    /// The mean.
-    pub mean_s: Option<f64>,
-    /// The median, to 3 %.
-    pub p50_s: Option<f64>,
-    /// The 95th percentile, to 3 %.
-    pub p95_s: Option<f64>,
-    /// The 99th percentile, to 3 %.
-    pub p99_s: Option<f64>,
-}
-
-/// What was counted since the governor began.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Totals {
-    /// Transactions that ended, whichever way.
-    pub transactions: u64,
-    /// Units (queries, or all up to a Sync) that ended.
-    pub units: u64,
-    /// Errors that clients were sent.
-    pub errors: u64,
-    /// Transactions that had to wait to be let in.
-    pub queued: u64,
-    /// Transactions refused because the queue was full.
-    pub refused_full: u64,
-    /// Transactions refused because they had waited too long.
-    pub refused_timeout: u64,
-    /// Transactions rolled back for others while they waited for a lock.
-    pub preempted_waiting: u64,
-    /// Transactions rolled back for others while they ran.
-    pub preempted_running: u64,
-    /// Transactions rolled back for others while they waited for their client.
-    pub preempted_idle: u64,
-    /// Preemptions that met nobody: the victim had moved on.
-    pub preempted_too_late: u64,
-    /// Preemptions that were decided and, by `track`, not done.
-    pub preemptions_tracked: u64,
-    /// Replays that came out the same.
-    pub replays_verified: u64,
-    /// Replays in which an answer differed; the client got 40001.
-    pub replays_differed: u64,
-    /// Rolled back and not replayed, for that was not safe; the client got 40001.
-    pub replays_unsafe: u64,
-    /// Transactions that the server failed (deadlock, serialization) or that were rolled back to break a deadlock, by what became
-    /// of them; only what has happened.
-    #[serde(default)]
-    pub aborts: Vec<Aborted>,
-    /// Sessions ended because a transaction waited for its client for too long.
-    pub idle_ended: u64,
 }
 
 /// What preemption would have done to a class, seen while the policy is `track`. It covers the last 200 preemptions.
@@ -382,35 +308,6 @@ fn preemptions(governor: &Governor) -> Vec<Preempted> {
     governor.events().into_iter().rev().take(PREEMPTIONS_MAX).map(row).collect()
 }
 
-impl WindowState {
-    fn of(window: &history::Window) -> Self {
-        let counts = &window.counts;
-        WindowState {
-            seconds: seconds(window.length),
-            transactions_per_s: window.rate(counts.transactions),
-            units_per_s: window.rate(counts.units),
-            errors_per_s: window.rate(counts.errors),
-            preempted_per_s: window.rate(counts.preempted),
-            transaction: Times::of(&counts.transaction_times),
-            unit: Times::of(&counts.unit_times),
-            queue: Times::of(&counts.queue_times),
-        }
-    }
-}
-
-impl Times {
-    fn of(counts: &crate::statistics::Counts) -> Self {
-        let percentile = |share| counts.percentile(share).map(seconds);
-        Times {
-            count: counts.count(),
-            mean_s: counts.mean().map(seconds),
-            p50_s: percentile(0.5),
-            p95_s: percentile(0.95),
-            p99_s: percentile(0.99),
-        }
-    }
-}
-
 impl Tracked {
     fn of(class: &ClassStatistics, events: &[PreemptionEvent]) -> Self {
         let of_class = events.iter().filter(|event| event.victim_class == class.name);
@@ -423,29 +320,6 @@ impl Tracked {
             victims,
             errors_40001,
             saved_s: Some(seconds(Duration::from_nanos(class.tracked_saved_nanos.load(Relaxed)))),
-        }
-    }
-}
-
-impl Totals {
-    fn of(class: &ClassStatistics) -> Self {
-        Totals {
-            transactions: class.transactions.load(Relaxed),
-            units: class.units.load(Relaxed),
-            errors: class.errors.load(Relaxed),
-            queued: class.queued.load(Relaxed),
-            refused_full: class.refused_full.load(Relaxed),
-            refused_timeout: class.refused_timeout.load(Relaxed),
-            preempted_waiting: class.preempted_waiting.load(Relaxed),
-            preempted_running: class.preempted_running.load(Relaxed),
-            preempted_idle: class.preempted_idle.load(Relaxed),
-            preempted_too_late: class.preempted_too_late.load(Relaxed),
-            preemptions_tracked: class.preemptions_tracked.load(Relaxed),
-            replays_verified: class.replays_verified.load(Relaxed),
-            replays_differed: class.replays_differed.load(Relaxed),
-            replays_unsafe: class.replays_unsafe.load(Relaxed),
-            aborts: class.aborts.counted().map(Aborted::of).collect(),
-            idle_ended: class.idle_ended.load(Relaxed),
         }
     }
 }

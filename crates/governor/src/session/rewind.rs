@@ -162,19 +162,6 @@ impl Rewind {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
     }
 
-    /// Whether the step that has been answered was a COMMIT that the server has carried out, though its answer was another one at its
-    /// beginning.
-    fn has_committed_otherwise(&self) -> bool {
-        let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
-        self.step == Step::Beginning && commits && self.has_completed
-    }
-
-    /// Whether the step that has been answered was a COMMIT that has failed.
-    fn has_failed_to_commit(&self) -> bool {
-        let is_over = self.step == Step::Drain || self.step == Step::Beginning && self.was_cancelled;
-        is_over && matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits)
-    }
-
     /// Whether the server is answering a question about what the transaction calls.
     pub(super) fn inquires(&self) -> bool {
         self.step == Step::Inquire

@@ -33,6 +33,21 @@ pub(in crate::session) enum Failure {
     Refused(Vec<u8>),
 }
 
+impl Rewind {
+    /// Whether the step that has been answered was a COMMIT that the server has carried out, though its answer was another one at its
+    /// beginning.
+    pub(super) fn has_committed_otherwise(&self) -> bool {
+        let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
+        self.step == Step::Beginning && commits && self.has_completed
+    }
+
+    /// Whether the step that has been answered was a COMMIT that has failed.
+    pub(super) fn has_failed_to_commit(&self) -> bool {
+        let is_over = self.step == Step::Drain || self.step == Step::Beginning && self.was_cancelled;
+        is_over && matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits)
+    }
+}
+
 impl Failure {
     /// What that is for a transaction that was aborted.
     fn of_abort(&self) -> AbortOutcome {
