@@ -248,7 +248,7 @@ fn an_exhibit_is_put_beside_what_was_published_and_kept() {
 
     let page = folder.path().join("out/reproduction.md");
     let whole = fs::read_to_string(&page).unwrap();
-    assert!(whole.contains("### SI-5.3-projection: ") && whole.contains(", scale 0.1, 3 x "), "{whole}");
+    assert!(whole.contains("### SI-5.3-projection: ") && whole.contains(", scale 0.1, 5 x "), "{whole}");
     fs::remove_file(&page).unwrap();
     assert_ended(&run(&["reproduce", "--page", "out"], folder.path()), 0);
     assert_eq!(fs::read_to_string(&page).unwrap(), whole);

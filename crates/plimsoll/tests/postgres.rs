@@ -149,7 +149,7 @@ fn an_experiment_runs_with_the_operators_own_settings() {
 #[test]
 fn faults_of_the_operators_own_settings_have_their_place() {
     let folder = tempfile::tempdir().unwrap();
-    own_settings(folder.path(), |sample| sample.replacen("[listen]", "defualt_class = \"low\"\n[listen]", 1));
+    own_settings(folder.path(), |sample| sample.replacen("\n[listen]", "\ndefualt_class = \"low\"\n[listen]", 1));
     let output = run(&["run", "experiment.toml", "--quick", "--out", "out"], folder.path());
     let told = said(&output);
     let line = std::fs::read_to_string(folder.path().join("plimsoll.toml")).unwrap();
