@@ -206,13 +206,15 @@ impl Session {
 /// What a client is told whose transaction was rolled back for another and could not be run again.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
+    // A deadlock is what the server would have told one of them after a while, and what every client has to expect.
+    let (sqlstate, message) = match is_cycle {
+        true => ("40P01", "rolled back to break a deadlock"),
+        false => ("40001", "preempted by a more important transaction"),
+    };
     error_response(&Notice {
         severity: "ERROR",
-        sqlstate: "40001",
-        message: match is_cycle {
-            true => "preempted to break a deadlock",
-            false => "preempted by a more important transaction",
-        },
+        sqlstate,
+        message,
         detail: Some(&detail),
         hint: Some("The transaction might succeed if retried."),
     })

@@ -373,7 +373,7 @@ fn a_cycle_is_broken_without_its_victims_noticing() {
 }
 
 #[test]
-fn a_victim_of_a_cycle_whose_replay_differs_gets_40001() {
+fn a_victim_of_a_cycle_whose_replay_differs_is_told_of_a_deadlock() {
     let counts = check(&format!(
         "{BEGUN}
          ! aim_at_cycle =>
@@ -382,7 +382,7 @@ fn a_victim_of_a_cycle_whose_replay_differs_gets_40001() {
          < C:ROLLBACK Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[Q:select_a]
          < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]"
     ));
     assert_eq!(counts, [(AbortCause::Cycle, AbortOutcome::Differed, 1)]);
 }
@@ -404,7 +404,7 @@ fn whose_client_would_notice_is_no_victim_of_a_cycle_unless_its_class_retries() 
          ! aim_at_cycle =>
          < E:57014 Z:E =>
          ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]"
     ));
     assert_eq!(counted(&low), not_replayed(AbortCause::Cycle, NoReplay::Savepoint));
     // Nobody waits in a cycle while its client thinks.
