@@ -47,7 +47,7 @@ pub(super) enum Asked {
 /// Asks the server for TLS, unless it is to begin at once, and agrees with it on keys.
 pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     if url.ssl_negotiation == SslNegotiation::Direct {
-        let stream = agree(stream, url)?;
+        let stream = agree(stream, url).map_err(not_direct)?;
         check_protocol(stream.conn.alpn_protocol())?;
         return Ok(Asked::Encrypted(Box::new(stream)));
     }
@@ -67,6 +67,20 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
         }
     }
     Ok(Asked::Encrypted(Box::new(agree(stream, url)?)))
+}
+
+/// A server that does not know what TLS is at the beginning of a connection ends it.
+fn not_direct(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::UnexpectedEof
+        | ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe => {
+            let remedy = "sslnegotiation=direct needs PostgreSQL 17 or newer, use sslnegotiation=postgres";
+            io::Error::new(error.kind(), format!("{error}; {remedy}"))
+        }
+        _ => error,
+    }
 }
 
 /// Agrees with the server on keys.

@@ -230,7 +230,7 @@ fn every_version_lets_us_in() {
         if major >= DIRECT_SINCE {
             server.check("encrypted", direct, true);
         } else {
-            server.check_refused("encrypted", direct, "cannot encrypt the connection");
+            server.check_refused("encrypted", direct, "use sslnegotiation=postgres");
         }
         let mut connection = server.own();
         assert_eq!(connection.server_version_num() / 10_000, major);
