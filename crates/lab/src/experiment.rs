@@ -26,6 +26,7 @@ pub(crate) use duration::duration;
 pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
 pub use size::Cores;
+pub(crate) use sweep::range;
 
 use std::path::{Component, Path, PathBuf};
 

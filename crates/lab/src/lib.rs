@@ -7,9 +7,10 @@
 //! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
 //! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
 //! [`summary`] says it in sentences, [`speed_up`] what each query gains from more, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
-//! other, [`reproduction`] what was published against what came out. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
+//! other, [`reproduction`] what was published against what came out, [`predict`] how workloads would do together and [`advise`] which load keeps a promise. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
 
 pub mod activity;
+pub mod advise;
 pub mod analysis;
 pub mod capacity;
 pub mod claim;
@@ -23,6 +24,7 @@ pub mod host_limits;
 pub mod journal;
 pub mod limits;
 pub mod plan;
+pub mod predict;
 pub mod record;
 pub mod report;
 pub mod reproduction;

@@ -6,11 +6,13 @@ use crate::results::{Point, Results};
 use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
 
+pub mod advice;
 pub(crate) mod claims;
 pub mod comparison;
 mod levers;
 mod lock_waiting;
 mod policies;
+pub mod prediction;
 mod sweep;
 #[cfg(test)]
 mod tests;

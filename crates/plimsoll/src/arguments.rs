@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use plimsoll_lab::advise::Slo;
+use plimsoll_lab::predict::{Model, Vary};
 use plimsoll_lab::until_decided;
 use plimsoll_machine::hog::HogSpec;
 use plimsoll_observe::observe::SECONDS_DEFAULT;
@@ -45,6 +47,15 @@ pub enum Command {
     Report(ReportOptions),
     /// Compare two runs of an experiment: faster, slower, or no difference seen
     Compare(CompareOptions),
+    /// Predict how the workloads of a run will do together, from what each needs alone
+    ///
+    /// Reads the `alone:` arms of a run; arms with several workloads, if there are any, show how requests slow each other
+    /// down. docs/predict.md says what the models know and what they do not.
+    Predict(PredictOptions),
+    /// Say which load keeps a promise: how many clients of others, or how many cores
+    ///
+    /// Predicts each value from a run with each workload alone. Exits with 1 if none is predicted to keep the promise.
+    Advise(AdviseOptions),
     /// Load a workload's data into a server, for runs that come later
     Load(LoadOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
@@ -258,6 +269,49 @@ pub struct CompareOptions {
     /// Compare even if workloads or machines differ
     #[arg(long)]
     pub anyway: bool,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll predict`.
+#[derive(Debug, Args)]
+pub struct PredictOptions {
+    /// The folder of a run with each workload alone
+    #[arg(value_name = "DIR")]
+    pub run: PathBuf,
+    /// What to vary: the clients of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
+    #[arg(long, value_name = "KEY=VALUES")]
+    pub vary: Option<Vary>,
+    /// The model: idd adjusts demands by measured mixes, mva does not, des simulates for percentiles
+    #[arg(long, value_name = "MODEL", default_value = "idd")]
+    pub model: Model,
+    /// The folder of a run with mixes; their measurements are put beside the predictions
+    #[arg(long, value_name = "DIR")]
+    pub against: Option<PathBuf>,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll advise`.
+#[derive(Debug, Args)]
+pub struct AdviseOptions {
+    /// The folder of a run with each workload alone
+    #[arg(value_name = "DIR")]
+    pub run: PathBuf,
+    /// What is to be kept, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'
+    #[arg(long, value_name = "PROMISE")]
+    pub slo: Slo,
+    /// What may be changed, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
+    #[arg(long, value_name = "KEY=VALUES")]
+    pub vary: Option<Vary>,
+    /// Whose throughput is to be as high as possible [default: the last other workload]
+    #[arg(long, value_name = "WORKLOAD")]
+    pub maximise: Option<String>,
+    /// Write settings for a governor that set what was advised, to a new file
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 //! The command line and nothing else: arguments become calls of the libraries, errors become one of the exit codes of
 //! [`failure`].
 
+mod advise;
 mod arguments;
 mod bench;
 mod check;
@@ -19,6 +20,7 @@ mod machine;
 mod memory_speed;
 mod observe;
 mod output;
+mod predict;
 mod progress;
 mod provenance;
 mod report;
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
         Command::Reproduce(options) => reproduce::run(options),
         Command::Report(options) => report::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Predict(options) => predict::run(options),
+        Command::Advise(options) => advise::run(options),
         Command::Load(options) => load::run(options),
         Command::Check(options) => check::run(options),
         Command::Machine(options) => machine::run(options),

@@ -92,6 +92,34 @@ fn an_experiment_goes_from_its_file_to_its_results() {
 }
 
 #[test]
+fn a_run_predicts_mixes_and_advises_a_load() {
+    let folder = folder(MIXED);
+    finished(MIXED, folder.path(), "out");
+    let predicted = json(&run(&["predict", "out", "--vary", "writes.clients=0,1,2", "--json"], folder.path()));
+    let mixes = items(&predicted["mixes"]);
+    assert_eq!(mixes.len(), 3);
+    for mix in mixes {
+        assert!(mix["workloads"][0]["throughput_per_s"]["value"].as_f64().unwrap() > 0.0, "{mix}");
+    }
+    let text = printed(&run(&["predict", "out", "--model", "des"], folder.path()));
+    assert!(text.contains("used to adjust the model"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+
+    let advise = ["advise", "out", "--slo", "reads.p95 < 100s", "--vary", "writes.clients=1..4"];
+    let text = printed(&run(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path()));
+    assert!(text.starts_with("writes.clients=4 keeps reads.p95 < 100s"), "{text}");
+    let checked = run(&["govern", "--check", "--config", "plimsoll.toml"], folder.path());
+    assert_ended(&checked, 0);
+    refused(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path(), "name a file that does not exist");
+    assert_ended(
+        &run(&["advise", "out", "--slo", "reads.p95 < 100us", "--vary", "writes.clients=1"], folder.path()),
+        1,
+    );
+    refused(&["advise", "out", "--slo", "readers.p95 < 1s"], folder.path(), "did you mean `reads`?");
+    refused(&["predict", "out", "--vary", "mpl=0..50"], folder.path(), "these can be varied: `reads.clients`");
+}
+
+#[test]
 fn a_claim_that_fails_ends_with_1() {
     let claims = r#"
 [[claim]]

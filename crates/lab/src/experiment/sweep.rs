@@ -109,7 +109,7 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
 }
 
 /// The numbers of a range, both ends included: `1..32`, `0..50 by 10`, `1..64 by x2`.
-fn range(text: &str) -> Result<Vec<i64>, String> {
+pub(crate) fn range(text: &str) -> Result<Vec<i64>, String> {
     let wrong =
         || format!("`{text}` is no range; write \"1..32\", \"0..50 by 10\" or \"1..64 by x2\", or a list in [ ]");
     let (ends, step) = text.split_once(" by ").map_or((text, None), |(ends, step)| (ends, Some(step.trim())));

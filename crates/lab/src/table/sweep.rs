@@ -131,7 +131,7 @@ pub(super) fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> Str
 }
 
 /// `dop=2, oltp.clients=4`.
-pub(super) fn setting(setting: &BTreeMap<String, Value>) -> String {
+pub(in crate::table) fn setting(setting: &BTreeMap<String, Value>) -> String {
     let pairs = setting.iter().map(|(key, value)| format!("{key}={}", option_text(value))).collect::<Vec<_>>();
     pairs.join(", ")
 }

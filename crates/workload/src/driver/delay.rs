@@ -27,7 +27,7 @@ pub enum Delay {
 
 impl Delay {
     /// The mean, the cut left out: it lowers the mean by less than one in 20 000.
-    pub(super) fn mean(self) -> Duration {
+    pub fn mean(self) -> Duration {
         match self {
             Delay::None => Duration::ZERO,
             Delay::Constant(length) | Delay::Exponential(length) => length,

@@ -1,0 +1,314 @@
+//! The load that keeps a promise: `plimsoll advise`.
+//!
+//! Mixes are [predicted](crate::predict) with each number of clients of another workload, or each number of cores; the promise
+//! is a percentile of one workload's response times. Percentiles come from a simulation whose requests are drawn from exponential
+//! distributions; how far the workload's own percentile alone lies from what such a simulation says of it alone is a factor that mixes
+//! are assumed to share.
+
+mod settings_file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use plimsoll_policy::{ParseTargetError, Target, TargetLimit};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::predict::{Model, PredictError, PredictedMix, Request as Prediction, Vary, alone, predict};
+use crate::results::{Interval, Results};
+use crate::wording::{choices, did_you_mean};
+
+pub use settings_file::settings_file;
+
+/// A promise to a workload: `oltp.p95 < 20ms`, `oltp.p95 < 1.3 x alone`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slo {
+    /// The workload.
+    pub workload: String,
+    /// What it is promised.
+    pub target: Target,
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.workload, self.target)
+    }
+}
+
+/// The text given is not a promise to a workload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SloError {
+    /// It does not name a workload.
+    #[error("`{0}` names no workload; write for example oltp.p95 < 20ms")]
+    Workload(String),
+    /// What stands behind the workload cannot be read, or is not a percentile that can be predicted.
+    #[error(transparent)]
+    Target(#[from] ParseTargetError),
+    /// It is a percentile that nobody predicts.
+    #[error("`{0}` is not predicted; p50, p95 and p99 are")]
+    Percentile(String),
+}
+
+impl FromStr for Slo {
+    type Err = SloError;
+
+    fn from_str(text: &str) -> Result<Self, SloError> {
+        let (workload, target) = text.trim().split_once(".p").ok_or_else(|| SloError::Workload(text.to_owned()))?;
+        let target: Target = format!("p{target}").parse()?;
+        if workload.is_empty() {
+            return Err(SloError::Workload(text.to_owned()));
+        }
+        let slo = Slo { workload: workload.to_owned(), target };
+        if percentile(&slo).is_none() {
+            return Err(SloError::Percentile(slo.target.percentile.to_string()));
+        }
+        Ok(slo)
+    }
+}
+
+/// The percentile's name and place among those of a prediction.
+fn percentile(slo: &Slo) -> Option<&'static str> {
+    let name = slo.target.percentile.to_string();
+    ["p50", "p95", "p99"].into_iter().find(|known| *known == name)
+}
+
+/// What advice is wanted.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What is to be kept.
+    pub slo: Slo,
+    /// What may be changed; the clients of the workload to maximise if nothing is said, from 0 to twice as many as ran.
+    pub vary: Option<Vary>,
+    /// Whose throughput is to be as high as possible; the last other workload if nobody is named.
+    pub maximise: Option<String>,
+}
+
+/// Whether a mix keeps the promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// The upper end of the percentile's interval is below the limit.
+    Kept,
+    /// The limit lies within the interval.
+    Undecided,
+    /// The lower end is above the limit.
+    Broken,
+    /// It could not be predicted.
+    Refused,
+}
+
+/// One value that was tried.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tried {
+    /// Swept settings that are not loads.
+    pub setting: BTreeMap<String, Value>,
+    /// The varied key's value.
+    pub value: u32,
+    /// Whether the promise is kept.
+    pub standing: Standing,
+    /// The promised percentile, milliseconds; `None` if it was not predicted.
+    pub percentile_ms: Option<Interval>,
+    /// Requests per second of the workload to maximise; `None` as above.
+    pub throughput_per_s: Option<Interval>,
+    /// Whether it lies beyond what was measured.
+    pub is_extrapolated: bool,
+    /// Why it was refused.
+    pub refused: Option<String>,
+}
+
+/// The smallest allocation that is sufficient, from a knee of the run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Allocation {
+    /// What is allocated: the sweep key.
+    pub key: String,
+    /// The arm and workload.
+    pub arm: String,
+    /// The workload.
+    pub workload: String,
+    /// The share of full throughput that it is sufficient for, 0.9 or 0.95.
+    pub share: f64,
+    /// How much; `None` if the run does not tell.
+    pub amount: Option<f64>,
+    /// Why not.
+    pub why_not: Option<String>,
+}
+
+/// What `plimsoll advise` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Advice {
+    /// The promise, as written.
+    pub slo: String,
+    /// The limit, milliseconds; `None` where it is relative to alone and that was not measured.
+    pub limit_ms: Option<f64>,
+    /// The key that was varied.
+    pub key: String,
+    /// The workload whose throughput is to be high.
+    pub maximise: String,
+    /// Every value, in order.
+    pub tried: Vec<Tried>,
+    /// The position in `tried` of the best value that keeps the promise; `None` if none does.
+    pub best: Option<usize>,
+    /// Sufficient allocations by the run's knees.
+    pub allocations: Vec<Allocation>,
+    /// What to know of it, in sentences.
+    pub cautions: Vec<String>,
+}
+
+/// Why there is no advice.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// A workload that the run does not have.
+    #[error("the run has no workload `{name}`{hint}; it has {known}")]
+    Workload {
+        /// The name.
+        name: String,
+        /// ` (did you mean …?)`, or nothing.
+        hint: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// There is nobody beside whom a promise would be at risk.
+    #[error("`{0}` is the only workload of the run; advice is about what runs beside it")]
+    Only(String),
+    /// The promised percentile was not measured alone, so that the simulation has nothing to be compared with.
+    #[error(
+        "the {percentile} of `{workload}` alone was not measured, or on too few requests; run it again with longer windows"
+    )]
+    NoPercentile {
+        /// The workload.
+        workload: String,
+        /// The percentile.
+        percentile: String,
+    },
+    /// Nothing can be predicted.
+    #[error(transparent)]
+    Predict(#[from] PredictError),
+}
+
+/// The value of what may be changed with which the promise is kept and the other workload gets most.
+pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseError> {
+    let names = &results.experiment.workloads;
+    let own = &request.slo.workload;
+    let other = names.iter().rev().find(|name| *name != own).ok_or_else(|| AdviseError::Only(own.clone()));
+    known(results, own)?;
+    let maximise = request.maximise.as_ref().map_or_else(|| other.cloned(), |name| Ok(name.clone()))?;
+    known(results, &maximise)?;
+    let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
+    let name = percentile(&request.slo).expect("checked when it was read");
+    let anchor = alone::percentile(results, own, name)?;
+    let anchor =
+        anchor.ok_or_else(|| AdviseError::NoPercentile { workload: own.clone(), percentile: name.to_owned() })?;
+    let limit_ms = match request.slo.target.limit {
+        TargetLimit::Length(length) => length.as_secs_f64() * 1e3,
+        TargetLimit::HundredthsOfAlone(factor) => f64::from(factor) / 100.0 * anchor.measured_ms,
+    };
+    let predicted = predict(results, None, &Prediction { vary: Some(vary.clone()), model: Model::Des })?;
+    let judge = |(mix, value): (&PredictedMix, &u32)| {
+        tried(
+            mix,
+            *value,
+            own,
+            &maximise,
+            &|own| {
+                let interval = (*own.get(name)?)?;
+                Some(scaled(interval, anchor.measured_ms / anchor.simulated_ms))
+            },
+            limit_ms,
+        )
+    };
+    let tried: Vec<Tried> = predicted.mixes.iter().zip(vary.values.iter().cycle()).map(judge).collect();
+    let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
+    let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
+    let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
+    let mut cautions: Vec<String> = Vec::new();
+    for caution in predicted.mixes.iter().flat_map(|mix| &mix.cautions) {
+        if !cautions.contains(caution) {
+            cautions.push(caution.clone());
+        }
+    }
+    Ok(Advice {
+        slo: request.slo.to_string(),
+        limit_ms: Some(limit_ms),
+        key: vary.key,
+        maximise,
+        tried,
+        best,
+        allocations: allocations(results),
+        cautions,
+    })
+}
+
+fn known(results: &Results, name: &str) -> Result<(), AdviseError> {
+    let names = &results.experiment.workloads;
+    if names.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let hint = did_you_mean(name, names.iter().map(String::as_str));
+    Err(AdviseError::Workload { name: name.to_owned(), hint, known: choices(names) })
+}
+
+/// The clients of a workload from none to twice as many as ran.
+fn default_vary(results: &Results, workload: &str) -> Vary {
+    let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == workload);
+    let most = of_runs.map(|one| one.clients as u32).max().unwrap_or(1);
+    Vary { key: format!("{workload}.clients"), values: (0..=2 * most).collect() }
+}
+
+fn tried(
+    mix: &PredictedMix,
+    value: u32,
+    own: &str,
+    maximise: &str,
+    percentile: &dyn Fn(&BTreeMap<&'static str, Option<Interval>>) -> Option<Interval>,
+    limit_ms: f64,
+) -> Tried {
+    let of = |name: &str| mix.workloads.iter().find(|one| one.name == name);
+    let simulated = of(own).and_then(|own| percentile(own.percentiles_ms.as_ref()?));
+    // The simulation's interval is its own chance; what the blocks of the measurements leave open is that of the mean.
+    let interval = simulated.zip(of(own).and_then(|own| own.response_ms)).map(|(simulated, mean)| Interval {
+        value: simulated.value,
+        low: simulated.low.zip(mean.low).map(|(low, mean_low)| low * mean_low / mean.value),
+        high: simulated.high.zip(mean.high).map(|(high, mean_high)| high * mean_high / mean.value),
+    });
+    let standing = match interval.map(|interval| (interval.low, interval.high)) {
+        None => Standing::Refused,
+        Some((_, Some(high))) if high < limit_ms => Standing::Kept,
+        Some((Some(low), _)) if low > limit_ms => Standing::Broken,
+        Some(_) => Standing::Undecided,
+    };
+    let too_few = "the simulation answered too few requests for this percentile".to_owned();
+    Tried {
+        setting: mix.setting.clone(),
+        value,
+        standing,
+        percentile_ms: interval,
+        throughput_per_s: of(maximise).map(|one| one.throughput_per_s),
+        is_extrapolated: mix.is_extrapolated,
+        refused: mix.refused.clone().or_else(|| interval.is_none().then_some(too_few)),
+    }
+}
+
+fn scaled(interval: Interval, factor: f64) -> Interval {
+    let times = |value: f64| value * factor;
+    Interval { value: times(interval.value), low: interval.low.map(times), high: interval.high.map(times) }
+}
+
+fn allocations(results: &Results) -> Vec<Allocation> {
+    let of_knee = |knee: &crate::results::Knee| {
+        let level = |level: &crate::results::KneeLevel| Allocation {
+            key: knee.axis.clone(),
+            arm: knee.arm.clone(),
+            workload: knee.workload.clone(),
+            share: level.share,
+            amount: level.allocation,
+            why_not: level.why_not.clone(),
+        };
+        knee.levels.iter().map(level).collect::<Vec<_>>()
+    };
+    results.knees.iter().flat_map(of_knee).collect()
+}

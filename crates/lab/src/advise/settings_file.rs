@@ -1,0 +1,53 @@
+//! Settings for a governor from advice, with the reason for each line.
+
+use super::Advice;
+use crate::units::significant;
+
+/// The text of `plimsoll.toml`; `None` where nothing that was advised is a governor's to set: there is no best value, or what was varied is
+/// not the clients of a workload.
+pub fn settings_file(advice: &Advice) -> Option<String> {
+    let best = &advice.tried[advice.best?];
+    let low = advice.key.strip_suffix(".clients")?;
+    let high = advice.slo.split('.').next()?;
+    let percentile = best.percentile_ms.map_or_else(String::new, |ms| format!(" ({} ms)", significant(ms.value)));
+    // With nobody of the lower class the governor has nobody to let in, and 1 is its smallest limit.
+    let (mpl, none) = match best.value {
+        0 => (1, "\n# Even one of them is predicted to break it; 1 is the least that a class can have."),
+        value => (value, ""),
+    };
+    Some(format!(
+        r#"# Proposed by plimsoll advise, to keep {slo}.
+# Read it, edit the lines below "EDIT", then: plimsoll govern --check --connect --config FILE. docs/governor.md explains every key.
+
+# EDIT: the server, and the role that asks who waits for whom.
+server = "postgres://127.0.0.1:5432"
+control = "postgres://plimsoll@127.0.0.1:5432/postgres"
+# Sessions that no rule names are not made to wait.
+default_class = "high"
+
+[[class]]
+name = "high"
+priority = "high"
+
+[[class]]
+name = "low"
+priority = "low"
+# With {mpl} at once {slo} is predicted to be kept{percentile}.{none}
+mpl = {mpl}
+
+# EDIT: how the sessions of `{high}` and `{low}` are known; here by application_name.
+[[rule]]
+class = "high"
+application_name = "{high}*"
+
+[[rule]]
+class = "low"
+application_name = "{low}*"
+
+[preemption]
+# track: decide which transactions to roll back and count them, but roll back nothing.
+policy = "track"
+"#,
+        slo = advice.slo,
+    ))
+}

@@ -1,0 +1,62 @@
+//! Advice about machines whose truth is known.
+
+use super::*;
+use crate::predict::tests::{EXPERIMENT, alone_only, run};
+
+fn request(slo: &str, vary: Option<&str>) -> Request {
+    let vary = vary.map(|text| text.parse().expect(text));
+    Request { slo: slo.parse().unwrap_or_else(|error| panic!("{error}")), vary, maximise: None }
+}
+
+#[test]
+fn the_most_load_that_keeps_the_promise_is_found() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let advice = advise(&alone, &request("short.p95 < 1.3 x alone", Some("long.clients=0..60 by 5"))).expect("known");
+    let best = &advice.tried[advice.best.expect("few long ones do no harm")];
+    assert!(best.value > 0 && best.value < 60, "{advice:?}");
+    let after = advice.tried.iter().filter(|tried| tried.value > best.value);
+    assert!(after.clone().all(|tried| tried.standing != Standing::Kept), "{advice:?}");
+    assert!(after.clone().any(|tried| tried.standing == Standing::Broken), "{advice:?}");
+    assert_eq!((advice.key.as_str(), advice.maximise.as_str()), ("long.clients", "long"));
+    let text = crate::table::advice::render(&advice);
+    assert!(text.starts_with(&format!("long.clients={} keeps short.p95 < 1.3 x alone", best.value)), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let file = settings_file(&advice).expect("clients are an mpl");
+    assert!(file.contains(&format!("\nmpl = {}\n", best.value)) && file.contains("keep short.p95"), "{file}");
+}
+
+#[test]
+fn a_promise_that_nothing_keeps_is_said_to_be_one() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let advice = advise(&alone, &request("short.p95 < 200us", Some("long.clients=0,10"))).expect("known");
+    assert_eq!(advice.best, None);
+    let text = crate::table::advice::render(&advice);
+    assert!(text.starts_with("No value of long.clients is predicted to keep short.p95 < 200us: 2 break it"), "{text}");
+    assert_eq!(settings_file(&advice), None);
+}
+
+#[test]
+fn the_default_is_to_vary_the_clients_of_the_other() {
+    let alone = run(&alone_only(EXPERIMENT).replace("clients = 40", "clients = 4"), 1.0, 0.0, |_, _| {});
+    let advice = advise(&alone, &request("long.p50 < 10s", None)).expect("known");
+    assert_eq!((advice.key.as_str(), advice.tried.len()), ("short.clients", 9), "up to twice as many as ran");
+}
+
+#[test]
+fn what_cannot_be_read_or_is_not_there_is_refused_with_the_remedy() {
+    for (text, why) in [
+        ("p95 < 20ms", "names no workload"),
+        ("short < 20ms", "names no workload"),
+        (".p95 < 20ms", "names no workload"),
+        ("short.p95 < fast", "write `p95 < 20ms`"),
+        ("short.p90 < 20ms", "p50, p95 and p99 are"),
+    ] {
+        let error = text.parse::<Slo>().expect_err(text).to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let refused = |request: &Request| advise(&alone, request).expect_err("wrong").to_string();
+    assert!(refused(&request("shrot.p95 < 20ms", None)).contains("did you mean `short`?"));
+    let unknown = Request { maximise: Some("lnog".to_owned()), ..request("short.p95 < 20ms", None) };
+    assert!(refused(&unknown).contains("did you mean `long`?"));
+}

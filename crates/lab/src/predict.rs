@@ -1,0 +1,263 @@
+//! How the workloads of a run will do together, from their measurements alone: `plimsoll predict`.
+//!
+//! [`inputs`] reads what each workload needs from its `alone:` arms, [`points`] says which mixes are asked for, and
+//! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and [`accuracy`] says
+//! how far off this model and simpler ones are.
+
+mod accuracy;
+pub(crate) mod alone;
+mod inputs;
+mod points;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use plimsoll_model::des;
+use plimsoll_model::idd::{self, Caution, Mix, Prediction, Slowdown};
+use plimsoll_model::mva::Method;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use accuracy::Accuracy;
+use inputs::Inputs;
+use points::{Asked, Measured};
+pub use points::{Vary, VaryError};
+
+use crate::results::{Interval, Results};
+
+/// How mixes are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// Demands as in the mix, by what arms with several workloads have shown, and a queueing network (MW 4.6).
+    Idd,
+    /// The queueing network with demands as alone.
+    Mva,
+    /// As [`Model::Idd`], with the network simulated for percentiles.
+    Des,
+}
+
+impl FromStr for Model {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "idd" => Ok(Model::Idd),
+            "mva" => Ok(Model::Mva),
+            "des" => Ok(Model::Des),
+            _ => Err(format!("`{text}` is not a model; say idd, mva or des")),
+        }
+    }
+}
+
+/// What is to be predicted.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What is varied; without it the mixes are those that were measured.
+    pub vary: Option<Vary>,
+    /// The model.
+    pub model: Model,
+}
+
+/// What `plimsoll predict` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Predictions {
+    /// The model that was asked for.
+    pub model: Model,
+    /// Every mix, in the order in which they were asked for.
+    pub mixes: Vec<PredictedMix>,
+    /// How far predictions are from what was measured, by model; empty where nothing was measured, or nothing that the
+    /// predictions did not use.
+    pub accuracy: Vec<Accuracy>,
+}
+
+/// One mix.
+#[derive(Debug, Clone, Serialize)]
+pub struct PredictedMix {
+    /// Swept settings that are not loads.
+    pub setting: BTreeMap<String, Value>,
+    /// The workloads.
+    pub workloads: Vec<PredictedWorkload>,
+    /// Mean response of any request, milliseconds; `None` without clients.
+    pub response_ms: Option<Interval>,
+    /// `cpu`, `disk` or `log`; `None` without load.
+    pub bottleneck: Option<&'static str>,
+    /// Whether some figure lies outside of what was measured: a number of clients, or a load beside others.
+    pub is_extrapolated: bool,
+    /// Whether this mix was measured, and its measurement used to adjust demands: its errors are no test of the model.
+    pub is_calibration: bool,
+    /// `exact`, or `approximate` where populations are too large for exact mean value analysis.
+    pub solution: &'static str,
+    /// What to know of it, in sentences.
+    pub cautions: Vec<String>,
+    /// Why it is not predicted; nothing else is told then.
+    pub refused: Option<String>,
+}
+
+/// One workload in a mix.
+#[derive(Debug, Clone, Serialize)]
+pub struct PredictedWorkload {
+    /// Its name.
+    pub name: String,
+    /// Its clients.
+    pub clients: u32,
+    /// Requests per second, with a 95 % interval from the blocks of the measurements alone.
+    pub throughput_per_s: Interval,
+    /// Mean response, milliseconds; `None` without clients.
+    pub response_ms: Option<Interval>,
+    /// Median and 95th and 99th percentiles of response times, milliseconds, with demands that are exponentially distributed;
+    /// only by `des`, and where the simulation had enough requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentiles_ms: Option<BTreeMap<&'static str, Option<Interval>>>,
+    /// CPU seconds of a request, relative to alone.
+    pub cpu_factor: f64,
+    /// What was measured; `None` where this mix was not.
+    pub measured: Option<Measured>,
+}
+
+/// Why nothing is predicted.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PredictError {
+    /// The key that is to be varied is wrong.
+    #[error(transparent)]
+    Vary(#[from] VaryError),
+    /// A workload did not run alone.
+    #[error(
+        "`{workload}` was not measured alone{at}: add \"alone:{workload}\" to the experiment's arms and run it again"
+    )]
+    NotAlone {
+        /// The workload.
+        workload: String,
+        /// At which settings, to stand behind; empty where nothing else is swept.
+        at: String,
+    },
+    /// Runs of a workload alone are there, but none is valid.
+    #[error("every run of `{workload}` alone{at} is invalid; `plimsoll report` says why. Run it again")]
+    Invalid {
+        /// The workload.
+        workload: String,
+        /// As above.
+        at: String,
+    },
+    /// The run has no mix to predict.
+    #[error("no arm has several workloads; say which mix you mean, as in --vary {0}.clients=1..10")]
+    NoMix(String),
+    /// The other run has no mix of these workloads.
+    #[error("no arm of the run given by --against has several of these workloads: {0}")]
+    NothingAgainst(String),
+}
+
+/// Predicts mixes of the workloads of a run, and puts them beside those that it, or `against`, has measured.
+pub fn predict(results: &Results, against: Option<&Results>, request: &Request) -> Result<Predictions, PredictError> {
+    let inputs = Inputs::of(results);
+    let asked = points::asked(&inputs, against, request.vary.as_ref())?;
+    let mut mixes = Vec::new();
+    let mut judged = Vec::new();
+    for asked in &asked {
+        let mix = inputs.mix(asked, request.model != Model::Mva)?;
+        let predicted = idd::predict(&mix, &inputs.machine(asked));
+        if let Ok(prediction) = &predicted {
+            judged.extend(accuracy::judged(asked, &mix, prediction, &inputs.machine(asked)));
+        }
+        mixes.push(match predicted {
+            Ok(prediction) => shown(asked, &inputs, &mix, &prediction, request.model),
+            Err(refused) => refusal(asked, refused.to_string()),
+        });
+    }
+    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(request.model, &judged) })
+}
+
+fn refusal(asked: &Asked, why: String) -> PredictedMix {
+    PredictedMix {
+        setting: asked.base.clone(),
+        workloads: Vec::new(),
+        response_ms: None,
+        bottleneck: None,
+        is_extrapolated: false,
+        is_calibration: asked.is_calibration,
+        solution: "none",
+        cautions: Vec::new(),
+        refused: Some(why),
+    }
+}
+
+fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction, model: Model) -> PredictedMix {
+    let simulated = (model == Model::Des)
+        .then(|| des::simulate(&prediction.network, &des::Settings::plain(&prediction.network, SEED)).ok())
+        .flatten();
+    let workload = |at: usize| {
+        let (member, class) = (&asked.members[at], &prediction.classes[at]);
+        let percentiles = simulated.as_ref().map(|classes| {
+            let names = ["p50", "p95", "p99"].into_iter();
+            names.zip(classes[at].percentiles_s.iter().map(|one| one.map(|one| milliseconds(one.into())))).collect()
+        });
+        PredictedWorkload {
+            name: member.name.clone(),
+            clients: member.clients,
+            throughput_per_s: class.throughput.into(),
+            response_ms: class.response_s.map(|response| milliseconds(response.into())),
+            percentiles_ms: percentiles,
+            cpu_factor: class.cpu_factor,
+            measured: member.measured,
+        }
+    };
+    let other_cores = asked.cores.is_some_and(|cores| !inputs.ran_on(&asked.base, cores));
+    let beyond = asked.members.iter().any(|member| !inputs.covers(&asked.base, &member.name, member.clients));
+    let beyond_calibration = |caution: &Caution| matches!(caution, Caution::BeyondCalibration { .. });
+    let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
+    if model != Model::Mva && mix.slowdown == Slowdown::None {
+        cautions.push(
+            "no arm with several workloads has shown how they slow each other's requests down; demands are as alone"
+                .to_owned(),
+        );
+    }
+    PredictedMix {
+        setting: asked.base.clone(),
+        workloads: (0..asked.members.len()).map(workload).collect(),
+        response_ms: prediction.response_s.map(|response| milliseconds(response.into())),
+        bottleneck: prediction.bottleneck,
+        is_extrapolated: beyond || other_cores || prediction.cautions.iter().any(beyond_calibration),
+        is_calibration: asked.is_calibration,
+        solution: match prediction.method {
+            Method::Exact => "exact",
+            _ => "approximate",
+        },
+        cautions,
+        refused: None,
+    }
+}
+
+/// The simulation's seed: equal runs give equal predictions.
+const SEED: u64 = 7;
+
+fn milliseconds(seconds: Interval) -> Interval {
+    let times = |value: f64| value * 1e3;
+    Interval { value: times(seconds.value), low: seconds.low.map(times), high: seconds.high.map(times) }
+}
+
+/// A caution in words; `None` of one that the mix's own fields tell.
+fn told(caution: &Caution) -> Option<String> {
+    Some(match caution {
+        Caution::Population { .. } => return None,
+        Caution::BeyondCalibration { class } => {
+            format!("others use more of the cores beside `{class}` than in any mix that was measured")
+        }
+        Caution::Calibrated => "demands are adjusted by mixes of this run: no prediction from singles alone".to_owned(),
+        Caution::Locks { class, share: Some(share) } => format!(
+            "`{class}` waits for locks for {:.0} % of its response time alone; locks are not in the model",
+            share * 100.0
+        ),
+        Caution::Locks { class, share: None } => {
+            format!("how long `{class}` waits for locks was not measured; locks are not in the model")
+        }
+        // What waits for the log waits for the disk here, whose busy time is measured.
+        Caution::LogUnknown { .. } => return None,
+        Caution::Parallel { class } => format!(
+            "requests of `{class}` run on several cores at once, which the model does not know; responses are too long"
+        ),
+        other => format!("{other:?}"),
+    })
+}

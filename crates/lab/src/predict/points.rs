@@ -1,0 +1,203 @@
+//! Which mixes are asked for: those of a `--vary` key, or those that were measured.
+
+use serde::Serialize;
+use std::str::FromStr;
+
+use super::PredictError;
+use super::inputs::{Inputs, Setting, base_of};
+use crate::experiment::range;
+use crate::results::{Estimate, Interval, Results};
+use crate::wording::{choices, did_you_mean};
+
+/// More mixes than this are a slip of the pen.
+const VALUES_MAX: usize = 1000;
+
+/// A key and the values that it is to have: `olap.clients=1..50`, `cores=2,4,8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vary {
+    /// The key as typed.
+    pub key: String,
+    /// Its values.
+    pub values: Vec<u32>,
+}
+
+/// What is wrong with what is to be varied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VaryError {
+    /// It does not say a key and its values.
+    #[error(
+        "`{0}` does not say what to vary; write KEY=FIRST..LAST, as in olap.clients=1..50, or a list, as in cores=2,4"
+    )]
+    Form(String),
+    /// Values that make no sense.
+    #[error("--vary {key}: {why}")]
+    Values {
+        /// The key.
+        key: String,
+        /// Why.
+        why: String,
+    },
+    /// No model knows what the key does.
+    #[error(
+        "`{key}` was not measured in a form that a model knows{hint}; these can be varied: {known}. To learn what it does, sweep it in an experiment"
+    )]
+    Unknown {
+        /// The key.
+        key: String,
+        /// ` (did you mean …?)`, or nothing.
+        hint: String,
+        /// The keys that can.
+        known: String,
+    },
+}
+
+impl FromStr for Vary {
+    type Err = VaryError;
+
+    fn from_str(text: &str) -> Result<Self, VaryError> {
+        let form = || VaryError::Form(text.to_owned());
+        let (key, values) = text.split_once('=').ok_or_else(form)?;
+        let (key, values) = (key.trim(), values.trim());
+        let wrong = |why: String| VaryError::Values { key: key.to_owned(), why };
+        if key.is_empty() || values.is_empty() {
+            return Err(form());
+        }
+        let numbers: Vec<i64> = match values.contains("..") {
+            true => range(values).map_err(wrong)?,
+            false => values.split(',').map(|one| one.trim().parse()).collect::<Result<_, _>>().map_err(|_| form())?,
+        };
+        if numbers.len() > VALUES_MAX {
+            return Err(wrong(format!("more than {VALUES_MAX} values; take a step, as in 1..50 by 5")));
+        }
+        let values = numbers.iter().map(|number| u32::try_from(*number)).collect::<Result<Vec<u32>, _>>();
+        let values = values.map_err(|_| wrong("values must be 0 or more".to_owned()))?;
+        Ok(Vary { key: key.to_owned(), values })
+    }
+}
+
+/// What was measured of a workload in a mix, with 95 % intervals over blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measured {
+    /// Requests per second.
+    pub throughput_per_s: Interval,
+    /// Mean response, milliseconds; `None` if nothing was answered.
+    pub response_ms: Option<Interval>,
+}
+
+impl Measured {
+    fn of(cell: &Estimate) -> Self {
+        let milliseconds = |us: Interval| {
+            let times = |value: f64| value * 1e-3;
+            Interval { value: times(us.value), low: us.low.map(times), high: us.high.map(times) }
+        };
+        Measured { throughput_per_s: cell.throughput_per_s, response_ms: cell.mean_latency_us.map(milliseconds) }
+    }
+}
+
+/// A mix that is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// Swept settings that are not loads.
+    pub(super) base: Setting,
+    pub(super) members: Vec<AskedMember>,
+    /// Other cores than those of the runs.
+    pub(super) cores: Option<u32>,
+    /// Whether its measurement adjusts the model.
+    pub(super) is_calibration: bool,
+}
+
+/// A workload in it.
+#[derive(Debug, Clone)]
+pub(super) struct AskedMember {
+    pub(super) name: String,
+    pub(super) clients: u32,
+    pub(super) think_s: f64,
+    pub(super) measured: Option<Measured>,
+}
+
+/// The mixes to predict.
+pub(super) fn asked(
+    inputs: &Inputs<'_>,
+    against: Option<&Results>,
+    vary: Option<&Vary>,
+) -> Result<Vec<Asked>, PredictError> {
+    if let Some(other) = against {
+        let mixes: Vec<Asked> = measured(inputs, other, false).into_iter().filter(|mix| is_within(mix, vary)).collect();
+        let names = || choices(&inputs.results.experiment.workloads);
+        return if mixes.is_empty() { Err(PredictError::NothingAgainst(names())) } else { Ok(mixes) };
+    }
+    if let Some(vary) = vary {
+        return varied(inputs, vary);
+    }
+    let mixes = measured(inputs, inputs.results, true);
+    let last = || inputs.results.experiment.workloads.last().cloned().unwrap_or_default();
+    if mixes.is_empty() { Err(PredictError::NoMix(last())) } else { Ok(mixes) }
+}
+
+/// The arms of a run with several workloads.
+fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec<Asked> {
+    let of = Inputs::of(results);
+    let mut mixes: Vec<(Setting, &str, Asked)> = Vec::new();
+    for cell in &results.estimates {
+        if cell.arm.starts_with("alone:") || !inputs.results.experiment.workloads.contains(&cell.workload) {
+            continue;
+        }
+        let member = AskedMember {
+            name: cell.workload.clone(),
+            clients: cell.measured.clients as u32,
+            think_s: of.think_s(&cell.setting, &cell.workload),
+            measured: Some(Measured::of(cell)),
+        };
+        match mixes.iter_mut().find(|(setting, arm, _)| *setting == cell.setting && *arm == cell.arm) {
+            Some((_, _, mix)) => mix.members.push(member),
+            None => {
+                let base = base_of(&cell.setting);
+                let mix = Asked { base, members: vec![member], cores: None, is_calibration };
+                mixes.push((cell.setting.clone(), &cell.arm, mix));
+            }
+        }
+    }
+    mixes.into_iter().map(|(_, _, mix)| mix).filter(|mix| mix.members.len() > 1).collect()
+}
+
+/// Whether a measured mix is among the values that are asked for.
+fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
+    vary.is_none_or(|vary| {
+        let of_member = mix.members.iter().find(|member| vary.key == format!("{}.clients", member.name));
+        of_member.is_none_or(|member| vary.values.contains(&member.clients))
+    })
+}
+
+/// All workloads together, with each value of the key.
+fn varied(inputs: &Inputs<'_>, vary: &Vary) -> Result<Vec<Asked>, PredictError> {
+    let names = &inputs.results.experiment.workloads;
+    let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
+    let known = || own.iter().map(String::as_str).chain(["cores"]);
+    if !known().any(|key| key == vary.key) {
+        return Err(VaryError::Unknown {
+            key: vary.key.clone(),
+            hint: did_you_mean(&vary.key, known()),
+            known: choices(known()),
+        }
+        .into());
+    }
+    if vary.key == "cores" && vary.values.contains(&0) {
+        return Err(VaryError::Values { key: vary.key.clone(), why: "nothing runs on 0 cores".to_owned() }.into());
+    }
+    let mut mixes = Vec::new();
+    for base in inputs.bases() {
+        for value in &vary.values {
+            let member = |(name, key): (&String, &String)| AskedMember {
+                name: name.clone(),
+                clients: if *key == vary.key { *value } else { inputs.usual_clients(name) },
+                think_s: inputs.think_s(&inputs.results.points[0].setting, name),
+                measured: None,
+            };
+            let members = names.iter().zip(&own).map(member).collect();
+            let cores = (vary.key == "cores").then_some(*value);
+            mixes.push(Asked { base: base.clone(), members, cores, is_calibration: false });
+        }
+    }
+    Ok(mixes)
+}

@@ -1,0 +1,229 @@
+//! Predictions of machines whose truth is known: each is a queueing network, whose solutions stand in for measurements.
+
+use plimsoll_model::mva;
+use plimsoll_model::network::{Class, Network, Service, Station};
+
+use super::*;
+use crate::analysis::made_up::{Noise, measure, plan, results};
+use crate::plan::Setting;
+use crate::results::{LockWait, Results, TimeShare, WorkloadResult};
+
+/// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
+pub(crate) const EXPERIMENT: &str = r#"
+name = "mix"
+arms = ["alone:short", "alone:long", "together"]
+[[workload]]
+name = "short"
+kind = "tpcw"
+clients = 40
+[[workload]]
+name = "long"
+kind = "tpcc"
+clients = 30
+[sweep]
+"long.clients" = [10, 30, 60]
+[run]
+repeats = 4
+"#;
+const DEMANDS_S: [(&str, f64); 2] = [("short", 0.002), ("long", 0.010)];
+
+/// What the workloads of an arm do with these clients, where each needs `slowed` times its CPU seconds beside others.
+fn truth(members: &[(&str, u32)], cores: u32, slowed: f64) -> Vec<f64> {
+    let demand = |name: &str| DEMANDS_S.iter().find(|(of, _)| *of == name).expect("one of the two").1;
+    let factor = if members.len() > 1 { slowed } else { 1.0 };
+    let class = |(name, clients): &(&str, u32)| Class {
+        name: (*name).to_owned(),
+        population: *clients,
+        think_s: 0.0,
+        demands_s: vec![demand(name) * factor],
+    };
+    let station = Station { name: "cpu".to_owned(), service: Service::Processors { servers: cores } };
+    let network = Network::new(vec![station], members.iter().map(class).collect()).expect("sound");
+    mva::solve(&network).expect("small").classes.iter().map(|class| class.throughput).collect()
+}
+
+fn members(setting: &Setting, arm: &[usize]) -> Vec<(String, u32)> {
+    let one = |member: &usize| {
+        let workload = &setting.workloads[*member];
+        (workload.name.clone(), workload.clients.clients as u32)
+    };
+    arm.iter().map(one).collect()
+}
+
+/// A run on a machine where each workload slows the other's requests down by `slowed`.
+pub(crate) fn run(text: &str, slowed: f64, noise: f64, change: impl Fn(&str, &mut WorkloadResult)) -> Results {
+    let plan = plan(text);
+    let cores = crate::report::fixture::study().machine.cores_usable as u32;
+    let mut noise = Noise::new(3, noise);
+    let arms: Vec<Vec<usize>> = plan.arms.iter().map(|arm| arm.members.clone()).collect();
+    let mut records = measure(&plan, |id, setting, name| {
+        let members = members(setting, &arms[id.arm]);
+        let members: Vec<(&str, u32)> = members.iter().map(|(name, clients)| (name.as_str(), *clients)).collect();
+        let at = members.iter().position(|(member, _)| *member == name).expect("in the arm");
+        truth(&members, cores, slowed)[at] * noise.factor()
+    });
+    for record in &mut records {
+        let factor = if record.point.workloads.len() > 1 { slowed } else { 1.0 };
+        let mut busy = 0.0;
+        let arm = record.point.arm.clone();
+        for one in &mut record.point.workloads {
+            let demand = DEMANDS_S.iter().find(|(of, _)| *of == one.name).expect("one of the two").1 * factor;
+            busy += one.all.throughput_per_s * demand;
+            let response_s = one.all.latency_us.expect("it answers").mean * 1e-6;
+            one.all.time_share = Some(TimeShare {
+                cpu_run: Some(demand / response_s),
+                cpu_wait: Some(1.0 - demand / response_s),
+                io: Some(0.0),
+                io_latch: None,
+                lock: Some(0.0),
+                client: None,
+                other: 0.0,
+            });
+            one.lock_wait = Some(LockWait::default());
+            change(&arm, one);
+        }
+        record.point.device.cpu_busy = Some((busy / f64::from(cores)).min(1.0));
+        record.point.device.io_busy = Some(0.0);
+    }
+    results(&plan, &records)
+}
+
+fn request(vary: Option<&str>, model: Model) -> Request {
+    Request { vary: vary.map(|text| text.parse().expect(text)), model }
+}
+
+pub(crate) fn alone_only(text: &str) -> String {
+    text.replace(r#", "together"]"#, "]")
+}
+
+#[test]
+fn a_mix_is_predicted_from_workloads_alone() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let together = run(EXPERIMENT, 1.0, 0.0, |_, _| {});
+    let predicted = predict(&alone, Some(&together), &request(None, Model::Mva)).expect("all is there");
+    assert_eq!(predicted.mixes.len(), 3);
+    for mix in &predicted.mixes {
+        assert_eq!((mix.bottleneck, mix.is_calibration, mix.is_extrapolated), (Some("cpu"), false, false), "{mix:?}");
+        for one in &mix.workloads {
+            let measured = one.measured.expect("it was").response_ms.expect("answered").value;
+            let response = one.response_ms.expect("has clients").value;
+            assert!((response / measured - 1.0).abs() < 0.02, "{one:?}");
+        }
+    }
+    let [mva, unchanged] = &predicted.accuracy[..] else { panic!("{:?}", predicted.accuracy) };
+    assert_eq!((mva.model, mva.count, unchanged.model), ("mva", 6, "no change"));
+    assert!(mva.mean_absolute < 0.02, "{mva:?}");
+    assert!(unchanged.mean_absolute > 0.2 && unchanged.bias < 0.0, "alone is faster: {unchanged:?}");
+}
+
+#[test]
+fn mixes_that_were_measured_teach_how_requests_slow_each_other_down() {
+    // Each request needs 1.4 times its CPU seconds beside others, whatever their load.
+    let one_mix = EXPERIMENT.replace("[10, 30, 60]", "[30]");
+    let calibrated = run(&one_mix, 1.4, 0.0, |_, _| {});
+    let held_out = run(&EXPERIMENT.replace("[10, 30, 60]", "[20, 40]"), 1.4, 0.0, |_, _| {});
+    let predicted = predict(&calibrated, Some(&held_out), &request(None, Model::Idd)).expect("all is there");
+    let of = |model: &str| predicted.accuracy.iter().find(|one| one.model == model).expect(model);
+    assert!(of("idd").mean_absolute < 0.08, "{:?}", predicted.accuracy);
+    assert!(of("mva").mean_absolute > 2.0 * of("idd").mean_absolute, "{:?}", predicted.accuracy);
+    // Beside its own mixes the model is not judged: it has seen them.
+    let own = predict(&calibrated, None, &request(None, Model::Idd)).expect("all is there");
+    assert!(own.mixes[0].is_calibration && own.accuracy.is_empty(), "{own:?}");
+    assert!(own.mixes[0].cautions.iter().any(|caution| caution.contains("adjusted by mixes")));
+}
+
+#[test]
+fn intervals_come_from_blocks_and_cover_what_is_measured_later() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.02, |_, _| {});
+    let together = run(EXPERIMENT, 1.0, 0.0, |_, _| {});
+    let predicted = predict(&alone, Some(&together), &request(None, Model::Mva)).expect("all is there");
+    let has_interval = |one: &PredictedWorkload| one.response_ms.is_some_and(|response| response.low.is_some());
+    assert!(predicted.mixes.iter().flat_map(|mix| &mix.workloads).all(has_interval));
+    assert!(predicted.accuracy[0].covered.expect("intervals") > 0.5, "{:?}", predicted.accuracy);
+}
+
+#[test]
+fn what_was_not_measured_is_marked() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let predicted = predict(&alone, None, &request(Some("long.clients=0,30,400"), Model::Des)).expect("known key");
+    let extrapolated: Vec<bool> = predicted.mixes.iter().map(|mix| mix.is_extrapolated).collect();
+    assert_eq!(extrapolated, [false, false, true]);
+    assert!(predicted.mixes[0].workloads[1].response_ms.is_none(), "nobody waits for an answer");
+    let short = &predicted.mixes[2].workloads[0];
+    let percentiles = short.percentiles_ms.as_ref().expect("simulated");
+    let (p50, p95) = (percentiles["p50"].expect("enough"), percentiles["p95"].expect("enough"));
+    assert!(p50.value < short.response_ms.expect("has clients").value && p95.value > p50.value, "{percentiles:?}");
+    assert!(predicted.mixes[2].cautions.iter().any(|caution| caution.contains("demands are as alone")));
+}
+
+#[test]
+fn more_cores_are_faster_and_beyond_what_was_measured() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let predicted = predict(&alone, None, &request(Some("cores=8,64"), Model::Mva)).expect("known key");
+    let response = |mix: usize| predicted.mixes[mix].workloads[0].response_ms.expect("has clients").value;
+    assert!(response(1) < response(0), "{predicted:?}");
+    assert!(predicted.mixes.iter().all(|mix| mix.is_extrapolated), "{predicted:?}");
+}
+
+#[test]
+fn waiting_for_locks_is_not_predicted() {
+    let locked = |_: &str, one: &mut WorkloadResult| {
+        if one.name == "long" {
+            let response_s = one.all.latency_us.expect("answers").mean * 1e-6 * one.all.completed as f64;
+            one.lock_wait = Some(LockWait { waits: one.all.completed, wait_s: 0.4 * response_s });
+        }
+    };
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, locked);
+    let predicted = predict(&alone, None, &request(Some("long.clients=30,200"), Model::Mva)).expect("known key");
+    assert!(predicted.mixes[0].refused.is_none(), "as many clients as were measured: {:?}", predicted.mixes[0]);
+    let why = predicted.mixes[1].refused.as_deref().expect("more would wait longer");
+    assert!(why.contains("`long` waits for locks for 40 %"), "{why}");
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_would_measure_it() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let refused = |results: &Results, vary: &str| {
+        let error = predict(results, None, &request(Some(vary), Model::Mva)).expect_err(vary);
+        error.to_string()
+    };
+    assert!(refused(&alone, "lnog.clients=1..3").contains("did you mean `long.clients`?"));
+    assert!(refused(&alone, "long.dop=1..3").contains("sweep it in an experiment"));
+    assert!(refused(&alone, "cores=0").contains("nothing runs on 0 cores"));
+    let half = run(&EXPERIMENT.replace(r#""alone:short", "#, ""), 1.0, 0.0, |_, _| {});
+    let why = refused(&half, "long.clients=1..3");
+    assert!(why.contains("`short` was not measured alone: add \"alone:short\""), "{why}");
+    let mut invalid = alone.clone();
+    invalid.points.iter_mut().for_each(|point| point.valid = false);
+    assert!(refused(&invalid, "long.clients=1..3").contains("is invalid"));
+    let error = predict(&alone, None, &request(None, Model::Mva)).expect_err("no mix");
+    assert!(error.to_string().contains("--vary long.clients="), "{error}");
+    let few = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, one| one.all.completed = 2);
+    let predicted = predict(&few, None, &request(Some("long.clients=30"), Model::Mva)).expect("known key");
+    assert!(predicted.mixes[0].refused.as_deref().is_some_and(|why| why.contains("at least 20")), "{predicted:?}");
+}
+
+#[test]
+fn a_key_and_its_values_are_read() {
+    let check = |text: &str, key: &str, values: &[u32]| {
+        assert_eq!(text.parse::<Vary>(), Ok(Vary { key: key.to_owned(), values: values.to_vec() }), "{text}");
+    };
+    check("olap.clients=1..3", "olap.clients", &[1, 2, 3]);
+    check("cores = 2,4, 8", "cores", &[2, 4, 8]);
+    check("olap.clients=0..50 by 25", "olap.clients", &[0, 25, 50]);
+    for text in ["", "olap.clients", "=3", "olap.clients=", "olap.clients=few", "cores=-1", "cores=1..100000"] {
+        assert!(text.parse::<Vary>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_table_fits_into_80_columns() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.02, |_, _| {});
+    let together = run(EXPERIMENT, 1.0, 0.0, |_, _| {});
+    for model in [Model::Mva, Model::Des] {
+        let predicted = predict(&alone, Some(&together), &request(None, model)).expect("all is there");
+        let text = crate::table::prediction::render(&predicted);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("40 x short + 10 x long") && text.contains("no change (6 figures)"), "{text}");
+    }
+}

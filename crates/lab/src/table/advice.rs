@@ -1,0 +1,80 @@
+//! Advice as text.
+
+use super::{sweep, wrap};
+use crate::advise::{Advice, Standing, Tried};
+use crate::results::Interval;
+use crate::units::{MISSING, duration_us, percent, plain, rate};
+
+/// Columns for what was tried.
+const WIDTH: usize = 30;
+
+/// The whole text, ending in a line break.
+pub fn render(advice: &Advice) -> String {
+    let (name, limit) = advice.slo.split_once('<').unwrap_or((&advice.slo, ""));
+    let mut out = wrap(&headline(advice), "", "  ");
+    out.push(String::new());
+    let per_s = format!("{} per s", advice.maximise);
+    out.push(format!("{:<WIDTH$}{:>12}{:>20}{:>16}", format!("{}({limit})", name), "predicted", "95 %", per_s));
+    out.extend(advice.tried.iter().enumerate().flat_map(|(at, tried)| lines(advice, at, tried)));
+    if advice.tried.iter().any(|tried| tried.is_extrapolated) {
+        out.push(String::new());
+        out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));
+    }
+    if !advice.allocations.is_empty() {
+        out.push(String::new());
+        out.push("The smallest allocations that are sufficient".to_owned());
+        for one in &advice.allocations {
+            let amount = one.amount.map(plain).or_else(|| one.why_not.clone()).unwrap_or_else(|| MISSING.to_owned());
+            let what = format!("{} in {}, {} of its throughput", one.workload, one.arm, percent(one.share));
+            out.extend(wrap(&format!("{what}: {} {amount}", one.key), "  ", "    "));
+        }
+    }
+    if !advice.cautions.is_empty() {
+        out.push(String::new());
+        out.push("To know of it".to_owned());
+        out.extend(advice.cautions.iter().flat_map(|caution| wrap(caution, "  - ", "    ")));
+    }
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn headline(advice: &Advice) -> String {
+    let Some(best) = advice.best.map(|at| &advice.tried[at]) else {
+        let count = |standing| advice.tried.iter().filter(|tried| tried.standing == standing).count();
+        return format!(
+            "No value of {} is predicted to keep {}: {} break it, {} are undecided, {} could not be predicted.",
+            advice.key,
+            advice.slo,
+            count(Standing::Broken),
+            count(Standing::Undecided),
+            count(Standing::Refused)
+        );
+    };
+    let gets = best.throughput_per_s.map_or_else(|| MISSING.to_owned(), |throughput| rate(throughput.value));
+    format!("{}={} keeps {}, and {} gets {gets}.", advice.key, best.value, advice.slo, advice.maximise)
+}
+
+fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
+    let setting = sweep::setting(&tried.setting);
+    let mark = if tried.is_extrapolated { " *" } else { "" };
+    let what = [format!("{}={}{mark}", advice.key, tried.value), setting];
+    let what = what.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    if let Some(why) = &tried.refused {
+        return wrap(&format!("{what}: not predicted: {why}"), "  ", "    ");
+    }
+    let standing = match tried.standing {
+        Standing::Kept if advice.best == Some(at) => "> ",
+        Standing::Kept => "+ ",
+        Standing::Undecided => "? ",
+        Standing::Broken | Standing::Refused => "- ",
+    };
+    let time = |ms: f64| duration_us(ms * 1e3);
+    let of = |interval: Option<Interval>| interval.map_or_else(|| MISSING.to_owned(), |one| time(one.value));
+    let range = tried.percentile_ms.and_then(|one| one.low.zip(one.high));
+    let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{} to {}", time(low), time(high)));
+    let throughput = tried.throughput_per_s.map_or_else(|| MISSING.to_owned(), |one| rate(one.value));
+    let mut out = if what.chars().count() + 2 <= WIDTH { Vec::new() } else { wrap(&what, standing, "    ") };
+    let what = if out.is_empty() { format!("{standing}{what}") } else { String::new() };
+    out.push(format!("{what:<WIDTH$}{:>12}{range:>20}{throughput:>16}", of(tried.percentile_ms)));
+    out
+}

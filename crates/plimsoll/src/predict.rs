@@ -1,0 +1,26 @@
+//! `plimsoll predict`: how the workloads of a run will do together.
+
+use std::process::ExitCode;
+
+use plimsoll_lab::predict::{Request, predict};
+use plimsoll_lab::run_directory::read_results;
+use plimsoll_lab::table::prediction;
+
+use crate::arguments::PredictOptions;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+
+/// Predicts and prints. Fails as a check does if no mix could be predicted.
+pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
+    let results = read_results(&options.run).map_err(Failure::input)?;
+    let against = options.against.as_deref().map(read_results).transpose().map_err(Failure::input)?;
+    let request = Request { vary: options.vary.clone(), model: options.model };
+    let predicted = predict(&results, against.as_ref(), &request).map_err(Failure::input)?;
+    if options.json {
+        print_json(&predicted)?;
+    } else {
+        print(&prediction::render(&predicted))?;
+    }
+    let all_refused = predicted.mixes.iter().all(|mix| mix.refused.is_some());
+    Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
