@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The 22 TPC-H queries on DuckDB, on the data and texts that `--export DIR` of the bench beside this file wrote.
+"""DuckDB for the bench beside this file: runs the queries that it is told, one after the other.
 
-    cargo bench -p plimsoll-engine --bench tpch -- --export /tmp/tpch
-    pip install duckdb pyarrow
-    python3 crates/engine/benches/duckdb_tpch.py /tmp/tpch [--threads N] [--repeats N]
+    python duckdb_tpch.py DIR --threads N
 
-Prints one line per query: the best time in milliseconds, all rows fetched. Tables are DuckDB's own, in memory.
+DIR has data and queries as `--export DIR` of the bench writes them. Tables are DuckDB's own, in memory. Prints `ready VERSION`
+when they are loaded. For each line of input, `qN`, prints a line: seconds of the whole query with all rows fetched, seconds of
+planning alone (EXPLAIN), and the number of rows.
 """
 
 import argparse
 import pathlib
+import sys
 import time
 
 import duckdb
@@ -23,31 +24,25 @@ def load(connection, folder):
             connection.execute(f"create table {path.stem} as select * from data")
 
 
-def best(connection, sql, repeats):
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        connection.execute(sql).fetchall()
-        times.append(time.perf_counter() - started)
-    return min(times) * 1e3
+def timed(connection, sql):
+    started = time.perf_counter()
+    rows = connection.execute(sql).fetchall()
+    return time.perf_counter() - started, len(rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     connection = duckdb.connect(config={"threads": arguments.threads})
     load(connection, arguments.folder)
-    print(f"DuckDB {duckdb.__version__}, {arguments.threads} threads, best of {arguments.repeats}")
-    total = 0.0
-    for number in range(1, 23):
-        sql = (arguments.folder / f"q{number}.sql").read_text()
-        milliseconds = best(connection, sql, arguments.repeats)
-        total += milliseconds
-        print(f"{f'q{number}':<6} {milliseconds:9.1f}")
-    print(f"{'sum':<6} {total:9.1f}")
+    print(f"ready {duckdb.__version__}", flush=True)
+    for line in sys.stdin:
+        sql = (arguments.folder / f"{line.strip()}.sql").read_text()
+        planning, _ = timed(connection, "explain " + sql)
+        seconds, rows = timed(connection, sql)
+        print(seconds, planning, rows, flush=True)
 
 
 if __name__ == "__main__":

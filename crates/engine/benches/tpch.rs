@@ -1,16 +1,17 @@
-//! The 22 TPC-H queries on our engine and on DataFusion's own in-memory tables, interleaved in one process.
+//! The 22 TPC-H queries on our engine, on DataFusion's own in-memory tables and on DuckDB, by turns.
 //!
 //! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--file]
-//! [--grant MIB] [--explain] [--analyze] [--export DIR]`
+//! [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
 //!
-//! Prints one line per query: our best time, the stock best time, the ratio, and what ours took from the disk. Under
-//! `cargo test` the scale is tiny and only the answers are compared, with our columns in memory and in a file. `--file` keeps
-//! them in a file, `--grant` limits the memory of our queries. `--export` writes the data as Arrow files and the queries for other engines and stops; `--explain` prints our
-//! plans, `--analyze` what each operator took.
+//! Prints one line per query: medians of ours, of stock DataFusion and of DuckDB in milliseconds, our best and our planning, and the ratios of
+//! ours with their 95 % intervals (Student's t on the logarithms of each turn's ratio). DuckDB runs in a Python process that stays
+//! open; without it its columns stay empty. Under `cargo test` the scale is tiny and only the answers are compared, with our
+//! columns in memory and in a file. `--file` keeps them in a file, `--grant` limits the memory of our queries. `--export` writes the data
+//! as Arrow files and the queries for other engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
@@ -27,9 +28,13 @@ use plimsoll_workload::tpch::tables::SCHEMA;
 mod tpch {
     pub mod arguments;
     pub mod data;
+    pub mod duckdb;
+    pub mod turns;
 }
 
 use tpch::arguments::Arguments;
+use tpch::duckdb::DuckDb;
+use tpch::turns::{Turns, sums};
 
 fn main() {
     let arguments = Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|message| {
@@ -43,18 +48,39 @@ fn main() {
         return;
     }
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
-    let stock = Stock::new(&tables, arguments.dop);
+    let stock = arguments.with_stock.then(|| Stock::new(&tables, arguments.dop));
+    let mut duckdb = duckdb(&arguments, &tables);
     let forms = if arguments.is_test { vec![false, true] } else { vec![arguments.in_file] };
     for in_file in forms {
         let ours = Ours::new(&tables, &arguments, in_file);
-        run(&arguments, &ours, &stock);
+        run(&arguments, &ours, stock.as_ref(), duckdb.as_mut());
+    }
+}
+
+/// DuckDB with the same data, if it is wanted and there.
+fn duckdb(arguments: &Arguments, tables: &[Vec<RecordBatch>]) -> Option<DuckDb> {
+    if !arguments.with_duckdb {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("the folder for temporary files can be written to");
+    tpch::data::export(tables, arguments.scale, folder.path()).expect("there is room on the disk");
+    // It reads the queries from there later on, too.
+    match DuckDb::start(&folder.keep(), arguments.dop) {
+        Ok(duckdb) => {
+            eprintln!("DuckDB {}", duckdb.version);
+            Some(duckdb)
+        }
+        Err(why) => {
+            eprintln!("no DuckDB, its columns stay empty: {why}");
+            None
+        }
     }
 }
 
 /// Every query that is wanted.
-fn run(arguments: &Arguments, ours: &Ours, stock: &Stock) {
-    let mut sums = (Duration::ZERO, Duration::ZERO);
-    println!("query    ours ms  stock ms  ratio  read MiB  spilled MiB  spill files");
+fn run(arguments: &Arguments, ours: &Ours, stock: Option<&Stock>, mut duckdb: Option<&mut DuckDb>) {
+    let mut all = Vec::new();
+    println!("{}", Turns::HEAD);
     for query in QUERIES.iter().filter(|query| arguments.wants(query.name)) {
         let sql = query.validation_sql(arguments.scale);
         if arguments.explain {
@@ -64,54 +90,62 @@ fn run(arguments: &Arguments, ours: &Ours, stock: &Stock) {
             let analyzed = ours.query(&format!("explain analyze {sql}")).expect("it runs without the explanation, too");
             println!("{}\n{}", query.name, cell(analyzed.batches[0].column(1), 0));
         }
-        match measure(query, &sql, ours, stock, arguments.repeats) {
-            Ok((times, usage)) => {
-                sums = (sums.0 + times.0, sums.1 + times.1);
-                print_line(query.name, times, usage);
+        match measure(query, &sql, ours, stock, duckdb.as_deref_mut(), arguments.repeats) {
+            Ok((turns, usage)) => {
+                println!("{}", turns.line(query.name));
+                if usage.column_bytes_read + usage.spilled_bytes > 0 {
+                    print_usage(usage);
+                }
+                all.push(turns);
             }
             Err(error @ QueryError::Grant { .. }) => println!("{:<6} {error}", query.name),
             Err(error) => panic!("{error} in\n{sql}"),
         }
     }
-    print_line("sum", sums, ours.engine.usage());
+    println!("{}", sums(&all).line("sum"));
 }
 
-fn print_line(name: &str, (ours, stock): (Duration, Duration), usage: QueryUsage) {
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+fn print_usage(usage: QueryUsage) {
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let ratio = ours.as_secs_f64() / stock.as_secs_f64();
     let (read, spilled) = (mebibytes(usage.column_bytes_read), mebibytes(usage.spilled_bytes));
-    println!(
-        "{name:<6} {:>9.1} {:>9.1} {ratio:>6.2} {read:>9.1} {spilled:>12.1} {:>12}",
-        milliseconds(ours),
-        milliseconds(stock),
-        usage.spill_files
-    );
+    println!("       read {read:.1} MiB, spilled {spilled:.1} MiB to {} files", usage.spill_files);
 }
 
-/// Runs a query by turns on both engines, compares the answers, and returns the best times and what ours took from the disk.
+/// Runs a query by turns on all engines, compares the answers, and returns the times and what ours took from the disk.
 fn measure(
     query: &QuerySpec,
     sql: &str,
     ours: &Ours,
-    stock: &Stock,
+    stock: Option<&Stock>,
+    mut duckdb: Option<&mut DuckDb>,
     repeats: usize,
-) -> Result<((Duration, Duration), QueryUsage), QueryError> {
-    let mut best = (Duration::MAX, Duration::MAX);
-    let mut usage = QueryUsage::default();
+) -> Result<(Turns, QueryUsage), QueryError> {
+    let (mut turns, mut usage) = (Turns::default(), QueryUsage::default());
     for repeat in 0..repeats {
         let started = Instant::now();
-        let our_answer = ours.query(sql)?;
-        best.0 = best.0.min(started.elapsed());
-        usage = our_answer.usage;
+        ours.explain(sql);
+        turns.planning.push(started.elapsed());
         let started = Instant::now();
-        let stock_answer = stock.query(sql);
-        best.1 = best.1.min(started.elapsed());
-        if repeat == 0 {
-            compare(query, &our_answer.batches, &stock_answer);
+        let our_answer = ours.query(sql)?;
+        turns.ours.push(started.elapsed());
+        usage = our_answer.usage;
+        if let Some(stock) = stock {
+            let started = Instant::now();
+            let stock_answer = stock.query(sql);
+            turns.stock.push(started.elapsed());
+            if repeat == 0 {
+                compare(query, &our_answer.batches, &stock_answer);
+            }
+        }
+        if let Some(duckdb) = duckdb.as_deref_mut() {
+            let taken = duckdb.query(query.name).unwrap_or_else(|why| panic!("DuckDB: {why} in\n{sql}"));
+            let rows: usize = our_answer.batches.iter().map(RecordBatch::num_rows).sum();
+            assert_eq!(rows, taken.rows, "{}: other rows than DuckDB", query.name);
+            turns.duckdb.push(taken.whole);
+            turns.duckdb_planning.push(taken.planning);
         }
     }
-    Ok((best, usage))
+    Ok((turns, usage))
 }
 
 struct Ours {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// TPC-H scale.
     pub scale: f64,
-    /// Runs of each query on each engine; the best counts.
+    /// Turns of each query.
     pub repeats: usize,
     /// Degree of parallelism and number of threads.
     pub dop: usize,
@@ -19,6 +19,10 @@ pub struct Arguments {
     pub analyze: bool,
     /// Keep our columns in a file instead of in memory; in a test run they are in memory first and then in a file.
     pub in_file: bool,
+    /// Whether stock DataFusion takes part.
+    pub with_stock: bool,
+    /// Whether DuckDB takes part.
+    pub with_duckdb: bool,
     /// Memory that each of our queries may keep, in MiB.
     pub grant: Option<usize>,
     /// Whether this is a test run.
@@ -38,6 +42,8 @@ impl Arguments {
             explain: false,
             analyze: false,
             in_file: false,
+            with_stock: true,
+            with_duckdb: false,
             grant: None,
             is_test: true,
             export: None,
@@ -45,7 +51,10 @@ impl Arguments {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--bench" => (arguments.scale, arguments.repeats, arguments.is_test) = (1.0, 3, false),
+                "--bench" => {
+                    (arguments.scale, arguments.repeats, arguments.is_test) = (1.0, 7, false);
+                    arguments.with_duckdb = true;
+                }
                 "--scale" => arguments.scale = number(&value()?)?,
                 "--repeats" => arguments.repeats = number(&value()?)?,
                 "--dop" => arguments.dop = number(&value()?)?,
@@ -53,6 +62,8 @@ impl Arguments {
                 "--explain" => arguments.explain = true,
                 "--analyze" => arguments.analyze = true,
                 "--file" => arguments.in_file = true,
+                "--no-stock" => arguments.with_stock = false,
+                "--no-duckdb" => arguments.with_duckdb = false,
                 "--grant" => arguments.grant = Some(number(&value()?)?),
                 "--export" => arguments.export = Some(value()?.into()),
                 // Options of the standard test harness, which this program is not.
