@@ -208,20 +208,10 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         TargetLimit::HundredthsOfAlone(factor) => f64::from(factor) / 100.0 * anchor.measured_ms,
     };
     let predicted = predict(results, None, &Prediction { vary: Some(vary.clone()), model: Model::Des })?;
-    let judge = |(mix, value): (&PredictedMix, &u32)| {
-        tried(
-            mix,
-            *value,
-            own,
-            &maximise,
-            &|own| {
-                let interval = (*own.get(name)?)?;
-                Some(scaled(interval, anchor.measured_ms / anchor.simulated_ms))
-            },
-            limit_ms,
-        )
-    };
-    let tried: Vec<Tried> = predicted.mixes.iter().zip(vary.values.iter().cycle()).map(judge).collect();
+    let promised =
+        Promised { workload: own, percentile: name, factor: anchor.measured_ms / anchor.simulated_ms, limit_ms };
+    let mixes = predicted.mixes.iter().zip(vary.values.iter().cycle());
+    let tried: Vec<Tried> = mixes.map(|(mix, value)| tried(mix, *value, &promised, &maximise)).collect();
     let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
@@ -259,26 +249,32 @@ fn default_vary(results: &Results, workload: &str) -> Vary {
     Vary { key: format!("{workload}.clients"), values: (0..=2 * most).collect() }
 }
 
-fn tried(
-    mix: &PredictedMix,
-    value: u32,
-    own: &str,
-    maximise: &str,
-    percentile: &dyn Fn(&BTreeMap<&'static str, Option<Interval>>) -> Option<Interval>,
+/// The promise, as it is judged.
+struct Promised<'a> {
+    workload: &'a str,
+    percentile: &'static str,
+    /// What was measured over what is simulated.
+    factor: f64,
     limit_ms: f64,
-) -> Tried {
+}
+
+fn tried(mix: &PredictedMix, value: u32, promised: &Promised<'_>, maximise: &str) -> Tried {
     let of = |name: &str| mix.workloads.iter().find(|one| one.name == name);
-    let simulated = of(own).and_then(|own| percentile(own.percentiles_ms.as_ref()?));
+    let own = of(promised.workload);
+    let simulated = own.and_then(|own| *own.percentiles_ms.as_ref()?.get(promised.percentile)?);
     // The simulation's interval is its own chance; what the blocks of the measurements leave open is that of the mean.
-    let interval = simulated.zip(of(own).and_then(|own| own.response_ms)).map(|(simulated, mean)| Interval {
-        value: simulated.value,
-        low: simulated.low.zip(mean.low).map(|(low, mean_low)| low * mean_low / mean.value),
-        high: simulated.high.zip(mean.high).map(|(high, mean_high)| high * mean_high / mean.value),
+    let interval = simulated.zip(own.and_then(|own| own.response_ms)).map(|(simulated, mean)| {
+        let scaled = scaled(simulated, promised.factor);
+        Interval {
+            value: scaled.value,
+            low: scaled.low.zip(mean.low).map(|(low, mean_low)| low * mean_low / mean.value),
+            high: scaled.high.zip(mean.high).map(|(high, mean_high)| high * mean_high / mean.value),
+        }
     });
     let standing = match interval.map(|interval| (interval.low, interval.high)) {
         None => Standing::Refused,
-        Some((_, Some(high))) if high < limit_ms => Standing::Kept,
-        Some((Some(low), _)) if low > limit_ms => Standing::Broken,
+        Some((_, Some(high))) if high < promised.limit_ms => Standing::Kept,
+        Some((Some(low), _)) if low > promised.limit_ms => Standing::Broken,
         Some(_) => Standing::Undecided,
     };
     let too_few = "the simulation answered too few requests for this percentile".to_owned();
