@@ -104,6 +104,11 @@ impl Claim {
         text_hash(&self.expression) + &near.unwrap_or_default()
     }
 
+    /// Why the plan cannot judge it, whatever will be measured; `None` if it can.
+    pub fn left_out(&self) -> Option<&str> {
+        self.condition.as_ref().err().map(String::as_str)
+    }
+
     /// The same claim in a plan that leaves out what it speaks of: it is neither judged nor graded, for this reason.
     pub fn not_judged(mut self, why: String) -> Self {
         if let Some(near) = &mut self.near {

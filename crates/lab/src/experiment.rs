@@ -25,6 +25,7 @@ mod workloads;
 pub(crate) use duration::duration;
 pub use problem::ExperimentError;
 pub use resolve::{Terms, resolve};
+pub(crate) use runs::REPEATS;
 pub use size::Cores;
 pub(crate) use sweep::range;
 

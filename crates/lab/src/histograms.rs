@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use plimsoll_workload::driver::{WaitHistograms, WorkloadMeasurement};
+use plimsoll_workload::driver::{DrivenWorkload, WaitHistograms};
 use serde::{Deserialize, Serialize};
 
 /// Latency, in microseconds, of one workload in one run.
@@ -64,26 +64,18 @@ impl Latencies {
 
 impl WorkloadHistograms {
     /// Those of a run that has just been measured.
-    pub fn of(measured: &WorkloadMeasurement) -> Self {
+    pub fn of(driven: &DrivenWorkload) -> Self {
         let kept = |name: &str, histogram: &Histogram<u64>| {
             (!histogram.is_empty()).then(|| (name.to_owned(), Latencies::of(histogram)))
         };
         let at_locks = |of: fn(&WaitHistograms) -> &Histogram<u64>| {
-            let classes = measured.classes.iter();
-            classes.filter_map(|(class, part)| kept(&class.name(), of(&part.locks.as_ref()?.histograms))).collect()
+            let classes = driven.classes.iter();
+            classes.filter_map(|(class, part)| kept(&class.name(), of(part.at_locks.as_ref()?))).collect()
         };
         WorkloadHistograms {
-            workload: measured.name.clone(),
-            transactions: measured
-                .transactions
-                .iter()
-                .filter_map(|(name, part)| kept(name, &part.latency_us))
-                .collect(),
-            classes: measured
-                .classes
-                .iter()
-                .filter_map(|(class, part)| kept(&class.name(), &part.latency_us))
-                .collect(),
+            workload: driven.measured.name.clone(),
+            transactions: driven.transactions.iter().filter_map(|(name, part)| kept(name, &part.latency_us)).collect(),
+            classes: driven.classes.iter().filter_map(|(class, part)| kept(&class.name(), &part.latency_us)).collect(),
             locks: LockHistograms {
                 queue_time: at_locks(|locks| &locks.queue_time_us),
                 wait_excess: at_locks(|locks| &locks.wait_excess_us),

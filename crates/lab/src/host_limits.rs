@@ -324,6 +324,10 @@ impl MachineLimits for HostLimits {
         )))
     }
 
+    fn processes(&self) -> Vec<i32> {
+        self.hogs.values().map(|(_, hog)| hog.id().cast_signed()).collect()
+    }
+
     fn open_window(&mut self) {
         // What hogs did before belongs to no window.
         for (_, hog) in self.hogs.values_mut() {

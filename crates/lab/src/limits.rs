@@ -22,6 +22,11 @@ pub trait MachineLimits {
     /// limits are as before, or none.
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError>;
 
+    /// Processes of ours that run beside the workloads, as hogs do, and belong to none of them.
+    fn processes(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
     /// A window begins.
     fn open_window(&mut self);
 

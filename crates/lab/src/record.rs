@@ -1,6 +1,6 @@
 //! What one finished run leaves: its point, its histograms, its samples. The unit of the journal.
 
-use plimsoll_workload::driver::WorkloadMeasurement;
+use plimsoll_workload::driver::DrivenWorkload;
 use serde::{Deserialize, Serialize};
 
 use crate::histograms::WorkloadHistograms;
@@ -75,18 +75,18 @@ pub struct SampleRow {
 impl SampleRow {
     /// The seconds of the workload at `place`, with what was seen in each; of a second that the observer missed nothing was.
     pub(crate) fn of<'a>(
-        measured: &'a WorkloadMeasurement,
+        driven: &'a DrivenWorkload,
         place: usize,
         seconds: &'a [Second],
         marks: &'a [Mark],
     ) -> impl Iterator<Item = SampleRow> + 'a {
-        measured.samples.iter().enumerate().map(move |(number, sample)| {
+        driven.samples.iter().enumerate().map(move |(number, sample)| {
             let span = sample.at_s..sample.at_s + sample.seconds;
             let within = marks.iter().filter(|mark| span.contains(&mark.at_s));
             let second = seconds.get(number);
             let used = second.and_then(|second| second.workloads.get(place)).copied().unwrap_or_default();
             SampleRow {
-                workload: measured.name.clone(),
+                workload: driven.measured.name.clone(),
                 second: sample.at_s,
                 seconds: sample.seconds,
                 completed: sample.completed,

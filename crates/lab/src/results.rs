@@ -4,12 +4,10 @@
 
 mod curves;
 mod device;
-mod measured;
 mod merge;
 mod near;
 mod point;
 mod server;
-mod time_share;
 
 use std::collections::BTreeMap;
 
@@ -26,11 +24,11 @@ pub(crate) use merge::mean;
 pub(crate) use near::CHANGED;
 pub use near::NearResult;
 pub use plimsoll_workload::driver::{
-    AbortCounts as Aborted, Latency, Lengths, LockStatistics, MeanLength, ResponseByWaits, share_of,
+    AbortCounts as Aborted, Latency, Lengths, LockStatistics, LockWait, MeanLength, PartMeasurement as Part,
+    ResponseByWaits, TimeShare, WindowCheck, WorkloadMeasurement, share_of,
 };
 pub use point::*;
 pub use server::*;
-pub use time_share::TimeShare;
 
 /// The version of this document. A program refuses documents with another one.
 pub const FORMAT: u32 = 3;

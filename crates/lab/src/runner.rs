@@ -146,7 +146,7 @@ pub struct Runner<'a> {
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
     /// Whether others on the machine have disturbed a run, and how.
-    disturbance: &'a dyn Fn(&Point, &Setting, f64) -> Option<String>,
+    disturbance: &'a dyn Fn(&Point, f64) -> Option<String>,
     /// The setting that ran last.
     last: Option<usize>,
     plans: Plans,
@@ -225,7 +225,7 @@ impl<'a> Runner<'a> {
         loop {
             let mut record = self.try_one(id, at, watch)?;
             let RunPlan { others_max, tries, .. } = self.plan.run;
-            let disturbance = (self.disturbance)(&record.point, &self.plan.setting(id.setting), others_max);
+            let disturbance = (self.disturbance)(&record.point, others_max);
             match disturbance {
                 Some(why) if thrown_away.len() + 1 < tries as usize => {
                     thrown_away.push(why);
@@ -312,7 +312,8 @@ impl<'a> Runner<'a> {
         let plans = self.plans.of(id.setting, &drives, self.store.generation(), &mut unseen);
         let mut tick = |run| (watch.progress)(RunProgress::Running { arm: &arm.name, done, all, run });
         let instruments = self.instruments.get_or_insert_with(|| Instruments::here(None));
-        let sensors = server_sensors(database, seed, &mut unseen);
+        let mut sensors = server_sensors(database, seed, &mut unseen);
+        sensors.processes.beside = self.limits.processes();
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
         // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
         let never = AtomicBool::new(false);
@@ -341,7 +342,8 @@ fn server_sensors<'a>(database: &'a dyn Database, seed: u64, warnings: &mut Vec<
         warnings.push(format!("what the server's processes do is not seen: {error}"));
         None
     });
-    let processes = ServerProcesses { server: database.footprint().processes, proxy: database.proxy() };
+    let processes =
+        ServerProcesses { server: database.footprint().processes, proxy: database.proxy(), beside: Vec::new() };
     ServerSensors { database: Some(database), watch, processes, seed }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::experiment::REPEATS;
 use crate::summary::REQUESTS_MIN;
 use crate::units::{rate, seconds};
 
@@ -63,9 +64,6 @@ const SMALL_MEMORY: u64 = 6 << 30;
 
 /// More clients without think time than this only wait for each other.
 const CLIENTS_MAX: usize = 32;
-
-/// Blocks. From two nobody can tell a difference from noise.
-const REPEATS: u32 = 5;
 
 /// Windows are made for so many times the requests that they need, since no two hold the same mix.
 const MARGIN: f64 = 1.5;

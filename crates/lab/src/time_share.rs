@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
-use plimsoll_workload::driver::WorkloadMeasurement;
+use plimsoll_workload::driver::DrivenWorkload;
 
 use crate::results::TimeShare;
 
@@ -32,36 +32,35 @@ pub struct ServingThreads {
 /// on the database's query threads, all of which are there for whichever query is under way: the number of threads times
 /// the time in which there was one. With one client, or with several that never pause, that time is known exactly; in
 /// between it is taken to be as long as it can have been, so that `other` is an upper bound.
-fn whole(measured: &WorkloadMeasurement, threads: &ServingThreads) -> f64 {
-    if measured.is_analytical {
-        threads.count as f64 * measured.occupied.min(measured.window).as_secs_f64()
+fn whole(driven: &DrivenWorkload, threads: &ServingThreads) -> f64 {
+    let occupied = driven.all.times.occupied;
+    if driven.measured.analytical {
+        threads.count as f64 * occupied.min(driven.window).as_secs_f64()
     } else {
-        measured.occupied.as_secs_f64()
+        occupied.as_secs_f64()
     }
 }
 
-/// Where the response time of a workload went. `None`, with a warning, if no request was under way in the window or
+/// Where the response time of a workload went, from the intended start of its requests: what they waited for a free client is
+/// within [`TimeShare::other`]. `None`, with a warning, if no request was under way in the window or
 /// nothing is known of the threads that served it.
-pub fn time_share(
-    measured: &WorkloadMeasurement,
-    threads: &ServingThreads,
-    warnings: &mut Vec<String>,
-) -> Option<TimeShare> {
+pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &mut Vec<String>) -> Option<TimeShare> {
+    let measured = &driven.measured;
     let name = &measured.name;
-    let whole = whole(measured, threads);
+    let whole = whole(driven, threads);
     if whole <= 0.0 {
         let why = if threads.count == 0 { "its queries run in another process" } else { "no request was under way" };
         warnings.push(format!("{name}: no time shares, for {why}"));
         return None;
     }
     // Sensors are opened a moment before the clients' window and closed a moment after it.
-    let scale = measured.window.as_secs_f64() / threads.window.max(measured.window).as_secs_f64();
+    let scale = driven.window.as_secs_f64() / threads.window.max(driven.window).as_secs_f64();
     let share_of_times = |time: Duration| time.as_secs_f64() * scale / whole;
     let cpu_run = threads.times.map(|times| share_of_times(times.run));
     let cpu_wait = threads.times.map(|times| share_of_times(times.wait));
     // A session's lock wait is its client's. A query waits for locks as a whole: none of its threads works meanwhile.
-    let waiting_threads = if measured.is_analytical { threads.count as f64 } else { 1.0 };
-    let lock = measured.lock_wait.map(|wait| wait.as_secs_f64() * waiting_threads / whole);
+    let waiting_threads = if measured.analytical { threads.count as f64 } else { 1.0 };
+    let lock = measured.lock_wait.map(|wait| wait.wait_s * waiting_threads / whole);
     if cpu_run.is_none() {
         warnings.push(format!("{name}: time on cores is unknown and within `other`"));
     }
@@ -69,11 +68,11 @@ pub fn time_share(
         warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
     }
     // What queries read they wait for on threads that nobody counts, so that their sessions tell too little.
-    let io = measured.io_wait.filter(|_| !measured.is_analytical).map(|wait| wait.as_secs_f64() / whole);
+    let io = driven.io_wait.filter(|_| !measured.analytical).map(|wait| wait.as_secs_f64() / whole);
     if io.is_none() {
         warnings.push(format!("{name}: time waiting for devices (io) is unknown and within `other`"));
     }
-    Some(divide(name, [cpu_run, cpu_wait, io, lock], warnings))
+    Some(divide(name, [cpu_run, cpu_wait, io, lock], warnings).within(driven.all.times.served_share()))
 }
 
 /// Makes shares that add up to 1 of parts that are relative to the whole already.
@@ -90,44 +89,41 @@ fn divide(name: &str, parts: [Option<f64>; 4], warnings: &mut Vec<String>) -> Ti
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_workload::driver::{AbortCounts, Histogram, PartMeasurement};
+pub(crate) mod tests {
+    use plimsoll_workload::driver::{DrivenPart, Histogram, LockWait, RequestTimes, WorkloadMeasurement};
 
     use super::*;
 
-    fn measured(is_analytical: bool, occupied_ms: u64, lock_wait_ms: Option<u64>) -> WorkloadMeasurement {
-        let latency_us = Histogram::new(3).expect("three digits");
-        let all = PartMeasurement {
-            completed: 0,
+    /// A part whose requests were under way for so long, all together.
+    pub(crate) fn driven_part(occupied: Duration) -> DrivenPart {
+        DrivenPart {
             work_done: 0.0,
-            throughput_per_s: 0.0,
-            latency_us,
-            in_flight: Default::default(),
-            locks: None,
-        };
-        WorkloadMeasurement {
-            name: "w".to_owned(),
-            benchmark: "fake",
-            is_analytical,
-            clients: 2,
-            window: Duration::from_secs(1),
-            all,
+            latency_us: Histogram::new(3).expect("three digits"),
+            at_locks: None,
+            times: RequestTimes { occupied, in_system: occupied },
+        }
+    }
+
+    /// A workload whose requests were under way for so long, all together.
+    pub(crate) fn driven(name: &str, window: Duration, occupied: Duration) -> DrivenWorkload {
+        DrivenWorkload {
+            measured: WorkloadMeasurement { name: name.to_owned(), clients: 2, ..WorkloadMeasurement::default() },
+            window,
+            all: driven_part(occupied),
             classes: Vec::new(),
             transactions: Vec::new(),
-            aborted: AbortCounts::default(),
-            response_total: Duration::from_millis(occupied_ms),
-            occupied: Duration::from_millis(occupied_ms),
-            in_system: Duration::from_millis(occupied_ms),
-            ended_total: Duration::from_millis(occupied_ms),
-            open_loop: None,
-            doubts: Vec::new(),
-            lock_wait: lock_wait_ms.map(Duration::from_millis),
-            lock_waits: 0,
+            response_total: occupied,
             io_wait: None,
-            round_trip: Duration::ZERO,
             clamped: 0,
             samples: Vec::new(),
         }
+    }
+
+    fn measured(analytical: bool, occupied_ms: u64, lock_wait_ms: Option<u64>) -> DrivenWorkload {
+        let mut driven = driven("w", Duration::from_secs(1), Duration::from_millis(occupied_ms));
+        driven.measured.analytical = analytical;
+        driven.measured.lock_wait = lock_wait_ms.map(|ms| LockWait { waits: 1, wait_s: ms as f64 / 1e3 });
+        driven
     }
 
     fn threads(count: usize, run_ms: u64, wait_ms: u64) -> ServingThreads {
@@ -136,7 +132,7 @@ mod tests {
     }
 
     /// Shares in whole percent: run, wait, lock, other; and how many warnings there are.
-    fn check(measured: &WorkloadMeasurement, threads: &ServingThreads, expect: ([i64; 4], usize)) {
+    fn check(measured: &DrivenWorkload, threads: &ServingThreads, expect: ([i64; 4], usize)) {
         let mut warnings = Vec::new();
         let share = time_share(measured, threads, &mut warnings).expect("there is a whole");
         warnings.retain(|warning| !warning.contains("(io)"));
@@ -159,7 +155,7 @@ mod tests {
     #[test]
     fn waits_for_devices_are_a_share_where_the_session_does_the_waiting() {
         let share = |is_analytical| {
-            let measured = WorkloadMeasurement {
+            let measured = DrivenWorkload {
                 io_wait: Some(Duration::from_millis(200)),
                 ..measured(is_analytical, 1000, Some(300))
             };
@@ -182,6 +178,13 @@ mod tests {
         check(&measured(true, 500, Some(0)), &threads(4, 1000, 0), ([50, 0, 0, 50], 0));
         // While a query waits for a lock none of its workers has anything to do.
         check(&measured(true, 1000, Some(500)), &threads(4, 1000, 0), ([25, 0, 50, 25], 0));
+    }
+
+    #[test]
+    fn shares_run_from_the_intended_start() {
+        let mut queued = measured(false, 1000, Some(300));
+        queued.all.times.in_system = Duration::from_secs(4);
+        check(&queued, &threads(2, 400, 100), ([10, 3, 8, 80], 0));
     }
 
     #[test]

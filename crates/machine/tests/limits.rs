@@ -15,25 +15,10 @@ use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_testing::{Need, skip};
+use plimsoll_testing::{Need, PATIENCE, skip, until};
 
 /// Set for a copy of this program that limits itself, says so, and waits to be killed.
 const HOLD: &str = "PLIMSOLL_TEST_HOLD";
-
-/// Longer than anything here takes, also on a busy machine; only what is broken waits that long.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for something that must come.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A process that ends with the test.
 struct Subprocess(Child);
@@ -140,7 +125,7 @@ fn limits_bite_and_everything_is_put_back() {
     limiter.set(&limits(&[("cores", 1.0), ("cpu_quota", 0.05), ("cpu_weight", 50.0)])).unwrap();
     assert_ne!(busy.groups(), before);
     let (window, stopped) = (limiter.observe(), times_stopped(busy.id()));
-    until("the quota to stop the process", || (times_stopped(busy.id()) > stopped + 2).then_some(()));
+    until("the quota stops the process", || times_stopped(busy.id()) > stopped + 2);
     let verdicts = limiter.verify(&window);
     assert_eq!(verdicts["cores"], Verdict { achieved: Some(Amount::Number(1.0)), why_not: None });
     assert_eq!(verdicts["cpu_weight"].why_not, None);
@@ -220,8 +205,11 @@ fn watched(key: &str, folder: &Path, command: &str, after: impl FnOnce()) -> Opt
     }
     let window = limiter.observe();
     subprocess.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let status =
-        until("the command to end", || std::fs::read_to_string(&done).ok().filter(|status| status.ends_with('\n')));
+    let mut status = String::new();
+    until("the command ends", || {
+        status = std::fs::read_to_string(&done).unwrap_or_default();
+        status.ends_with('\n')
+    });
     after();
     if status.trim() != "0" {
         skip(Need::Disk, "this file system takes no such requests");
@@ -354,7 +342,7 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     let (held, free) = (read(held), read(free));
     assert!(held > Duration::from_millis(1500), "8 MiB at 4 MB/s take two seconds, not {held:?}");
     assert!(free < held / 2, "{free:?}, beside {held:?}");
-    until("the group to be empty", || group.is_empty().then_some(()));
+    until("the group is empty", || group.is_empty());
     // Who is still there when it goes is sent back.
     let waiting = reader();
     let process = ProcessIdentity::of(&host, waiting.id()).unwrap();

@@ -133,6 +133,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_quick_form_judges_every_claim_or_the_file_says_why_not() {
+        for source in EXHIBITS {
+            let experiment = parse(source.text, source.file).unwrap_or_else(|error| panic!("{error}"));
+            let plan = resolve(&experiment, &Terms::here(&TARGETS, true)).unwrap_or_else(|error| panic!("{error}"));
+            for claim in &plan.claims {
+                let remark = format!("# Not judged with --quick: \"{}\", for ", claim.text);
+                let why = claim.left_out();
+                assert_eq!(
+                    why.is_some(),
+                    source.text.contains(&remark),
+                    "{}: {}: {why:?}; add the point to [quick.sweep], or the line `{remark}…`",
+                    source.file,
+                    claim.text
+                );
+            }
+        }
+    }
+
     /// The claims of every experiment, by its name.
     fn claims() -> Vec<(String, Vec<String>)> {
         let of = |source: &Source| {

@@ -184,8 +184,9 @@ fn ours(database: &PostgresDatabase, pgbench: Pgbench, clients: usize, measure: 
     let mut time = ProcessorTime::default();
     let window = Window { warmup: WarmUp::For(Duration::from_millis(200)), measure };
     let measured = drive(&drives, window, &mut time, &AtomicBool::new(false)).unwrap();
-    let all = &measured.workloads[0].all;
-    assert_eq!(measured.workloads[0].aborted.error, 0);
+    let measured = &measured.workloads[0].measured;
+    assert_eq!(measured.aborted.error, 0);
+    let all = &measured.all;
     Ran { throughput_per_s: all.throughput_per_s, processor_us: time.used_us / all.completed.max(1) as f64 }
 }
 

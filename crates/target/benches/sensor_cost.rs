@@ -45,7 +45,7 @@ fn sensors() -> Vec<Sensors> {
 fn throughput(database: &Embedded, tpcc: &Tpcc, window: Window, seed: u64) -> f64 {
     let options = ClientOptions { clients: 2, seed, ..ClientOptions::default() };
     let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
-    drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap().workloads[0].all.throughput_per_s
+    drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap().workloads[0].measured.all.throughput_per_s
 }
 
 /// Reads every sensor once a period until it is told to stop; how many times, and the processor time that took.

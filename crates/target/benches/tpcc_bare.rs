@@ -195,7 +195,7 @@ fn rate(database: &dyn Database, tpcc: &Tpcc, clients: usize, window: Window, se
     let (before, began) = (process_cpu_time(), Instant::now());
     let measured = drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap();
     let cpus = (process_cpu_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
-    let per_s = measured.workloads[0].all.throughput_per_s;
+    let per_s = measured.workloads[0].measured.all.throughput_per_s;
     assert!(per_s > 0.0, "one side ran nothing");
     Rate { per_s, per_cpu_s: per_s / cpus }
 }

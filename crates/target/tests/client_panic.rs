@@ -149,8 +149,8 @@ fn locks_of_a_client_that_panics_are_released_and_the_run_says_so() {
 
         let short = Window { warmup: WarmUp::For(Duration::ZERO), measure: Duration::from_millis(300) };
         let measured = run(&tpcc, &database, short).unwrap();
-        assert!(measured.workloads[0].all.completed > 0, "{policy}");
-        assert_eq!(measured.workloads[0].aborted.error, 0, "{policy}");
+        assert!(measured.workloads[0].measured.all.completed > 0, "{policy}");
+        assert_eq!(measured.workloads[0].measured.aborted.error, 0, "{policy}");
         let broken: Vec<_> =
             tpcc.check(&database).unwrap().into_iter().filter(|line| line.holds == Some(false)).collect();
         assert!(broken.is_empty(), "{policy}: {broken:?}");

@@ -1,4 +1,5 @@
-//! What tests of all crates share: how a test leaves something out that this machine cannot do, and how it waits.
+//! What tests of all crates share: how a test leaves something out that this machine cannot do, how it waits, and how it
+//! checks what somebody is told.
 //!
 //! A test that returns early looks like one that passed. So it calls [`skip`] first, which says why on standard error, adds a
 //! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
@@ -179,6 +180,15 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Checks that a message says what it should; `of` is what it is a message of, such as the text that was refused.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn says(of: &str, message: &str, expect: &str) {
+    assert!(message.contains(expect), "{of}\nexpected {expect}\nfound    {message}");
+}
+
 /// Whether a list of needs has this one; an entry that is no need, if there is one, since a wrong name would require nothing.
 fn is_required(list: &str, need: Need) -> Result<bool, String> {
     let entries = || list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -219,6 +229,14 @@ mod tests {
         assert_eq!(is_required("cgroups, uring,", Need::Uring), Ok(true));
         assert_eq!(is_required("cgroups-v1", Need::Cgroups), Ok(false));
         assert_eq!(is_required("uring,iouring", Need::Uring), Err("iouring".to_owned()));
+    }
+
+    #[test]
+    fn what_a_message_should_say_is_looked_for() {
+        says("x = 1", "x.toml:1:1: there is no key `x`", "no key `x`");
+        let failed = std::panic::catch_unwind(|| says("x = 1", "no key `x`", "no key `y`")).unwrap_err();
+        let said = failed.downcast_ref::<String>().unwrap();
+        assert_eq!(said, "x = 1\nexpected no key `y`\nfound    no key `x`");
     }
 
     #[test]

@@ -183,7 +183,7 @@ fn cost_of_one(options: &ClientOptions, measure: Duration) -> Duration {
     let mut time = ProcessorTime::default();
     let window = Window { warmup: WarmUp::For(Duration::from_millis(20)), measure };
     let measured = drive(&drives, window, &mut time, &AtomicBool::new(false)).expect("nothing can fail");
-    let completed = measured.workloads[0].all.completed.max(1);
+    let completed = measured.workloads[0].measured.all.completed.max(1);
     Duration::from_secs_f64(time.used.as_secs_f64() / completed as f64)
 }
 

@@ -41,6 +41,7 @@ mod clock;
 mod coordinator;
 mod delay;
 mod doubt;
+mod driven;
 #[cfg(test)]
 mod fakes;
 mod latency;
@@ -57,6 +58,7 @@ mod samples;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod time_share;
 mod warm_up;
 
 use std::sync::atomic::AtomicBool;
@@ -65,18 +67,16 @@ use std::time::Duration;
 pub use board::{Board, UnderWay};
 pub use delay::{Delay, ParseDelayError};
 pub use doubt::{Doubt, DoubtAbout, LittlesLaw};
+pub use driven::{DriveMeasurement, DrivenPart, DrivenWorkload, RequestTimes};
 pub use hdrhistogram::Histogram;
 pub use latency::Latency;
-pub use lock_statistics::{
-    Lengths, LockMeasurement, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms, share_of,
-};
-pub use measurement::{
-    AbortCounts, DriveMeasurement, InFlight, OpenLoopMeasurement, PartMeasurement, WorkloadMeasurement,
-};
+pub use lock_statistics::{Lengths, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms, share_of};
+pub use measurement::{AbortCounts, InFlight, LockWait, PartMeasurement, WindowCheck, WorkloadMeasurement};
 pub use options::ClientOptions;
 pub use priority_rule::{ParsePriorityRuleError, PriorityRule};
 pub use recorder::LATENCY_MAX;
 pub use samples::Sample;
+pub use time_share::TimeShare;
 pub use warm_up::{WarmUp, WarmUpMeasurement};
 
 use crate::benchmark::Benchmark;

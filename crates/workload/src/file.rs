@@ -75,7 +75,9 @@ impl Definitions {
         if let Some(known) = read.get(paths) {
             return Ok(known);
         }
-        let definition = read_anew(paths)?;
+        // What is read lives as long as the process: sessions know prepared statements by their addresses, so that the
+        // statements of a benchmark are `'static`, and so are the names of its transactions.
+        let definition: &'static Definition = Box::leak(Box::new(parse(sources(paths)?)?));
         read.insert(paths.to_owned(), definition);
         Ok(definition)
     }
@@ -90,10 +92,13 @@ pub struct WorkloadFile {
     pub text: String,
 }
 
-/// The files behind a kind that begins with [`PREFIX`]; `None` for another kind.
+/// The files behind a kind that begins with [`PREFIX`], whether or not what they say makes a workload; `None` for another kind.
 pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
     let paths = kind.strip_prefix(PREFIX)?;
-    Some(read_anew(paths).map(|definition| definition.files.clone()))
+    Some(sources(paths).and_then(|scripts| {
+        let all = scripts.into_iter().map(|script| toml_form::with_setup_file(script.source));
+        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }))
 }
 
 /// What tells a workload from files from others, wherever the files are: the kind without folders, and a hash of what the files
@@ -141,14 +146,6 @@ fn parts(paths: &str) -> Vec<(&str, Option<&str>)> {
         name.ends_with(".sql").then_some((name, weight))
     };
     paths.split(',').map(script).collect::<Option<Vec<_>>>().unwrap_or_else(|| vec![(paths, None)])
-}
-
-/// Reads a workload.
-///
-/// What is read lives as long as the process: sessions know prepared statements by their addresses, so that the statements
-/// of a benchmark are `'static`, and so are the names of its transactions.
-fn read_anew(paths: &str) -> Result<&'static Definition, FileError> {
-    Ok(Box::leak(Box::new(parse(sources(paths)?)?)))
 }
 
 /// The files that a kind names.
@@ -216,12 +213,12 @@ fn schema_name(name: &str) -> &'static str {
     leaked(&format!("file_{name}"))
 }
 
-/// A text that lives as long as the process, see [`read_anew`].
+/// A text that lives as long as the process, see [`Definitions::read`].
 fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-/// A statement that lives as long as the process, see [`read_anew`].
+/// A statement that lives as long as the process, see [`Definitions::read`].
 fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
     Box::leak(Box::new(Statement { name: leaked(name), sql: leaked(sql), native: sql_only }))
 }

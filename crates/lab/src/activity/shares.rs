@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
-use plimsoll_workload::driver::WorkloadMeasurement;
+use plimsoll_workload::driver::DrivenWorkload;
 
 use super::tally::{PartSeen, SeenWorkload};
 use super::{CHANGED_MAX, SAMPLES_MIN};
-use crate::results::{Part, Seen, TimeShare, Workers, WorkloadOnServer};
+use crate::results::{Part, Seen, TimeShare, Workers, WorkloadOnServer, WorkloadResult};
 
 /// The parts may miss the whole by this share before it is worth a warning: their sources tick at different moments, and
 /// looks are samples.
@@ -29,7 +29,7 @@ pub struct OnServer<'a> {
     pub window: Duration,
 }
 
-/// Where the time of a workload on a server went.
+/// Where the time of a workload on a server went, from the intended start of its requests.
 #[derive(Debug, Clone, Default)]
 pub struct ServerShares {
     /// Of all its requests. `None` if none was under way.
@@ -43,6 +43,14 @@ pub struct ServerShares {
 }
 
 impl ServerShares {
+    /// Fills in all of it.
+    pub fn fill_in(self, result: &mut WorkloadResult) {
+        result.all.time_share = self.whole;
+        result.classes.iter_mut().for_each(|(class, part)| self.of_class(class, part));
+        result.transactions.iter_mut().for_each(|(name, part)| self.of_transaction(name, part));
+        result.server = Some(self.known);
+    }
+
     /// Fills in the shares of a class.
     pub fn of_class(&self, class: &str, part: &mut Part) {
         fill_in(&self.classes, class, part);
@@ -62,8 +70,8 @@ fn fill_in(shares: &BTreeMap<String, (Option<TimeShare>, u64)>, name: &str, part
 
 impl OnServer<'_> {
     /// Where its time went. What is not known is explained.
-    pub fn shares(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> ServerShares {
-        let names: Vec<&str> = measured.transactions.iter().map(|(name, _)| *name).collect();
+    pub fn shares(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> ServerShares {
+        let names: Vec<&str> = driven.transactions.iter().map(|(name, _)| *name).collect();
         let (mut classes, mut transactions) = (BTreeMap::new(), BTreeMap::new());
         for ((transaction, priority), part) in &self.seen.parts {
             add(classes.entry(priority.to_string()).or_default(), part);
@@ -76,39 +84,48 @@ impl OnServer<'_> {
         if all.changed as f64 > CHANGED_MAX * all.seen.sum() as f64 {
             warnings.push(format!(
                 "{}: most requests are shorter than a look at the server, so there are no time shares by class and kind",
-                measured.name
+                driven.measured.name
             ));
         }
         if self.seen.absent > 0 {
             warnings.push(format!(
                 "{}: the processes of its sessions were not listed {} times in {} looks; what they did then is unknown",
-                measured.name, self.seen.absent, self.looks
+                driven.measured.name, self.seen.absent, self.looks
             ));
         }
-        let (whole, scale) = self.whole(measured, warnings);
-        let shares = |parts: BTreeMap<String, PartSeen>| {
-            parts.into_iter().map(|(name, part)| (name, (self.of_part(&part, scale), part.seen.sum()))).collect()
+        let (whole, scale) = self.whole(driven, warnings);
+        let shares = |parts: BTreeMap<String, PartSeen>, served: BTreeMap<String, f64>| {
+            let share = |(name, part): (String, PartSeen)| {
+                let served = served.get(&name).copied().unwrap_or(1.0);
+                let share = self.of_part(&part, scale).map(|share| share.within(served));
+                (name, (share, part.seen.sum()))
+            };
+            parts.into_iter().map(share).collect()
         };
-        let throughput_by_second = measured.samples.iter().map(|second| second.throughput_per_s).collect();
+        let served_classes =
+            driven.classes.iter().map(|(class, part)| (class.to_string(), part.times.served_share())).collect();
+        let served_transactions =
+            driven.transactions.iter().map(|(name, part)| ((*name).to_owned(), part.times.served_share())).collect();
+        let throughput_by_second = driven.samples.iter().map(|second| second.throughput_per_s).collect();
         ServerShares {
-            whole,
-            classes: shares(classes),
-            transactions: shares(transactions),
+            whole: whole.map(|share| share.within(driven.all.times.served_share())),
+            classes: shares(classes, served_classes),
+            transactions: shares(transactions, served_transactions),
             known: WorkloadOnServer { throughput_by_second, waits_scaled: scale, ..self.known(&all) },
         }
     }
 
     /// The shares of the time in which any request was under way, and by how much the waits that looks saw were scaled to fit
     /// beside the scheduler's books.
-    fn whole(&self, measured: &WorkloadMeasurement, warnings: &mut Vec<String>) -> (Option<TimeShare>, Option<f64>) {
-        let name = &measured.name;
-        let whole = measured.occupied.as_secs_f64();
+    fn whole(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> (Option<TimeShare>, Option<f64>) {
+        let name = &driven.measured.name;
+        let whole = driven.all.times.occupied.as_secs_f64();
         if whole <= 0.0 {
             warnings.push(format!("{name}: no time shares, for no request was under way"));
             return (None, None);
         }
-        let window = measured.window.as_secs_f64();
-        let scale = window / self.window.max(measured.window).as_secs_f64();
+        let window = driven.window.as_secs_f64();
+        let scale = window / self.window.max(driven.window).as_secs_f64();
         let of_times =
             |of: fn(ThreadTimes) -> Duration| self.times.map(|times| of(times).as_secs_f64() * scale / whole);
         let times = [of_times(|times| times.run), of_times(|times| times.wait)];

@@ -8,9 +8,7 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_policy::Priority;
 use plimsoll_workload::activity::{Activity, ActivityWatch, Doing, StatementTotals, Statements, Upkeep};
 use plimsoll_workload::database::DatabaseError;
-use plimsoll_workload::driver::{
-    AbortCounts, Board, Histogram, PartMeasurement, UnderWay, WorkloadMeasurement, WorkloadThreads,
-};
+use plimsoll_workload::driver::{Board, DrivenWorkload, UnderWay, WorkloadThreads};
 
 use super::log::ServerLog;
 use super::sampler::{Pace, sample};
@@ -18,6 +16,7 @@ use super::schedule::Schedule;
 use super::tally::Tally;
 use super::{OnServer, PERIOD, PartSeen, Sampled, SeenWorkload, ServerShares};
 use crate::results::{Mark, Part, Seen, Server, TimeShare};
+use crate::time_share::tests::{driven, driven_part};
 
 const WINDOW: Duration = Duration::from_secs(8);
 
@@ -126,41 +125,9 @@ fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
 }
 
 /// Clients that had a request under way for so long, all together.
-fn measured(occupied: Duration) -> WorkloadMeasurement {
-    let part = || {
-        let latency_us = Histogram::new(3).expect("three digits");
-        PartMeasurement {
-            completed: 0,
-            work_done: 0.0,
-            throughput_per_s: 0.0,
-            latency_us,
-            in_flight: Default::default(),
-            locks: None,
-        }
-    };
-    WorkloadMeasurement {
-        name: "shop".to_owned(),
-        benchmark: "fake",
-        is_analytical: false,
-        clients: 2,
-        window: WINDOW,
-        all: part(),
-        classes: Vec::new(),
-        transactions: vec![("buy", part()), ("look", part())],
-        aborted: AbortCounts::default(),
-        response_total: occupied,
-        occupied,
-        in_system: occupied,
-        ended_total: occupied,
-        open_loop: None,
-        doubts: Vec::new(),
-        lock_wait: None,
-        lock_waits: 0,
-        io_wait: None,
-        round_trip: Duration::ZERO,
-        clamped: 0,
-        samples: Vec::new(),
-    }
+fn measured(occupied: Duration) -> DrivenWorkload {
+    let part = || driven_part(Duration::ZERO);
+    DrivenWorkload { transactions: vec![("buy", part()), ("look", part())], ..driven("shop", WINDOW, occupied) }
 }
 
 fn shares(seen: &SeenWorkload, looks: u64, run_s: f64, wait_s: f64, occupied: Duration) -> (ServerShares, Vec<String>) {
@@ -228,6 +195,37 @@ fn shares_are_what_was_seen() {
     assert_eq!((sampler.look_mean_us, sampler.look_max_us), (Some(10.0), Some(10.0)));
     assert!((sampler.duty - 0.00125).abs() < 1e-5 && (sampler.looks_per_s - 125.0).abs() < 0.5, "{sampler:?}");
     assert_eq!((statements, sampled.warnings), (None, vec!["no statistics of statements: nobody counts".to_owned()]));
+}
+
+/// A class whose requests waited for a free client for as long as clients had them, beside one that waited for none.
+#[test]
+fn shares_of_classes_run_from_the_intended_start() {
+    let seen = Seen { running: 250, lock: 250, ..Seen::default() };
+    let seen_part = || PartSeen { seen, changed: 0 };
+    let parts = [((0, Priority::HIGH), seen_part()), ((1, Priority::LOW), seen_part())].into();
+    let all = Seen { running: 500, lock: 500, ..Seen::default() };
+    let seen = SeenWorkload { all, parts, ..SeenWorkload::default() };
+    let class = |queued_s| {
+        let mut part = driven_part(Duration::from_secs(4));
+        part.times.in_system += Duration::from_secs(queued_s);
+        part
+    };
+    let mut driven = measured(WINDOW);
+    driven.classes = vec![(Priority::HIGH, class(0)), (Priority::LOW, class(4))];
+    driven.transactions = vec![("buy", class(0)), ("look", class(4))];
+    driven.all.times.in_system += Duration::from_secs(8);
+    let times = ThreadTimes { run: Duration::from_secs(4), wait: Duration::ZERO };
+    let of = OnServer { seen: &seen, looks: LOOKS, times: Some(times), clients: None, window: WINDOW };
+    let found = of.shares(&driven, &mut Vec::new());
+    assert_eq!(found.whole.map(thousandths), Some([250, 0, 0, 0, 250, 0, 500]));
+    let class = |name: &str| {
+        let mut part = Part::default();
+        found.of_class(name, &mut part);
+        part.time_share.map(thousandths)
+    };
+    assert_eq!(class("high"), Some([500, 0, 0, 0, 500, 0, 0]));
+    assert_eq!(class("low"), Some([250, 0, 0, 0, 250, 0, 500]));
+    assert_eq!(part(&found, "look").0, class("low"));
 }
 
 #[test]

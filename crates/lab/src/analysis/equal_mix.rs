@@ -113,7 +113,7 @@ fn mean_latencies(repeats: &[&WorkloadResult]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Latency, Part};
+    use crate::results::{Latency, Part, WorkloadMeasurement};
 
     /// A result of one client that ran so many requests of kinds of such latency, back to back for a second.
     fn result(kinds: &[(&str, u64, f64)]) -> WorkloadResult {
@@ -128,7 +128,7 @@ mod tests {
             };
             ((*kind).to_owned(), part)
         };
-        WorkloadResult {
+        let driven = WorkloadMeasurement {
             name: "olap".to_owned(),
             kind: "tpch".to_owned(),
             analytical: true,
@@ -138,8 +138,9 @@ mod tests {
                 ..Part::default()
             },
             transactions: kinds.iter().map(part).collect(),
-            ..WorkloadResult::default()
-        }
+            ..WorkloadMeasurement::default()
+        };
+        WorkloadResult { driven, ..WorkloadResult::default() }
     }
 
     fn check(alone: &[&WorkloadResult], together: &[&WorkloadResult], expect: [&[f64]; 2]) {
@@ -192,7 +193,8 @@ mod tests {
         let begun = result(&[("cheap", 8, 25_000.0), ("dear", 0, 0.0)]);
         let why = Costs::common(&[&[&begun][..]]).expect_err("dear was only begun");
         assert!(why.contains("no request of dear completed"), "{why}");
-        let transactional = WorkloadResult { analytical: false, ..begun };
+        let mut transactional = begun;
+        transactional.analytical = false;
         assert_eq!(Costs::common(&[&[&transactional][..]]), Ok(None));
         assert_eq!(Costs::common(&[]), Ok(None));
     }
@@ -203,7 +205,8 @@ mod tests {
         let begun = result(&[("cheap", 8, 25_000.0), ("dear", 0, 0.0)]);
         check(&[&alone], &[&begun], [&[8.0], &[9.0]]);
         check(&[], &[&alone], [&[], &[8.0]]);
-        let transactional = WorkloadResult { analytical: false, ..result(&[("cheap", 8, 25_000.0)]) };
+        let mut transactional = result(&[("cheap", 8, 25_000.0)]);
+        transactional.analytical = false;
         check(&[&transactional], &[&transactional], [&[8.0], &[8.0]]);
     }
 }

@@ -12,7 +12,7 @@ use crate::figures::{Asking, Found, Reading, figure};
 use crate::histograms::WorkloadHistograms;
 use crate::plan::Plan;
 use crate::record::RunRecord;
-use crate::results::{KneeLevel, Point, Results, WindowCheck, WorkloadResult};
+use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 
 /// Figures of some of an experiment's runs.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<'a> RunFigures<'a> {
     /// ran. All windows of the experiment count, also for the figures of one block.
     fn check_responses(&self, cell: &Cell) -> Result<(), String> {
         let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
-        let why = WindowCheck::why_undecided(runs.into_iter().flatten().copied());
+        let why = WorkloadResult::why_undecided(runs.into_iter().flatten().copied());
         why.map_or(Ok(()), |why| Err(format!("undecided, because in {} {why}", self.plan.arms[cell.arm].name)))
     }
 

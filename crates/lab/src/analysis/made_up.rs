@@ -14,7 +14,7 @@ use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::report::fixture;
-use crate::results::{Device, Latency, Part, Point, Results, WorkloadResult};
+use crate::results::{Device, Latency, Part, Point, Results, WorkloadMeasurement, WorkloadResult};
 use crate::targets::Targets;
 
 /// A target that takes any option and opens nothing.
@@ -125,7 +125,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         classes: [("low".to_owned(), Latencies::of(&histogram))].into(),
         locks: LockHistograms::default(),
     };
-    let result = WorkloadResult {
+    let driven = WorkloadMeasurement {
         name: workload.name.clone(),
         kind: workload.kind.clone(),
         analytical: workload.kind == "tpch",
@@ -134,9 +134,9 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
         latency_distribution: Latency::distribution(&histogram),
         classes: [("low".to_owned(), part.clone())].into(),
         transactions: [(kind.to_owned(), part)].into(),
-        ..WorkloadResult::default()
+        ..WorkloadMeasurement::default()
     };
-    (result, histograms)
+    (WorkloadResult { driven, ..WorkloadResult::default() }, histograms)
 }
 
 /// Every run of a plan, block by block; the first setting runs twice in each block if there are several. `throughput`

@@ -12,8 +12,8 @@ use crate::plan::{Reload, RunPlan, Search, ServerLost};
 /// The seed that is used without one.
 const SEED: u64 = 7;
 
-/// Repeats without a number: the fewest from which an interval of some use follows.
-const REPEATS: u32 = 5;
+/// Repeats where nobody says how many, and the most in a quick run: the fewest from which an interval of some use follows.
+pub(crate) const REPEATS: u32 = 5;
 
 /// Warm-up and window without a length, as in `plimsoll study`.
 const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
@@ -22,7 +22,6 @@ const MEASURE: Duration = Duration::from_secs(10);
 /// What a quick run has at most where `[quick]` says nothing.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
-const QUICK_REPEATS: u32 = 5;
 
 /// Cores that others may keep busy for each that can be used: the kernel's own housekeeping takes less, and a tenth of the
 /// machine is what an experiment can be off by without showing it.
@@ -62,7 +61,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         };
         plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
         plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));
-        plan.repeats = read_repeats(&quick.repeats, problems).unwrap_or(plan.repeats.min(QUICK_REPEATS));
+        plan.repeats = read_repeats(&quick.repeats, problems).unwrap_or(plan.repeats.min(REPEATS));
     }
     plan
 }

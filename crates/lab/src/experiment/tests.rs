@@ -332,6 +332,7 @@ fn a_claim_about_what_quick_leaves_out_is_not_judged() {
     let short = plan(&text, true);
     let judged = short.claims[0].evaluate(&short, &Nothing);
     assert_eq!(judged.holds, None);
+    assert_eq!((short.claims[0].left_out(), short.claims[1].left_out()), (judged.why_not.as_deref(), None));
     assert!(judged.why_not.expect("a reason").starts_with("--quick leaves out what it speaks of: `dop`"));
     assert_eq!(short.claims[1].evaluate(&short, &Nothing).holds, Some(true));
     let full = plan(&text, false);

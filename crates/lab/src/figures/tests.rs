@@ -15,6 +15,7 @@ use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
 use crate::report::fixture;
 use crate::results::{
     Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits, TimeShare,
+    WorkloadMeasurement,
 };
 
 /// A run in which everything was measured, `times` as much of it as in another.
@@ -40,7 +41,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         "l2": share, "llc": share, "dram": share, "memory": 3.0 * share, "disagreement": share, "icache": share,
         "decoding": share, "coverage": 1.0, "notes": [],
     });
-    let workload = WorkloadResult {
+    let driven = WorkloadMeasurement {
         name: "shop".to_owned(),
         kind: "tpcc".to_owned(),
         clients: 4,
@@ -49,8 +50,12 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         classes: [("high".to_owned(), part.clone())].into(),
         transactions: [("payment".to_owned(), Part { locks: None, ..part })].into(),
         round_trip_share: Some(share),
-        block_io_s: Some(share),
         lock_wait: Some(LockWait { waits: times, wait_s: share }),
+        ..WorkloadMeasurement::default()
+    };
+    let workload = WorkloadResult {
+        driven,
+        block_io_s: Some(share),
         counters: Some(Counters {
             cycles: count(4_000),
             instructions: count(2_000 + times),

@@ -48,6 +48,20 @@ fn everything_that_a_server_has_started_belongs_to_it_and_what_we_have_started_d
 }
 
 #[test]
+fn hogs_in_force_are_told_by_their_processes() {
+    let serve = r#"echo '{"ready":{"hog":"cpu:1"}}'; while read line; do :; done"#;
+    let mut limits = HostLimits::new(["sh", "-c", serve].map(OsString::from).to_vec());
+    assert_eq!(limits.processes(), Vec::<i32>::new());
+    let hog = Limits::from([(HOG.to_owned(), Amount::Text("cpu:1".to_owned()))]);
+    limits.set(&Footprint::default(), &hog).unwrap();
+    let [process] = limits.processes()[..] else { panic!("{:?}", limits.processes()) };
+    let tree = TreeSample::read(&Host::real(), &[std::process::id().cast_signed()]).unwrap();
+    assert!(tree.processes().contains(&process), "it is a process of ours");
+    limits.set(&Footprint::default(), &Limits::new()).unwrap();
+    assert_eq!(limits.processes(), Vec::<i32>::new());
+}
+
+#[test]
 fn a_limit_takes_in_what_was_started_before_it() {
     let probe = CONTROLS.iter().find(|control| control.key() == "cpu_weight").unwrap().probe(&Host::real());
     if !probe.available || !probe.reason.contains("control groups") {

@@ -26,6 +26,9 @@ const SHARES: [f64; 21] = [
 /// Histograms of one measure by class.
 type LengthsOf = fn(&LockHistograms) -> &BTreeMap<String, Latencies>;
 
+/// What memory's distributions are called. Hardware counters of reads take turns of a second, so that they tell sums alone.
+const MEMORY: &str = "Memory reads and writes";
+
 /// A device's use in one second.
 type BandwidthOf = fn(&Device) -> Option<f64>;
 
@@ -111,7 +114,7 @@ pub(super) fn bandwidths(page: &Page) -> Markup {
     let measures: [(&str, BandwidthOf); 3] = [
         ("Disk reads", |device| device.read_mb_s),
         ("Disk writes", |device| device.write_mb_s),
-        ("Memory reads", |device| device.dram_read_gb_s.map(|gb_s| gb_s * 1e3)),
+        (MEMORY, |device| device.cache?.memory_mb_s),
     ];
     let mut found = Vec::new();
     for (measure, of) in measures {
@@ -122,11 +125,24 @@ pub(super) fn bandwidths(page: &Page) -> Markup {
     drawn(
         page,
         ("bandwidth-distribution", "Bandwidth distributed", "The share of seconds that used no more"),
-        "The share of seconds, of all repeats, in which no more was read or written.",
+        &format!(
+            "The share of seconds, of all repeats, in which no more was read or written. {}",
+            of_memory(page, &found)
+        ),
         ("MB/s", None, Span::Zero),
         &found,
         |mb_s| format!("{} MB/s", significant(mb_s)),
     )
+}
+
+/// What memory's distributions are of, or why there are none.
+fn of_memory(page: &Page, found: &[Distribution]) -> String {
+    if found.iter().any(|one| one.measure == MEMORY) {
+        return "Memory is that of the whole machine, as resctrl tells it: nothing tells reads from writes second by second.".to_owned();
+    }
+    let mut missing = page.results.points.iter().filter_map(|point| point.unmeasured.get("resctrl monitoring"));
+    let why = missing.next().map_or("resctrl told nothing of it", |why| why.reason.as_str());
+    format!("Memory is missing: {why}.")
 }
 
 fn by_arm(page: &Page, measure: &'static str, of: BandwidthOf, setting: &Setting) -> Vec<Distribution> {

@@ -340,7 +340,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     };
     let cycles = cpu_run.unwrap_or(0.0) * WINDOW_S * 16.0 * 2.45e9;
     let instructions = cycles * did.ipc;
-    WorkloadResult {
+    let driven = WorkloadMeasurement {
         name: name.to_string(),
         kind: kind.to_string(),
         analytical: kind == "tpch",
@@ -363,9 +363,12 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             _ => named(&[("q1", 0.4, 1.2), ("q6", 0.3, 0.4), ("q18", 0.3, 2.2)]),
         },
         round_trip_share: (kind == "tpcc").then_some(0.0),
-        block_io_s: None,
         window: Default::default(),
         lock_wait: (kind == "tpcc").then_some(LockWait { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
+    };
+    WorkloadResult {
+        driven,
+        block_io_s: None,
         counters: Some(Counters {
             cycles: Some(cycles as u64),
             instructions: Some(instructions as u64),

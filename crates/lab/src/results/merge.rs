@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_workload::driver::{Histogram, LittlesLaw};
+use plimsoll_workload::driver::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
     Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, Part, TimeShare, WindowCheck,
-    WorkloadResult,
+    WorkloadMeasurement, WorkloadResult,
 };
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 
@@ -29,11 +29,11 @@ impl WorkloadResult {
         let known = if histograms.len() == runs.len() { histograms } else { &[] };
         let joined = merged(known.iter().flat_map(|one| one.transactions.values()));
         let whole: Vec<&Part> = runs.iter().map(|run| &run.all).collect();
-        let mut all = Part::merged(&whole, runs.len(), joined.as_ref(), &at_locks(known, |_| true));
+        let mut all = merged_part(&whole, runs.len(), joined.as_ref(), &at_locks(known, |_| true));
         // Threads are watched all the time, so that each run weighs the same; of parts, looks are few and are counted.
         let shares: Option<Vec<_>> = runs.iter().map(|run| Some((run.all.time_share?, 1.0))).collect();
         all.time_share = shares.and_then(|shares| TimeShare::mean(&shares));
-        Some(WorkloadResult {
+        let driven = WorkloadMeasurement {
             name: first.name.clone(),
             kind: first.kind.clone(),
             analytical: first.analytical,
@@ -44,9 +44,12 @@ impl WorkloadResult {
             classes: parts(runs, known, |run| &run.classes, |one| &one.classes, true),
             transactions: parts(runs, known, |run| &run.transactions, |one| &one.transactions, false),
             round_trip_share: average(runs.iter().map(|run| run.round_trip_share)),
-            block_io_s: runs.iter().map(|run| run.block_io_s).sum(),
             window: WindowCheck::merged(runs.iter().map(|run| &run.window)),
-            lock_wait: runs.iter().map(|run| run.lock_wait).reduce(|sum, one| Some(sum?.and(one?))).flatten(),
+            lock_wait: lock_wait(runs),
+        };
+        Some(WorkloadResult {
+            driven,
+            block_io_s: runs.iter().map(|run| run.block_io_s).sum(),
             counters: runs.iter().map(|run| run.counters).reduce(|sum, one| Some(sum?.and(&one?))).flatten(),
             top_down: mean(runs.iter().map(|run| run.top_down.as_ref())),
             cache_misses: mean(runs.iter().map(|run| run.cache_misses.as_ref())),
@@ -68,7 +71,7 @@ fn parts<'a>(
         let found: Vec<&Part> = runs.iter().filter_map(|run| of(run).get(name)).collect();
         let joined = merged(histograms.iter().filter_map(|one| latencies(one).get(name)));
         let locks = if has_locks { at_locks(histograms, |class| class == name) } else { LengthsAtLocks::default() };
-        Part::merged(&found, runs.len(), joined.as_ref(), &locks)
+        merged_part(&found, runs.len(), joined.as_ref(), &locks)
     };
     names.into_iter().map(|name| (name.clone(), part(name))).collect()
 }
@@ -95,29 +98,35 @@ fn at_locks(histograms: &[&WorkloadHistograms], is_wanted: impl Fn(&str) -> bool
     }
 }
 
-impl Part {
-    /// The same part in several runs, `runs` in all: one in which there was no such request had a throughput of 0.
-    fn merged(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at_locks: &LengthsAtLocks) -> Part {
-        let lengths = |part: &&Part| MeanLength { count: part.completed, mean_us: part.latency_us.map(|one| one.mean) };
-        let known = parts.iter().filter(|part| part.latency_us.is_some());
-        let mean = MeanLength::merged(known.map(lengths));
-        let slowest = parts.iter().filter_map(|part| Some(part.latency_us?.max)).max();
-        let latency_us = mean.mean_us.zip(slowest).map(|(mean, max)| match joined.and_then(Latency::of) {
-            Some(figures) => Latency { mean, ..figures },
-            None => Latency { mean, p50: None, p90: None, p95: None, p99: None, p999: None, max },
-        });
-        let locks: Option<Vec<&LockStatistics>> = parts.iter().map(|part| part.locks.as_ref()).collect();
-        let (time_share, samples) = Part::time_share_over(parts);
-        Part {
-            completed: parts.iter().map(|part| part.completed).sum(),
-            throughput_per_s: parts.iter().map(|part| part.throughput_per_s).sum::<f64>() / runs.max(1) as f64,
-            latency_us,
-            in_flight: None,
-            locks: locks.map(|locks| with_percentiles(LockStatistics::merged(&locks), at_locks)),
-            time_share,
-            samples,
-        }
+/// The same part in several runs, `runs` in all: one in which there was no such request had a throughput of 0.
+fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at_locks: &LengthsAtLocks) -> Part {
+    let lengths = |part: &&Part| MeanLength { count: part.completed, mean_us: part.latency_us.map(|one| one.mean) };
+    let known = parts.iter().filter(|part| part.latency_us.is_some());
+    let mean = MeanLength::merged(known.map(lengths));
+    let slowest = parts.iter().filter_map(|part| Some(part.latency_us?.max)).max();
+    let latency_us = mean.mean_us.zip(slowest).map(|(mean, max)| match joined.and_then(Latency::of) {
+        Some(figures) => Latency { mean, ..figures },
+        None => Latency { mean, p50: None, p90: None, p95: None, p99: None, p999: None, max },
+    });
+    let locks: Option<Vec<&LockStatistics>> = parts.iter().map(|part| part.locks.as_ref()).collect();
+    let (time_share, samples) = time_share_over(parts);
+    Part {
+        completed: parts.iter().map(|part| part.completed).sum(),
+        throughput_per_s: parts.iter().map(|part| part.throughput_per_s).sum::<f64>() / runs.max(1) as f64,
+        latency_us,
+        in_flight: None,
+        locks: locks.map(|locks| with_percentiles(LockStatistics::merged(&locks), at_locks)),
+        time_share,
+        samples,
     }
+}
+
+/// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
+/// were at it in all; `None` where nobody looked.
+fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
+    let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
+    let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();
+    (TimeShare::mean(&shares), (!samples.is_empty()).then(|| samples.iter().sum()))
 }
 
 fn with_percentiles(mut locks: LockStatistics, joined: &LengthsAtLocks) -> LockStatistics {
@@ -139,18 +148,10 @@ fn aborted(runs: &[&WorkloadResult]) -> Aborted {
     sum
 }
 
-impl WindowCheck {
-    /// What the windows of several runs show together: Little's law over all of them.
-    fn merged<'a>(windows: impl Iterator<Item = &'a WindowCheck>) -> WindowCheck {
-        let laws: Option<Vec<LittlesLaw>> = windows.map(|window| window.littles_law).collect();
-        WindowCheck { littles_law: laws.map(LittlesLaw::sum), ..WindowCheck::default() }
-    }
-}
-
-impl LockWait {
-    fn and(self, other: LockWait) -> LockWait {
-        LockWait { waits: self.waits + other.waits, wait_s: self.wait_s + other.wait_s }
-    }
+/// All of them added up; `None` where one is missing.
+fn lock_wait(runs: &[&WorkloadResult]) -> Option<LockWait> {
+    let waits: Vec<LockWait> = runs.iter().map(|run| run.lock_wait).collect::<Option<_>>()?;
+    Some(LockWait { waits: waits.iter().map(|one| one.waits).sum(), wait_s: waits.iter().map(|one| one.wait_s).sum() })
 }
 
 impl Counters {

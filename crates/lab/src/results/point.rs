@@ -2,15 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 use plimsoll_policy::Priority;
 use plimsoll_workload::database::QueryPlan;
-use plimsoll_workload::driver::{Doubt, InFlight, LittlesLaw};
+use plimsoll_workload::driver::{LittlesLaw, WorkloadMeasurement};
 use serde::{Deserialize, Serialize};
 
-use super::{Aborted, Device, Latency, LockStatistics, Server, TimeShare, Unmeasured, WorkloadOnServer};
+use super::{Device, Server, Unmeasured, WorkloadOnServer};
 
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,45 +101,17 @@ impl PlannedQuery {
     }
 }
 
-/// What one workload did within the window of a run, or of several runs together ([`WorkloadResult::merged`]).
+/// What one workload did within the window of a run, or of several runs together ([`WorkloadResult::merged`]): what the driver
+/// measured, and beside it what sensors counted. It reads as the former.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResult {
-    /// Its name in the experiment.
-    pub name: String,
-    /// The benchmark.
-    pub kind: String,
-    /// Whether its requests are queries, which differ in cost: their throughput counts work done within the window, and arms
-    /// are compared at an equal mix of queries.
-    #[serde(default)]
-    pub analytical: bool,
-    /// How many clients ran.
-    pub clients: usize,
-    /// All of its requests.
+    /// What its clients noted down, with the time shares that follow from what sensors saw.
     #[serde(flatten)]
-    pub all: Part,
-    /// Requests and attempts that came to nothing.
-    pub aborted: Aborted,
-    /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
-    pub latency_distribution: Vec<(f64, u64)>,
-    /// The same by priority class.
-    pub classes: BTreeMap<String, Part>,
-    /// The same by kind of transaction or query.
-    pub transactions: BTreeMap<String, Part>,
-    /// Share of response time that clients spent on round trips between their statements, as the experiment has them; it is
-    /// within [`TimeShare::client`], or where that is `None` within [`TimeShare::other`]. `None` if no request was under way, and of queries, which have no round trips.
-    #[serde(default)]
-    pub round_trip_share: Option<f64>,
+    pub driven: WorkloadMeasurement,
     /// Time that the threads which served it waited for block I/O, summed, seconds. Missing where the kernel does not measure
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_io_s: Option<f64>,
-    /// How far the window shows a steady state.
-    #[serde(default)]
-    pub window: WindowCheck,
-    /// How long its requests waited for locks, whether or not the target can tell each wait ([`Part::locks`]); `None` where it
-    /// cannot tell at all.
-    #[serde(default)]
-    pub lock_wait: Option<LockWait>,
     /// Hardware counters of this workload's threads alone.
     pub counters: Option<Counters>,
     /// Top-down breakdown of this workload's threads alone.
@@ -152,26 +125,21 @@ pub struct WorkloadResult {
     pub server: Option<WorkloadOnServer>,
 }
 
-/// How far the window of a run shows a steady state of one workload.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct WindowCheck {
-    /// The two sides of Little's law; `None` in documents of versions that did not measure them.
-    pub littles_law: Option<LittlesLaw>,
-    /// In open loop: requests that arrived, per second of the window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offered_per_s: Option<f64>,
-    /// In open loop: requests that waited for a free client when the window closed. A count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backlog: Option<u64>,
-    /// In open loop: share of the time that requests spent in the system in which they waited for a free client; it is within
-    /// [`TimeShare::other`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_share: Option<f64>,
-    /// Why the figures may not be those of a steady state; see [`WindowCheck::why_undecided`].
-    pub doubts: Vec<Doubt>,
+impl Deref for WorkloadResult {
+    type Target = WorkloadMeasurement;
+
+    fn deref(&self) -> &WorkloadMeasurement {
+        &self.driven
+    }
 }
 
-impl WindowCheck {
+impl DerefMut for WorkloadResult {
+    fn deref_mut(&mut self) -> &mut WorkloadMeasurement {
+        &mut self.driven
+    }
+}
+
+impl WorkloadResult {
     /// Why claims on the figures of several runs of a workload cannot be decided, if they cannot: their windows together do not
     /// obey Little's law. What one window cuts off at its end and another at its beginning averages out.
     pub fn why_undecided<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> Option<String> {
@@ -183,51 +151,6 @@ impl WindowCheck {
         let doubt = LittlesLaw::sum(laws).doubt()?;
         Some(format!("{name} {doubt}"))
     }
-}
-
-/// Requests of a workload: all of them, those of a class, or those of a kind of transaction.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part {
-    /// Requests completed, those that rolled themselves back as prescribed included.
-    pub completed: u64,
-    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
-    /// share of its time inside the window, because a window holds few of them.
-    pub throughput_per_s: f64,
-    /// Latency of the completed requests from their intended start. `None` if none completed.
-    pub latency_us: Option<Latency>,
-    /// Requests in the system when the window opened and when it closed; `None` over several runs. Counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_flight: Option<InFlight>,
-    /// What the requests met at locks; `None` of a kind of transaction, of which it is not kept, and where the
-    /// target cannot tell lock waits apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locks: Option<LockStatistics>,
-    /// Where their response time went; `None` where it was not measured for parts of a workload, or too few looks found such
-    /// a request under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_share: Option<TimeShare>,
-    /// How many looks at the server that rests on. A count; `None` where nobody looks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub samples: Option<u64>,
-}
-
-impl Part {
-    /// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
-    /// were at it in all; `None` where nobody looked.
-    pub(crate) fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
-        let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
-        let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();
-        (TimeShare::mean(&shares), (!samples.is_empty()).then(|| samples.iter().sum()))
-    }
-}
-
-/// How often and how long requests waited for locks within the window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LockWait {
-    /// Lock requests that had to wait. A count.
-    pub waits: u64,
-    /// Total time they waited, seconds.
-    pub wait_s: f64,
 }
 
 /// Hardware counters over the window, scaled by coverage. Counts, in user mode.

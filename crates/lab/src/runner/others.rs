@@ -2,8 +2,6 @@
 
 use plimsoll_machine::facts::cores_usable;
 
-use crate::limits::{HOG, LLC_MIB};
-use crate::plan::Setting;
 use crate::results::Point;
 
 /// The kernel counts the time of each processor in hundredths of a second, so that of a short window it may tell a step more
@@ -11,17 +9,15 @@ use crate::results::Point;
 const STEP_S: f64 = 0.01;
 
 /// Why a run says nothing about the setting: others on the machine, or its host, kept more cores busy than they may. `None` if
-/// they did not, and where that is not known. Where a hog or a pirate of ours runs beside the workloads, what others took is not
-/// known apart from it.
-pub(super) fn disturbance(point: &Point, setting: &Setting, others_max: f64) -> Option<String> {
-    too_busy(point, setting, others_max, cores_usable())
+/// they did not, and where that is not known. A hog or a pirate of ours that runs beside the workloads is none of the others.
+pub(super) fn disturbance(point: &Point, others_max: f64) -> Option<String> {
+    too_busy(point, others_max, cores_usable())
 }
 
-fn too_busy(point: &Point, setting: &Setting, others_max: f64, cores: usize) -> Option<String> {
+fn too_busy(point: &Point, others_max: f64, cores: usize) -> Option<String> {
     let busy = point.device.busy_cores_others.filter(|_| point.window_s > 0.0)?;
-    let is_ours_beside = [HOG, LLC_MIB].iter().any(|limit| setting.limits.contains_key(*limit));
     let most = others_max * cores as f64;
-    let is_busy = !is_ours_beside && busy > most + STEP_S * cores as f64 / point.window_s;
+    let is_busy = busy > most + STEP_S * cores as f64 / point.window_s;
     is_busy.then(|| {
         format!(
             "others on this machine, or its host, kept {busy:.2} cores busy, more than the {most:.2} that `others_max` allows ({others_max} for each of {cores})"
@@ -31,20 +27,17 @@ fn too_busy(point: &Point, setting: &Setting, others_max: f64, cores: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::control::Amount;
-
     use super::*;
     use crate::report::fixture;
 
     #[test]
     fn a_run_beside_others_who_take_more_than_they_may_is_disturbed() {
-        let plan = crate::analysis::made_up::plan("name = \"x\"\n[[workload]]\nkind = \"tpcc\"\n");
         let point = |busy, window_s| {
             let mut point = fixture::point("alone:tpcc", 1, Vec::new());
             (point.device.busy_cores_others, point.window_s) = (busy, window_s);
             point
         };
-        let found = |busy, window_s| too_busy(&point(busy, window_s), &plan.base, 0.1, 2);
+        let found = |busy, window_s| too_busy(&point(busy, window_s), 0.1, 2);
         assert_eq!(found(Some(0.2), 10.0), None);
         assert_eq!(found(None, 10.0), None, "what is not known is not judged");
         let why = "others on this machine, or its host, kept 0.30 cores busy, more than the 0.20 that `others_max` allows (0.1 for \
@@ -52,8 +45,5 @@ mod tests {
         assert_eq!(found(Some(0.3), 10.0).as_deref(), Some(why));
         assert_eq!(found(Some(0.3), 0.1), None, "within the steps of the kernel's books");
         assert_eq!(found(Some(0.3), 0.0), None, "a run without a window");
-        let mut beside = plan.base.clone();
-        beside.limits.insert(HOG.to_owned(), Amount::Text("cpu:1".to_owned()));
-        assert_eq!(too_busy(&point(Some(1.0), 10.0), &beside, 0.1, 2), None);
     }
 }

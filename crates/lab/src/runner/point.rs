@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_workload::driver::{DriveMeasurement, WorkloadMeasurement};
+use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
 
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
 use crate::activity::OnServer;
@@ -26,10 +26,10 @@ pub(super) fn record(
     warnings.extend(reading.warnings.iter().cloned());
     let sensed = measured.workloads.iter().zip(&reading.workloads);
     let workloads: Vec<WorkloadResult> =
-        sensed.map(|(measured, sensed)| result(&arm.name, measured, sensed, &mut warnings)).collect();
+        sensed.map(|(driven, sensed)| result(&arm.name, driven, sensed, &mut warnings)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
     let idle = idle.map(|workload| {
-        format!("no request of {} ran to success within the window; make the window longer", workload.name)
+        format!("no request of {} ran to success within the window; make the window longer", workload.measured.name)
     });
     let unlimited = reading.limits.iter().find_map(|(limit, verdict)| {
         verdict.why_not.as_ref().map(|why| format!("the limit of {limit} was not seen to bite: {why}"))
@@ -72,27 +72,27 @@ pub(super) fn record(
 }
 
 /// What one workload did, with what sensors saw of it.
-fn result(
-    arm: &str,
-    measured: &WorkloadMeasurement,
-    sensed: &WorkloadReading,
-    warnings: &mut Vec<String>,
-) -> WorkloadResult {
-    warnings.extend(remarks(arm, measured));
-    let result = match &sensed.on_server {
+fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings: &mut Vec<String>) -> WorkloadResult {
+    warnings.extend(remarks(arm, driven));
+    let counted = &sensed.counted;
+    let mut result = WorkloadResult {
+        driven: driven.measured.clone(),
+        block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()),
+        counters: counted.counters,
+        top_down: counted.top_down.clone(),
+        cache_misses: counted.cache_misses.clone(),
+        server: None,
+    };
+    match &sensed.on_server {
         Some(of) => {
             let ServerReading { seen, looks, times, clients } = of;
             let window = sensed.serving.window;
             let known = OnServer { seen, looks: *looks, times: *times, clients: *clients, window };
-            let shares = known.shares(measured, warnings);
-            WorkloadResult::of(measured, shares.whole, &sensed.counted).on_server(shares)
+            known.shares(driven, warnings).fill_in(&mut result);
         }
-        None => {
-            let share = time_share(measured, &sensed.serving, warnings);
-            WorkloadResult::of(measured, share, &sensed.counted)
-        }
-    };
-    WorkloadResult { block_io_s: sensed.block_io.map(|waited| waited.as_secs_f64()), ..result }
+        None => result.all.time_share = time_share(driven, &sensed.serving, warnings),
+    }
+    result
 }
 
 /// The record of a run in whose middle the server went away: it has no figures.
@@ -122,10 +122,11 @@ pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: Stri
 }
 
 /// What a reader of a workload's figures must know.
-fn remarks(arm: &str, measured: &WorkloadMeasurement) -> Vec<String> {
+fn remarks(arm: &str, driven: &DrivenWorkload) -> Vec<String> {
+    let measured = &driven.measured;
     let name = &measured.name;
     let mut remarks = Vec::new();
-    if measured.is_analytical {
+    if measured.analytical {
         remarks.push(format!(
             "{name}: throughput credits each query with the share of its time inside the window; since queries differ in cost, arms are compared at an equal mix of them"
         ));
@@ -134,8 +135,8 @@ fn remarks(arm: &str, measured: &WorkloadMeasurement) -> Vec<String> {
         let (errors, completed) = (measured.aborted.error, measured.all.completed);
         remarks.push(format!("{name}: {errors} requests were given up in {arm}, beside {completed} completed"));
     }
-    if measured.clamped > 0 {
-        let clamped = measured.clamped;
+    if driven.clamped > 0 {
+        let clamped = driven.clamped;
         remarks.push(format!("{name}: {clamped} latencies in {arm} were above an hour and are recorded as an hour"));
     }
     remarks

@@ -9,7 +9,7 @@ use plimsoll_machine::sensor::{Figures, Instruments, Observed, Sensors};
 use super::{Reasons, steady};
 use crate::results::Device;
 
-/// The processes of a database on this machine.
+/// The processes of a database on this machine, and those of ours beside it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerProcesses {
     /// Those that do its work; those that they start belong to it too. A database in this process names this one, which is no
@@ -17,6 +17,8 @@ pub struct ServerProcesses {
     pub server: Vec<i32>,
     /// The one through which clients come to it, if there is one.
     pub proxy: Option<i32>,
+    /// Those that we run beside the workloads, such as hogs: neither the database's nor others'.
+    pub beside: Vec<i32>,
 }
 
 /// What the machine does, lap by lap.
@@ -28,12 +30,16 @@ pub struct DeviceMeter {
     group: Option<Sensors>,
     server: Option<Sensors>,
     proxy: Option<Sensors>,
+    beside: Option<Sensors>,
     own: Duration,
     began: Instant,
 }
 
 /// Why figures of the database's group are missing is told under the sensor's name and this.
 const OF_GROUP: &str = " of the group";
+
+/// The same of what we run beside the workloads.
+const BESIDE: &str = " of hogs";
 
 impl DeviceMeter {
     /// Begins the first lap, beside these processes.
@@ -47,6 +53,7 @@ impl DeviceMeter {
             group: processes.server.first().map(|process| open(Observed::ControlGroup(*process))),
             server: (!server.is_empty()).then(|| open(Observed::Processes(server))),
             proxy: processes.proxy.map(|process| open(Observed::Processes(vec![process]))),
+            beside: (!processes.beside.is_empty()).then(|| open(Observed::Processes(processes.beside.clone()))),
             own: Duration::ZERO,
             began: Instant::now(),
         };
@@ -64,15 +71,19 @@ impl DeviceMeter {
     pub fn lap(&mut self, reasons: &mut Reasons) -> Device {
         let machine = self.machine.read();
         let group = self.group.as_mut().map(Sensors::read);
-        let cpu_time = |sensors: &mut Option<Sensors>, reasons: &mut Reasons| {
+        let cpu_time = |sensors: &mut Option<Sensors>, of: &str, reasons: &mut Reasons| {
             let figures = sensors.as_mut()?.read();
-            reasons.add("", &figures);
+            reasons.add(of, &figures);
             figures.cpu_time
         };
-        let server = cpu_time(&mut self.server, reasons);
-        let proxy = cpu_time(&mut self.proxy, reasons);
+        let server = cpu_time(&mut self.server, "", reasons);
+        let proxy = cpu_time(&mut self.proxy, "", reasons);
+        let beside = match self.beside {
+            Some(_) => cpu_time(&mut self.beside, BESIDE, reasons),
+            None => Some(Duration::ZERO),
+        };
         let (own, ended) = (process_cpu_time(), Instant::now());
-        let used = Used { own: own.saturating_sub(self.own), server, proxy, window: ended - self.began };
+        let used = Used { own: own.saturating_sub(self.own), server, proxy, beside, window: ended - self.began };
         (self.own, self.began) = (own, ended);
         reasons.add("", &machine);
         if let Some(group) = &group {
@@ -93,6 +104,8 @@ struct Used {
     server: Option<Duration>,
     /// `None` if there is nothing between clients and server.
     proxy: Option<Duration>,
+    /// Of what we run beside the workloads; `None` if that is not known.
+    beside: Option<Duration>,
     window: Duration,
 }
 
@@ -107,7 +120,10 @@ fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> D
         cpu_busy: share(all),
         cpu_busy_clients: used.server.and_then(|_| share(used.own)),
         cpu_busy_proxy: used.proxy.and_then(share),
-        busy_cores_others: devices.busy_cores.map(|busy| (busy - all.as_secs_f64() / window).max(0.0)),
+        busy_cores_others: devices.busy_cores.zip(used.beside).map(|(busy, beside)| {
+            let ours = (all + beside).as_secs_f64() / window;
+            (busy - ours).max(0.0)
+        }),
         stolen: machine.stolen,
         mhz: machine.mhz,
         io_busy: devices.io_busy,
@@ -163,7 +179,8 @@ mod tests {
 
     #[test]
     fn a_proxy_is_told_apart_and_belongs_to_us() {
-        let device = lap_beside_a_busy_process(|proxy| ServerProcesses { server: Vec::new(), proxy: Some(proxy) });
+        let device =
+            lap_beside_a_busy_process(|proxy| ServerProcesses { proxy: Some(proxy), ..ServerProcesses::default() });
         let (all, proxy) = (device.cpu_busy.expect("known"), device.cpu_busy_proxy.expect("there is one"));
         assert!(all >= proxy && proxy > 0.0, "{all} {proxy}");
         assert_eq!(device.cpu_busy_clients, None, "there is no server");
@@ -173,17 +190,57 @@ mod tests {
     #[test]
     fn the_server_s_part_is_told_apart() {
         let own = std::process::id().cast_signed();
-        let device = lap_beside_a_busy_process(|server| ServerProcesses { server: vec![server, own], proxy: None });
+        let device = lap_beside_a_busy_process(|server| ServerProcesses {
+            server: vec![server, own],
+            ..ServerProcesses::default()
+        });
         let (all, clients) = (device.cpu_busy.expect("known"), device.cpu_busy_clients.expect("there is a server"));
         assert!(all > clients && clients > 0.0, "{all} {clients}");
         let mut alone = DeviceMeter::start(&Instruments::of(Host::real()), &ServerProcesses::default());
         assert_eq!(lap(&mut alone).cpu_busy_clients, None, "without a server all is this process's");
     }
 
+    /// Cores that others kept busy, where the machine had 1.9 busy and this process half a core; `beside` is what a hog took.
+    fn others(busy: Option<f64>, beside: Option<Duration>) -> Option<f64> {
+        let mut machine = Figures::default();
+        machine.devices.busy_cores = busy;
+        let window = Duration::from_secs(2);
+        let used = Used { own: Duration::from_secs(1), server: None, proxy: None, beside, window };
+        let device = device_of(&machine, &Figures::default(), &used, 2);
+        assert_eq!(device.cpu_busy, Some(0.25), "a hog's time is not the workloads'");
+        device.busy_cores_others.map(|cores| (cores * 100.0).round() / 100.0)
+    }
+
+    #[test]
+    fn a_hog_of_ours_is_none_of_the_others() {
+        assert_eq!(others(Some(1.9), Some(Duration::ZERO)), Some(1.4));
+        assert_eq!(others(Some(1.9), Some(Duration::from_secs(2))), Some(0.4), "true disturbance is seen beside it");
+        assert_eq!(others(Some(1.4), Some(Duration::from_secs(2))), Some(0.0), "clocks are not read at one moment");
+        assert_eq!(others(Some(1.9), None), None, "what a hog took is not known");
+        assert_eq!(others(None, Some(Duration::ZERO)), None);
+    }
+
+    #[test]
+    fn what_runs_beside_the_workloads_is_watched() {
+        let device =
+            lap_beside_a_busy_process(|hog| ServerProcesses { beside: vec![hog], ..ServerProcesses::default() });
+        assert!(device.cpu_busy_clients.is_none() && device.group.is_none(), "it is no server: {device:?}");
+        assert!(device.busy_cores_others.is_some(), "{device:?}");
+        // A process that has ended cannot be told from others any more.
+        let mut ended = Command::new("true").spawn().expect("there is one");
+        ended.wait().expect("it ends");
+        let beside = vec![ended.id().cast_signed()];
+        let processes = ServerProcesses { beside, ..ServerProcesses::default() };
+        let mut meter = DeviceMeter::start(&Instruments::of(Host::real()), &processes);
+        let mut reasons = Reasons::default();
+        assert_eq!(meter.lap(&mut reasons).busy_cores_others, None);
+        assert!(reasons.unmeasured.keys().any(|sensor| sensor.ends_with(BESIDE)), "{:?}", reasons.unmeasured);
+    }
+
     /// What a sensor tells is a figure, or there is a reason.
     #[test]
     fn figures_of_this_machine_are_there_or_explained() {
-        let own = ServerProcesses { server: vec![std::process::id().cast_signed()], proxy: None };
+        let own = ServerProcesses { server: vec![std::process::id().cast_signed()], ..ServerProcesses::default() };
         let mut meter = DeviceMeter::start(&Instruments::of(Host::real()), &own);
         std::thread::sleep(Duration::from_millis(30));
         let mut reasons = Reasons::default();

@@ -79,7 +79,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::results::Part;
+    use crate::results::{Part, WorkloadMeasurement};
 
     #[test]
     fn windows_grow_until_each_workload_has_completed_some_requests() {
@@ -87,7 +87,8 @@ mod tests {
         let study = Study { url: "memory:", options: &options, cores: 1, free_memory: None, quick: true, seed: 7 };
         let check = |length: u64, completed: u64, expect: Option<f64>| {
             let all = Part { completed, throughput_per_s: completed as f64 / length as f64, ..Part::default() };
-            let workload = WorkloadResult { name: "olap".to_owned(), all, ..WorkloadResult::default() };
+            let driven = WorkloadMeasurement { name: "olap".to_owned(), all, ..WorkloadMeasurement::default() };
+            let workload = WorkloadResult { driven, ..WorkloadResult::default() };
             let found = chosen(&study, Duration::from_secs(length), &[&workload]);
             assert_eq!(found.map(|chosen| chosen.lengths.measure.as_secs_f64()), expect, "{completed} in {length} s");
         };

@@ -1,7 +1,7 @@
 //! Where the time of one workload went, as text: alone above together; on a server its classes and kinds below.
 
 use super::wrap;
-use crate::results::{Estimate, Results, TimeShare, WorkloadResult, most_urgent_first};
+use crate::results::{Estimate, Results, TimeShare, WorkloadMeasurement, most_urgent_first};
 use crate::summary::Workload;
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, significant};
 
@@ -67,7 +67,7 @@ fn bar(told: &[&Told], share: &TimeShare) -> String {
 
 /// Classes, where there are several, and kinds that enough looks were taken at, over all repeats.
 fn parts(cell: &Estimate) -> Vec<(&str, TimeShare)> {
-    let WorkloadResult { classes, transactions, .. } = &cell.measured;
+    let WorkloadMeasurement { classes, transactions, .. } = &*cell.measured;
     let by_urgency = most_urgent_first(classes.keys()).into_iter().filter(|_| classes.len() > 1);
     let classes = by_urgency.map(|name| (name, &classes[name]));
     let kinds = transactions.iter().map(|(name, part)| (name.as_str(), part));

@@ -16,7 +16,7 @@ use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, MonotonicClock, Nanos};
 use super::doubt::doubts;
-use super::measurement::About;
+use super::driven::About;
 use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
 use super::round_trip::RoundTrips;
@@ -93,14 +93,16 @@ pub(super) fn run(
     let observed = observed.expect("a run without a window has failed");
     let workloads = drives.iter().zip(&recorders);
     let mut workloads: Vec<_> = workloads.map(|(drive, recorder)| about(drive, window).measurement(recorder)).collect();
-    for ((drive, measured), verdict) in drives.iter().zip(&mut workloads).zip(&observed.verdicts) {
-        measured.doubts = doubts(drive.options, (window.warmup, &observed.warmup, verdict), measured);
+    for ((drive, driven), verdict) in drives.iter().zip(&mut workloads).zip(&observed.verdicts) {
+        let doubts = doubts(drive.options, (window.warmup, &observed.warmup, verdict), driven);
+        driven.measured.window.doubts = doubts;
     }
-    let doubted = workloads.iter().flat_map(|workload| {
+    let measured = workloads.iter().map(|driven| &driven.measured);
+    let doubted = measured.clone().flat_map(|workload| {
         let told = |doubt| format!("workload {} {doubt}", workload.name);
-        workload.doubts.iter().map(told)
+        workload.window.doubts.iter().map(told)
     });
-    let silent = workloads.iter().filter(|workload| workload.all.locks.is_none());
+    let silent = measured.filter(|workload| workload.all.locks.is_none());
     let warnings = silent.map(|workload| {
         let name = &workload.name;
         format!("workload {name}: no lock statistics by class, for this target does not tell each lock wait")

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::measurement::WorkloadMeasurement;
 use super::warm_up::{Verdict, WarmUp, WarmUpMeasurement};
-use super::{ClientOptions, WorkloadMeasurement};
+use super::{ClientOptions, DrivenWorkload};
 
 /// How many cycles of think time and response a window should have.
 ///
@@ -102,12 +103,13 @@ impl LittlesLaw {
 pub(super) fn doubts(
     options: &ClientOptions,
     warm_up: (WarmUp, &WarmUpMeasurement, &Verdict),
-    measured: &WorkloadMeasurement,
+    driven: &DrivenWorkload,
 ) -> Vec<Doubt> {
     let (asked, found, verdict) = warm_up;
     let mut doubts: Vec<Doubt> = steadiness(asked, verdict).into_iter().collect();
-    if measured.all.completed > 0 {
-        let response = measured.response_total.div_f64(measured.all.completed as f64);
+    let completed = driven.measured.all.completed;
+    if completed > 0 {
+        let response = driven.response_total.div_f64(completed as f64);
         let cycle = options.think.mean() + response;
         let is_short = |about, what: &str, length: Duration, cycles: f64| {
             let least = cycle.mul_f64(cycles);
@@ -122,10 +124,10 @@ pub(super) fn doubts(
             })
         };
         doubts.extend(is_short(DoubtAbout::ShortWarmUp, "warm-up", found.lasted, WARM_UP_CYCLES));
-        doubts.extend(is_short(DoubtAbout::ShortWindow, "window", measured.window, WINDOW_CYCLES));
+        doubts.extend(is_short(DoubtAbout::ShortWindow, "window", driven.window, WINDOW_CYCLES));
     }
-    doubts.extend(measured.littles_law().doubt());
-    doubts.extend(overload(measured));
+    doubts.extend(driven.measured.window.littles_law.and_then(|law| law.doubt()));
+    doubts.extend(overload(driven));
     doubts
 }
 
@@ -146,13 +148,12 @@ fn steadiness(asked: WarmUp, verdict: &Verdict) -> Option<Doubt> {
 }
 
 /// That the requests of an open loop become more and more.
-fn overload(measured: &WorkloadMeasurement) -> Option<Doubt> {
-    let open = measured.open_loop.as_ref()?;
-    let grown = measured.all.in_flight.end as f64 - measured.all.in_flight.begin as f64;
-    let seconds = measured.window.as_secs_f64();
-    let (offered, ended) = (open.offered as f64 / seconds, (open.offered as f64 - grown) / seconds);
-    let backlog = open.backlog;
-    (backlog > 0 && grown > DIFFERENCE_MAX * open.offered as f64).then(|| Doubt {
+fn overload(driven: &DrivenWorkload) -> Option<Doubt> {
+    let WorkloadMeasurement { all, window, .. } = &driven.measured;
+    let (offered, backlog, in_flight) = (window.offered_per_s?, window.backlog?, all.in_flight?);
+    let grown = (in_flight.end as f64 - in_flight.begin as f64) / driven.window.as_secs_f64();
+    let ended = offered - grown;
+    (backlog > 0 && grown > DIFFERENCE_MAX * offered).then(|| Doubt {
         about: DoubtAbout::Overload,
         told: format!(
             "got {offered:.1} requests per second and ended {ended:.1}: {backlog} waited for a free client when the window closed, and its response times depend on how long that was; lower the rate"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::lock_statistics::{Lengths, LockMeasurement, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms};
+use super::lock_statistics::{Lengths, LockStatistics, MeanLength, ResponseByWaits, WaitHistograms};
 use super::recorder::{Ended, LATENCY_MAX};
 use crate::database::LockWait;
 
@@ -156,12 +156,12 @@ impl LockRecorder {
         self.queue_time_total.saturating_sub(self.wait_excess_total)
     }
 
-    /// What was noted down, in figures and in histograms.
-    pub(super) fn measured(&self) -> LockMeasurement {
+    /// What was noted down, in figures.
+    pub(super) fn statistics(&self) -> LockStatistics {
         let lengths = |histogram: &Histogram<u64>, total: Duration| Lengths::of(histogram, microseconds(total));
         let mean = |total: &Total| MeanLength::of(total.count, microseconds(total.total));
         let [none, one, two, more] = self.response_by_waits.each_ref().map(mean);
-        let statistics = LockStatistics {
+        LockStatistics {
             requests: self.requests(),
             requests_by_waits: self.requests_by_waits.clone(),
             requests_by_preemptions: self.requests_by_preemptions.clone(),
@@ -176,14 +176,18 @@ impl LockRecorder {
             successful_attempts: mean(&self.successful_attempts),
             queue_time_share: None,
             work_lost_share: None,
-        };
-        let histograms = WaitHistograms {
-            queue_time_us: self.queue_time_us.clone(),
-            wait_excess_us: self.wait_excess_us.clone(),
-            wait_remainder_us: self.wait_remainder_us.clone(),
-            work_lost_us: self.work_lost_us.clone(),
-        };
-        LockMeasurement { statistics: statistics.with_shares(), histograms }
+        }
+        .with_shares()
+    }
+
+    /// The same in histograms.
+    pub(super) fn into_histograms(self) -> WaitHistograms {
+        WaitHistograms {
+            queue_time_us: self.queue_time_us,
+            wait_excess_us: self.wait_excess_us,
+            wait_remainder_us: self.wait_remainder_us,
+            work_lost_us: self.work_lost_us,
+        }
     }
 }
 

@@ -5,16 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::Latency;
 
-/// What the requests of a class met at locks within a window.
-#[derive(Debug, Clone)]
-pub struct LockMeasurement {
-    /// In figures.
-    pub statistics: LockStatistics,
-    /// In full, to be put together with those of other windows.
-    pub histograms: WaitHistograms,
-}
-
-/// Lengths of time at locks, microseconds, with two significant digits.
+/// Lengths of time at locks, microseconds, with two significant digits: in full, to be put together with those of other windows.
 #[derive(Debug, Clone)]
 pub struct WaitHistograms {
     /// QueueTime of each lock request that had to wait.

@@ -1,34 +1,116 @@
-//! What a run measured: plain data, one window for all of it.
+//! What a workload did within a window, or within several together, as results keep it.
+//!
+//! The driver fills it in but for the time shares, which follow from what sensors saw of the threads or processes that served
+//! the requests.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
-use plimsoll_policy::Priority;
 use serde::{Deserialize, Serialize};
 
 use super::doubt::{Doubt, LittlesLaw};
-use super::lock_recorder::LockRecorder;
-use super::lock_statistics::LockMeasurement;
-use super::recorder::{Cell, Recorder};
-use super::samples::Sample;
-use super::warm_up::WarmUpMeasurement;
+use super::latency::Latency;
+use super::lock_statistics::LockStatistics;
+use super::time_share::TimeShare;
 
-/// What all workloads of a run did within its window.
-#[derive(Debug, Clone)]
-pub struct DriveMeasurement {
-    /// The exact length of the window; every rate is per second of it.
-    pub window: Duration,
-    /// When the window opened, after the call of [`drive`](super::drive).
-    pub opened_at: Duration,
-    /// What came before.
-    pub warmup: WarmUpMeasurement,
-    /// From the moment the observer was told that the window opens to the moment it was told that it has closed. Longer
-    /// than the window by what the coordinator's wake-ups took; what sensors counted belongs to this length.
-    pub observed: Duration,
-    /// The workloads, in the order given.
-    pub workloads: Vec<WorkloadMeasurement>,
-    /// What a reader of the figures must know; empty if all is well.
-    pub warnings: Vec<String>,
+/// What one workload did within a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadMeasurement {
+    /// Its name in the experiment.
+    pub name: String,
+    /// The benchmark.
+    pub kind: String,
+    /// Whether its requests are queries, which differ in cost and run on the database's query threads: their throughput counts
+    /// work done within the window, and arms are compared at an equal mix of queries.
+    #[serde(default)]
+    pub analytical: bool,
+    /// How many clients ran.
+    pub clients: usize,
+    /// All of its requests, whatever their class and kind.
+    #[serde(flatten)]
+    pub all: PartMeasurement,
+    /// Requests and attempts that came to nothing.
+    pub aborted: AbortCounts,
+    /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
+    pub latency_distribution: Vec<(f64, u64)>,
+    /// The same by priority class; a class that no request had is absent.
+    pub classes: BTreeMap<String, PartMeasurement>,
+    /// The same by kind of transaction or query, all of the benchmark's.
+    pub transactions: BTreeMap<String, PartMeasurement>,
+    /// Share of response time that clients spent on round trips between their statements, as the experiment has them; it is
+    /// within [`TimeShare::client`], or where that is `None` within [`TimeShare::other`]. `None` if no request was under way,
+    /// and of queries, which have no round trips.
+    #[serde(default)]
+    pub round_trip_share: Option<f64>,
+    /// How far the window shows a steady state.
+    #[serde(default)]
+    pub window: WindowCheck,
+    /// How long its requests waited for locks, whether or not the target can tell each wait ([`PartMeasurement::locks`]); `None`
+    /// where it cannot tell at all.
+    #[serde(default)]
+    pub lock_wait: Option<LockWait>,
+}
+
+/// Requests of a workload: all of them, those of a class, or those of a kind of transaction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartMeasurement {
+    /// Requests that ended inside the window, those that rolled themselves back as prescribed included.
+    pub completed: u64,
+    /// Completed requests per second of window. Of an analytical workload: queries per second, each credited with the
+    /// share of its time inside the window, because a window holds few of them.
+    pub throughput_per_s: f64,
+    /// Latency of the completed requests from their intended start. `None` if none completed.
+    pub latency_us: Option<Latency>,
+    /// Requests in the system when the window opened and when it closed; `None` over several runs. Counts. In open loop,
+    /// requests that no client had taken yet are of no class and no kind, and counted with all of the workload only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<InFlight>,
+    /// What the requests met at locks; `None` of a kind of transaction, of which it is not kept, and where the
+    /// target cannot tell lock waits apart, which is then a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locks: Option<LockStatistics>,
+    /// Where their response time went, from their intended start; `None` where it was not measured for parts of a workload, or
+    /// too few looks found such a request under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_share: Option<TimeShare>,
+    /// How many looks at the server that rests on. A count; `None` where nobody looks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+}
+
+/// How far the window of a run shows a steady state of one workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowCheck {
+    /// The two sides of Little's law; `None` in documents of versions that did not measure them.
+    pub littles_law: Option<LittlesLaw>,
+    /// In open loop: requests that arrived, per second of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_s: Option<f64>,
+    /// In open loop: requests that waited for a free client when the window closed. A count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<u64>,
+    /// In open loop: share of the time that requests spent in the system in which they waited for a free client; it is within
+    /// [`TimeShare::other`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_share: Option<f64>,
+    /// Why the figures may not be those of a steady state.
+    pub doubts: Vec<Doubt>,
+}
+
+impl WindowCheck {
+    /// What the windows of several runs show together: Little's law over all of them.
+    pub fn merged<'a>(windows: impl IntoIterator<Item = &'a WindowCheck>) -> WindowCheck {
+        let laws: Option<Vec<LittlesLaw>> = windows.into_iter().map(|window| window.littles_law).collect();
+        WindowCheck { littles_law: laws.map(LittlesLaw::sum), ..WindowCheck::default() }
+    }
+}
+
+/// How often and how long requests waited for locks within the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockWait {
+    /// Lock requests that had to wait. A count.
+    pub waits: u64,
+    /// Total time they waited, seconds.
+    pub wait_s: f64,
 }
 
 /// Requests in the system at both ends of the window: arrived, and not yet ended. Counts.
@@ -45,87 +127,6 @@ impl InFlight {
         self.begin += other.begin;
         self.end += other.end;
     }
-}
-
-/// What an open loop offered within the window. Counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenLoopMeasurement {
-    /// Requests that arrived.
-    pub offered: u64,
-    /// Requests that waited for a free client when the window closed.
-    pub backlog: u64,
-}
-
-/// What one workload did within the window.
-#[derive(Debug, Clone)]
-pub struct WorkloadMeasurement {
-    /// Its name in the experiment.
-    pub name: String,
-    /// Its benchmark's name.
-    pub benchmark: &'static str,
-    /// Whether its requests are queries that run on the database's query threads.
-    pub is_analytical: bool,
-    /// How many clients ran.
-    pub clients: usize,
-    /// The exact length of the window.
-    pub window: Duration,
-    /// Everything, whatever its class and kind: the merger of [`transactions`](Self::transactions).
-    pub all: PartMeasurement,
-    /// The parts by priority, the most urgent first; a priority that no request had is absent.
-    pub classes: Vec<(Priority, PartMeasurement)>,
-    /// The parts by kind of transaction or query, in the benchmark's order, all of them.
-    pub transactions: Vec<(&'static str, PartMeasurement)>,
-    /// Attempts that came to nothing.
-    pub aborted: AbortCounts,
-    /// Sum of the latencies of the completed requests, exact where histograms are rounded.
-    pub response_total: Duration,
-    /// Time inside the window during which clients had a request under way, summed over clients: from the moment a
-    /// request could begin (its intended start, or the end of the client's previous request if later) to its end,
-    /// clipped to the window. At most `clients * window`. The denominator of time shares.
-    pub occupied: Duration,
-    /// Time inside the window that requests spent in the system, summed over all: from their intended start, waiting for a free
-    /// client included, to their end, clipped to the window. In closed loop that is [`occupied`](Self::occupied).
-    pub in_system: Duration,
-    /// Sum of the latencies of all requests that ended inside, those given up included, which
-    /// [`response_total`](Self::response_total) does not have.
-    pub ended_total: Duration,
-    /// What an open loop offered; `None` in closed loop.
-    pub open_loop: Option<OpenLoopMeasurement>,
-    /// Why the figures may not be those of a steady state.
-    pub doubts: Vec<Doubt>,
-    /// Time spent waiting for locks by requests that ended inside the window; `None` where the target cannot tell.
-    pub lock_wait: Option<Duration>,
-    /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
-    pub io_wait: Option<Duration>,
-    /// How many lock requests had to wait, of requests that ended inside the window.
-    pub lock_waits: u64,
-    /// Time that requests which ended in the window spent on round trips between statements
-    /// ([`ClientOptions::round_trip`](super::ClientOptions::round_trip)): how long clients really slept, which is longer than
-    /// what was drawn by what their wake-ups took. It is within the occupied time and no part of the database's.
-    pub round_trip: Duration,
-    /// Completed requests whose latency was above the histograms' largest value and recorded as that.
-    pub clamped: u64,
-    /// The window second by second, all of it.
-    pub samples: Vec<Sample>,
-}
-
-/// Requests of a workload, or of a part of it, within the window.
-#[derive(Debug, Clone)]
-pub struct PartMeasurement {
-    /// Requests that ended inside the window, those that rolled themselves back as prescribed included.
-    pub completed: u64,
-    /// Requests weighted with the share of their time inside the window, both edges included.
-    pub work_done: f64,
-    /// Per second of window: work done for an analytical benchmark, completed requests for all others.
-    pub throughput_per_s: f64,
-    /// Latency of the completed requests from their intended start, microseconds.
-    pub latency_us: Histogram<u64>,
-    /// Requests in the system at both ends of the window. In open loop, requests that no client had taken yet are of no class
-    /// and no kind, and counted with all of the workload only.
-    pub in_flight: InFlight,
-    /// What its requests met at locks: of all of them and of each class. `None` of a kind of transaction, of which it is not
-    /// kept, and where the target cannot tell each lock wait, which is then a warning.
-    pub locks: Option<LockMeasurement>,
 }
 
 /// Attempts that came to nothing, of requests that ended inside the window. Counts.
@@ -152,81 +153,5 @@ impl AbortCounts {
         self.conflict += other.conflict;
         self.user += other.user;
         self.error += other.error;
-    }
-}
-
-/// What is known of a workload beside what its clients noted down.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct About<'a> {
-    pub name: &'a str,
-    pub benchmark: &'static str,
-    pub is_analytical: bool,
-    pub transactions: &'static [&'static str],
-    pub clients: usize,
-    pub is_open: bool,
-    pub window: Duration,
-}
-
-impl WorkloadMeasurement {
-    /// Both sides of Little's law.
-    pub fn littles_law(&self) -> LittlesLaw {
-        LittlesLaw { in_system_s: self.in_system.as_secs_f64(), response_s: self.ended_total.as_secs_f64() }
-    }
-}
-
-impl About<'_> {
-    /// Puts together what a workload's clients noted down.
-    pub(super) fn measurement(&self, recorder: &Recorder) -> WorkloadMeasurement {
-        let priorities = recorder.priorities();
-        let locks = |noted: Option<LockRecorder>| noted.as_ref().map(LockRecorder::measured);
-        let cells = |transaction| priorities.iter().filter_map(move |priority| recorder.cell(transaction, *priority));
-        let kinds = 0..self.transactions.len();
-        let transactions = self.transactions.iter().zip(kinds.clone());
-        let classes = priorities.iter().rev().map(|&priority| {
-            let cells = kinds.clone().filter_map(|kind| recorder.cell(kind, priority));
-            (priority, PartMeasurement { locks: locks(recorder.locks(|of| of == priority)), ..self.part(cells) })
-        });
-        let mut all = self.part(kinds.clone().flat_map(cells));
-        all.in_flight.add(recorder.unserved);
-        WorkloadMeasurement {
-            name: self.name.to_owned(),
-            benchmark: self.benchmark,
-            is_analytical: self.is_analytical,
-            clients: self.clients,
-            window: self.window,
-            all: PartMeasurement { locks: locks(recorder.locks(|_| true)), ..all },
-            classes: classes.collect(),
-            transactions: transactions.map(|(name, kind)| (*name, self.part(cells(kind)))).collect(),
-            aborted: recorder.aborted(),
-            response_total: recorder.response_total(),
-            occupied: Duration::from_nanos(recorder.occupied),
-            in_system: Duration::from_nanos(recorder.in_system),
-            ended_total: Duration::from_nanos(recorder.ended_total),
-            open_loop: self
-                .is_open
-                .then_some(OpenLoopMeasurement { offered: recorder.offered, backlog: recorder.backlog }),
-            doubts: Vec::new(),
-            lock_wait: recorder.lock_wait(),
-            io_wait: recorder.io_wait(),
-            lock_waits: recorder.lock_waits,
-            round_trip: recorder.round_trip,
-            clamped: recorder.clamped,
-            samples: recorder.seconds.samples(self.window, self.is_analytical, recorder.knows_lock_wait),
-        }
-    }
-
-    fn part<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> PartMeasurement {
-        let mut sum = Cell::new();
-        cells.for_each(|cell| sum.merge(cell));
-        let completed = sum.latency.len();
-        let amount = if self.is_analytical { sum.work_done } else { completed as f64 };
-        PartMeasurement {
-            completed,
-            work_done: sum.work_done,
-            throughput_per_s: amount / self.window.as_secs_f64(),
-            latency_us: sum.latency,
-            in_flight: sum.in_flight,
-            locks: None,
-        }
     }
 }

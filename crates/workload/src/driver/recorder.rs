@@ -124,11 +124,15 @@ pub(super) struct Cell {
     pub work_done: f64,
     /// Requests in the system at both ends of the window.
     pub in_flight: InFlight,
+    /// Time inside the window during which a request was under way, from `ready` to its end.
+    pub occupied: Nanos,
+    /// The same from their intended start.
+    pub in_system: Nanos,
 }
 
 impl Cell {
     pub(super) fn new() -> Self {
-        Cell { latency: empty_histogram(), work_done: 0.0, in_flight: InFlight::default() }
+        Cell { latency: empty_histogram(), work_done: 0.0, in_flight: InFlight::default(), occupied: 0, in_system: 0 }
     }
 
     /// Takes in what another cell has.
@@ -136,6 +140,8 @@ impl Cell {
         self.latency.add(&other.latency).expect("all histograms have the same bounds");
         self.work_done += other.work_done;
         self.in_flight.add(other.in_flight);
+        self.occupied += other.occupied;
+        self.in_system += other.in_system;
     }
 }
 
@@ -146,10 +152,8 @@ pub(super) struct Recorder {
     pub cells: BTreeMap<(usize, Priority), Cell>,
     /// The window's seconds: what needs no histogram is noted down here only, and totals are sums.
     pub seconds: Seconds,
-    /// Time inside the window during which a request was under way, from `ready` to its end.
-    pub occupied: Nanos,
-    /// The same from their intended start, and of those that were never begun.
-    pub in_system: Nanos,
+    /// Time inside the window that requests which were never begun spent in the system.
+    pub unserved_in_system: Nanos,
     /// Sum of the latencies of requests that ended inside, given up or not.
     pub ended_total: Nanos,
     /// Requests that were meant to begin inside. A count.
@@ -180,8 +184,7 @@ impl Recorder {
         Recorder {
             cells: BTreeMap::new(),
             seconds: Seconds::default(),
-            occupied: 0,
-            in_system: 0,
+            unserved_in_system: 0,
             ended_total: 0,
             offered: 0,
             backlog: 0,
@@ -199,6 +202,12 @@ impl Recorder {
     /// The priorities that requests had, lowest first.
     pub(super) fn priorities(&self) -> BTreeSet<Priority> {
         self.cells.keys().map(|(_, priority)| *priority).collect()
+    }
+
+    /// [`Cell::occupied`] of all requests.
+    #[cfg(test)]
+    pub(super) fn occupied(&self) -> Nanos {
+        self.cells.values().map(|cell| cell.occupied).sum()
     }
 
     /// Where requests of that kind are noted down.
@@ -237,26 +246,22 @@ impl Recorder {
     /// Notes down a request as far as the window is concerned with it.
     pub(super) fn note(&mut self, request: &Ended<'_>, window: &Bounds) {
         let in_flight = self.note_arrival(request.intended, request.ready, request.end, window);
-        if in_flight != InFlight::default() {
-            self.cells
-                .entry((request.transaction, request.priority))
-                .or_insert_with(Cell::new)
-                .in_flight
-                .add(in_flight);
-        }
+        let in_system = window.overlap(request.intended, request.end);
         let inside = window.overlap(request.ready, request.end);
         let counted = window.contains(request.end);
-        if inside == 0 && !counted {
+        if in_system == 0 && in_flight == InFlight::default() && !counted {
             return;
         }
-        self.occupied += inside;
         if counted {
             self.note_counted(request, window);
         }
-        if request.outcome.is_none() {
+        let cell = self.cells.entry((request.transaction, request.priority)).or_insert_with(Cell::new);
+        cell.in_flight.add(in_flight);
+        cell.occupied += inside;
+        cell.in_system += in_system;
+        if request.outcome.is_none() || (inside == 0 && !counted) {
             return;
         }
-        let cell = self.cells.entry((request.transaction, request.priority)).or_insert_with(Cell::new);
         // A request that took no time at all by the clock is wholly where it ended.
         let length = request.end - request.ready;
         let work = if length == 0 { 1.0 } else { inside as f64 / length as f64 };
@@ -274,12 +279,12 @@ impl Recorder {
     pub(super) fn note_unserved(&mut self, intended: Nanos, window: &Bounds) {
         let in_flight = self.note_arrival(intended, Nanos::MAX, Nanos::MAX, window);
         self.unserved.add(in_flight);
+        self.unserved_in_system += window.overlap(intended, Nanos::MAX);
     }
 
     /// Notes down that a request was in the system from `intended` to `end`, and that a client had it from `ready` on; tells at
     /// which ends of the window it was.
     fn note_arrival(&mut self, intended: Nanos, ready: Nanos, end: Nanos, window: &Bounds) -> InFlight {
-        self.in_system += window.overlap(intended, end);
         self.offered += u64::from(window.contains(intended));
         self.backlog += u64::from(intended < window.end && ready >= window.end);
         let is_there = |moment: Nanos| u64::from(intended < moment && end >= moment);
@@ -328,8 +333,7 @@ impl Recorder {
             self.cells.entry(*key).or_insert_with(Cell::new).merge(cell);
         }
         self.seconds.merge(&other.seconds);
-        self.occupied += other.occupied;
-        self.in_system += other.in_system;
+        self.unserved_in_system += other.unserved_in_system;
         self.ended_total += other.ended_total;
         self.offered += other.offered;
         self.backlog += other.backlog;
@@ -388,7 +392,7 @@ mod tests {
         let found = (
             cell.map_or(0, |cell| cell.latency.len()),
             cell.map_or(0.0, |cell| cell.work_done),
-            recorder.occupied,
+            cell.map_or(0, |cell| cell.occupied),
             recorder.lock_waits,
         );
         assert_eq!(found, expect, "{intended}..{end}");
@@ -429,7 +433,7 @@ mod tests {
             }
             let work_done = recorder.cell(1, Priority::HIGH).expect("some ran").work_done;
             assert!((work_done * length as f64 - 1_000_000.0).abs() < 1.0, "{length}: {work_done}");
-            assert_eq!(recorder.occupied, 1_000_000);
+            assert_eq!(recorder.occupied(), 1_000_000);
         }
     }
 
@@ -438,15 +442,16 @@ mod tests {
         let mut recorder = Recorder::new();
         recorder.note(&Ended { outcome: None, ..request(1_100_000, 1_200_000) }, &WINDOW);
         assert_eq!(recorder.aborted(), AbortCounts { deadlock: 1, error: 1, ..AbortCounts::default() });
-        assert!(recorder.cell(1, Priority::HIGH).is_none());
-        assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::ZERO));
+        let cell = recorder.cell(1, Priority::HIGH).expect("it was under way");
+        assert_eq!((cell.latency.len(), cell.work_done), (0, 0.0));
+        assert_eq!((recorder.occupied(), recorder.response_total()), (100_000, Duration::ZERO));
     }
 
     #[test]
     fn queueing_before_the_client_was_ready_is_latency_but_occupies_nobody() {
         let mut recorder = Recorder::new();
         recorder.note(&Ended { ready: 1_400_000, ..request(1_000_000, 1_500_000) }, &WINDOW);
-        assert_eq!((recorder.occupied, recorder.response_total()), (100_000, Duration::from_micros(500)));
+        assert_eq!((recorder.occupied(), recorder.response_total()), (100_000, Duration::from_micros(500)));
         assert_eq!(recorder.cell(1, Priority::HIGH).expect("noted").latency.max(), 500);
     }
 
@@ -473,7 +478,8 @@ mod tests {
         assert_eq!(recorder.unserved, InFlight { begin: 1, end: 2 });
         assert_eq!((recorder.offered, recorder.backlog), (4, 3));
         let served = 500_000 + 100_000 + 250_000 + 1_000_000 + 100_000;
-        assert_eq!(recorder.in_system, served + 1_000_000 + 10_000);
+        assert_eq!(cell.in_system, served);
+        assert_eq!(recorder.unserved_in_system, 1_000_000 + 10_000);
         assert_eq!(recorder.ended_total, 1_000_000 + 100_000 + 100_000);
     }
 

@@ -108,7 +108,7 @@ fn a_closed_loop_measures_the_service_and_thinks_in_between() {
     // A request every 10 ms: the one that ends as the window begins counts, the one that ends with it only occupies.
     assert_eq!(all.len(), 10);
     assert!(all.equivalent(all.min(), 1_000) && all.equivalent(all.max(), 1_000));
-    assert_eq!((recorder.occupied, recorder.response_total()), (10 * MS, Duration::from_millis(10)));
+    assert_eq!((recorder.occupied(), recorder.response_total()), (10 * MS, Duration::from_millis(10)));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_preemptions_cost_is_known_by_attempt() {
         locks.successful_attempts,
         super::lock_recorder::Total { count: 2, total: Duration::from_millis(4 + 5) }
     );
-    assert!((locks.measured().statistics.work_lost_share.expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
+    assert!((locks.statistics().work_lost_share.expect("known") - lost.as_secs_f64() / 0.009).abs() < 1e-12);
     // The first request waited once in each of four attempts, the second in its only one.
     assert_eq!(locks.requests_by_waits, [0, 1, 0, 0, 1]);
     let [never, once, _, more] = locks.response_by_waits;
@@ -273,23 +273,27 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
     assert!(measured.warmup.lasted >= SHORT.warmup.at_most() && measured.opened_at >= measured.warmup.lasted);
     assert_eq!(measured.warmup.is_steady, None);
     for workload in &measured.workloads {
-        let all = &workload.all;
+        let WorkloadMeasurement { all, classes, transactions, .. } = &workload.measured;
         assert!(all.completed > 0);
-        assert_eq!(all.completed, all.latency_us.len());
-        assert_eq!(all.completed, workload.classes.iter().map(|(_, part)| part.completed).sum::<u64>());
-        assert_eq!(all.completed, workload.transactions.iter().map(|(_, part)| part.completed).sum::<u64>());
-        assert_eq!(workload.aborted.user, workload.transactions[2].1.completed);
-        assert_eq!(workload.lock_waits, all.completed);
-        let class_locks =
-            workload.classes.iter().map(|(_, part)| part.locks.as_ref().expect("the fake tells each wait"));
-        assert_eq!(class_locks.map(|locks| locks.statistics.waits()).sum::<u64>(), all.completed);
-        assert_eq!(all.locks.as_ref().map(|locks| locks.statistics.requests), Some(all.completed));
-        assert!(workload.transactions.iter().all(|(_, part)| part.locks.is_none()));
-        assert!(workload.occupied <= workload.window * 2);
+        assert_eq!(all.completed, workload.all.latency_us.len());
+        assert_eq!(all.completed, classes.values().map(|part| part.completed).sum::<u64>());
+        assert_eq!(all.completed, transactions.values().map(|part| part.completed).sum::<u64>());
+        let last = &workload.transactions[2];
+        assert_eq!(workload.measured.aborted.user, transactions[last.0].completed);
+        assert_eq!(transactions[last.0].completed, last.1.latency_us.len());
+        assert_eq!(workload.measured.lock_wait.map(|wait| wait.waits), Some(all.completed));
+        let class_locks = classes.values().map(|part| part.locks.as_ref().expect("the fake tells each wait"));
+        assert_eq!(class_locks.map(|locks| locks.waits()).sum::<u64>(), all.completed);
+        assert_eq!(all.locks.as_ref().map(|locks| locks.requests), Some(all.completed));
+        assert!(transactions.values().all(|part| part.locks.is_none()));
+        assert!(workload.all.times.occupied <= workload.window * 2);
+        assert_eq!(workload.all.times.served_share(), 1.0, "a closed loop");
         // At each edge each of the two clients has one request at most that is credited in part.
-        assert!((all.work_done - all.completed as f64).abs() <= 4.0);
-        let amount = if workload.is_analytical { all.work_done } else { all.completed as f64 };
+        let work_done = workload.all.work_done;
+        assert!((work_done - all.completed as f64).abs() <= 4.0);
+        let amount = if workload.measured.analytical { work_done } else { all.completed as f64 };
         assert_eq!(all.throughput_per_s, amount / SHORT.measure.as_secs_f64());
+        assert_eq!(classes.keys().collect::<Vec<_>>(), ["high", "low"]);
         assert_eq!(
             workload.classes.iter().map(|(class, _)| *class).collect::<Vec<_>>(),
             [Priority::HIGH, Priority::LOW]
@@ -311,12 +315,12 @@ fn every_second_has_a_sample_and_the_observer_is_told() {
     let [first, last] = workload.samples[..] else { panic!("{:?}", workload.samples) };
     assert_eq!((first.at_s, first.seconds, last.at_s, last.seconds), (0.0, 1.0, 1.0, 0.01));
     assert!(first.completed > 0);
-    assert_eq!(first.completed + last.completed, workload.all.completed);
-    assert_eq!(first.aborted.user + last.aborted.user, workload.aborted.user);
+    assert_eq!(first.completed + last.completed, workload.measured.all.completed);
+    assert_eq!(first.aborted.user + last.aborted.user, workload.measured.aborted.user);
     assert_eq!(first.throughput_per_s, first.completed as f64);
     assert!((first.work_done + last.work_done - workload.all.work_done).abs() < 1e-6);
     let waited = first.lock_wait_s.zip(last.lock_wait_s).map(|(first, last)| first + last);
-    assert!((waited.expect("known") - workload.lock_wait.expect("known").as_secs_f64()).abs() < 1e-9);
+    assert!((waited.expect("known") - workload.measured.lock_wait.expect("known").wait_s).abs() < 1e-9);
 }
 
 #[test]
@@ -339,8 +343,8 @@ fn clients_that_sleep_through_the_end_are_woken() {
         ClientOptions { clients: 3, think: "const 600s".parse().expect("a delay"), ..ClientOptions::default() };
     let mut log = Log::default();
     let measured = run_one(&FakeDatabase::quick(), &options, SHORT, &mut log).expect("it runs");
-    assert_eq!(measured.workloads[0].all.completed, 0);
-    assert_eq!(measured.workloads[0].occupied, Duration::ZERO);
+    assert_eq!(measured.workloads[0].measured.all.completed, 0);
+    assert_eq!(measured.workloads[0].all.times.occupied, Duration::ZERO);
 }
 
 #[test]

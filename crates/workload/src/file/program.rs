@@ -13,7 +13,7 @@ use crate::file::WorkloadFile;
 use crate::schema::Schema;
 use crate::statement::Statement;
 
-/// Everything that was read from one or several files. It lives as long as the process, see [`super::read`].
+/// Everything that was read from one or several files. It lives as long as the process, see [`super::Definitions::read`].
 #[derive(Debug)]
 pub(super) struct Definition {
     /// The workload's name.

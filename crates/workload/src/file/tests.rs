@@ -103,6 +103,19 @@ fn a_file_is_read_once() {
     assert_eq!(first.files()[0].text, SHOP);
 }
 
+/// An experiment's files are kept beside it, whatever they say.
+#[test]
+fn files_are_listed_without_a_workload_made_of_them() {
+    let folder = Folder::new();
+    folder.file("setup.sql", "CREATE TABLE t ();");
+    let kind = folder.file("w.toml", "setup_file = \"setup.sql\"\n[[transaction]]\nname = \"a\"\nstatements = []\n");
+    assert!(registry::benchmark(&kind, 7).is_err(), "it has no statements");
+    let texts: Vec<String> = files(&kind).unwrap().unwrap().into_iter().map(|file| file.text).collect();
+    assert_eq!((texts.len(), texts[1].as_str()), (2, "CREATE TABLE t ();"));
+    assert!(files(&folder.file("none.toml", "nonsense")).unwrap().is_err());
+    assert_eq!(files("tpcc"), None);
+}
+
 #[test]
 fn kinds_are_anchored_in_a_folder() {
     let check = |kind: &str, expect: &str| assert_eq!(anchored(kind, Path::new("some/folder")), expect);

@@ -22,7 +22,7 @@ pub(super) const CONSTANTS: [&str; 2] = ["scale", "seed"];
 
 /// Reads a workload.
 pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
-    let typed: TypedFile = toml::from_str(&source.text).map_err(|error| source.error([Problem::of_toml(&error)]))?;
+    let typed = typed(source)?;
     let mut reader = Reader {
         source,
         slots: BUILT_IN.map(str::to_owned).to_vec(),
@@ -65,6 +65,31 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
     };
     super::check_bounds(&made, source, scale)?;
     Ok(made)
+}
+
+/// A file, and behind it the one with its setup, if it is a TOML file that names one.
+pub(super) fn with_setup_file(source: Source) -> Result<Vec<WorkloadFile>, FileError> {
+    let named = match source.path.extension().is_some_and(|extension| extension == "toml") {
+        true => typed(&source)?.setup_file,
+        false => None,
+    };
+    let setup = named.map(|file| setup_file(&source, &file)).transpose()?;
+    let Source { path, text } = source;
+    Ok([WorkloadFile { path, text }].into_iter().chain(setup).collect())
+}
+
+fn typed(source: &Source) -> Result<TypedFile, FileError> {
+    toml::from_str(&source.text).map_err(|error| source.error([Problem::of_toml(&error)]))
+}
+
+/// The file with the setup, which is named as seen from the file that names it.
+fn setup_file(source: &Source, named: &Spanned<String>) -> Result<WorkloadFile, FileError> {
+    let path = source.path.parent().unwrap_or(Path::new("")).join(named.get_ref());
+    let text = super::read_text(&path).map_err(|error| {
+        let why = error.0.into_iter().map(|fault| fault.to_string()).collect::<String>();
+        source.error([Problem::new(named.span(), why)])
+    })?;
+    Ok(WorkloadFile { path, text })
 }
 
 /// What is known of a file while it is read.
@@ -122,13 +147,7 @@ impl Reader<'_> {
                 self.setup(self.source, text, &place).map_err(fail)
             }
             (None, Some(file)) => {
-                let path = self.source.path.parent().unwrap_or(Path::new("")).join(file.get_ref());
-                let text = super::read_text(&path).map_err(|error| {
-                    fail(Problem::new(
-                        file.span(),
-                        error.0.into_iter().map(|fault| fault.to_string()).collect::<String>(),
-                    ))
-                })?;
+                let WorkloadFile { path, text } = setup_file(self.source, file)?;
                 let source = Source { path: path.clone(), text: text.clone() };
                 let tables = self.setup(&source, &text, &|at| at).map_err(|problem| source.error([problem]))?;
                 files.push(WorkloadFile { path, text });

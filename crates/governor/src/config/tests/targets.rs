@@ -1,5 +1,7 @@
 //! Targets in files: what is read, and what contradicts itself.
 
+use plimsoll_testing::says;
+
 use super::{faults, good};
 
 /// A file with classes `high` and `low` that have these lines, too.
@@ -29,8 +31,10 @@ fn targets_are_read() {
 #[test]
 fn targets_that_cannot_be_meant_are_told_with_their_place() {
     let check = |high: &str, low: &str, expect: &str| {
-        let told = faults(&file(high, low));
-        assert!(told.lines().count() == 1 && told.contains(expect), "{told}\nis not\n{expect}");
+        let file = file(high, low);
+        let told = faults(&file);
+        says(&file, &told, expect);
+        assert_eq!(told.lines().count(), 1, "{told}");
     };
     check(
         "target = \"p101 < 20ms\"",
@@ -43,6 +47,5 @@ fn targets_that_cannot_be_meant_are_told_with_their_place() {
     check("", "mpl = 4\nmpl_min = 8", "x.toml:10:11: class `low`: 8 is more than the class's mpl of 4");
     check("", "mpl_min = 0", "0 is not between 1 and 1000000");
     let both = file("mpl_min = 6", "mpl_min = 6") + "[admission]\nmpl = 10\n";
-    let told = faults(&both);
-    assert!(told.contains("12 transactions are promised to run, and [admission] mpl is 10"), "{told}");
+    says(&both, &faults(&both), "12 transactions are promised to run, and [admission] mpl is 10");
 }

@@ -1,13 +1,16 @@
 //! What is no claim about the plan is refused at its place.
 
+use plimsoll_testing::says;
+
 use super::*;
 
 /// What is refused: the text at the place, and part of the message.
+#[track_caller]
 fn check_refused(expression: &str, place: &str, expect: &str) {
     let plan = plan();
     let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", expression, None, &names).expect_err(expression);
-    assert!(error.message.contains(expect), "{expression}\nexpected {expect}\nfound {error}");
+    says(expression, &error.message, expect);
     assert_eq!(&expression[error.span.clone()], place, "{expression}: {error}");
 }
 

@@ -1,6 +1,9 @@
 //! Sections that rest on seconds, histograms and counters.
 
+use plimsoll_machine::resctrl::CacheUse;
+
 use super::*;
+use crate::results::Unmeasured;
 
 /// The ids of a page's sections.
 fn sections(source: &Source) -> Vec<String> {
@@ -28,6 +31,25 @@ fn what_was_not_measured_has_no_section() {
     short.records.to_mut().iter_mut().for_each(|record| record.samples.truncate(2));
     let short = sections(&short);
     assert!(!short.contains(&"timelines".to_owned()), "two seconds are no course");
+}
+
+#[test]
+fn memory_s_bandwidth_is_distributed_where_it_is_monitored() {
+    let section = |source: &Source| {
+        let xml = as_xml(&render(source));
+        text(by_id(&parse(&xml), "bandwidth-distribution"))
+    };
+    let mut blind = study();
+    let why = Unmeasured { reason: "resctrl is not mounted".to_owned(), remedy: None };
+    blind.points[0].unmeasured.insert("resctrl monitoring".to_owned(), why);
+    let told = section(&with_records(blind));
+    assert!(told.contains("Memory is missing: resctrl is not mounted."), "{told}");
+    let mut monitored = with_records(study());
+    for row in monitored.records.to_mut().iter_mut().flat_map(|record| &mut record.samples) {
+        row.device.cache = Some(CacheUse { held_mib: None, memory_mb_s: Some(900.0 + row.second) });
+    }
+    let told = section(&monitored);
+    assert!(told.contains("Memory reads and writes") && told.contains("as resctrl tells it"), "{told}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn tried(disturbed: usize, tries: u32, stop_at: usize) -> (Outcome, Seen) {
     let (plan, stop) = (plan(&format!("arms = [\"alone:ints\"]\n{text}"), &targets), AtomicBool::new(false));
     let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
     let count = Cell::new(0);
-    let disturbance = |_: &Point, _: &Setting, others_max: f64| {
+    let disturbance = |_: &Point, others_max: f64| {
         assert_eq!(others_max, 1000.0);
         count.set(count.get() + 1);
         stop.store(count.get() >= stop_at, Ordering::Relaxed);

@@ -43,16 +43,14 @@ fn check(locks: &LockRecorder) {
     assert_eq!(locks.requests_by_preemptions, [3, 1]);
     let totals = [locks.queue_time_total, locks.wait_excess_total, locks.wait_remainder_total()];
     assert_eq!(totals, [millis(150), millis(90), millis(60)]);
-    assert_eq!(locks.measured().statistics.queue_time_share, Some(0.5));
+    assert_eq!(locks.statistics().queue_time_share, Some(0.5));
     let by_waits = locks.response_by_waits.map(|lengths| (lengths.count, lengths.total));
     let expect = [(1, millis(10)), (1, millis(60)), (0, millis(0)), (1, millis(170))];
     assert_eq!(by_waits, expect, "the one given up has no response time");
     assert_eq!(locks.successful_attempts, Total { count: 3, total: millis(140) });
     assert_eq!((locks.rollbacks, locks.rollback_time), (3, Some(millis(6))));
     assert_eq!(locks.work_lost, Total { count: 1, total: millis(75) });
-    assert!(
-        (locks.measured().statistics.work_lost_share.expect("one was preempted") - 75.0 / (140.0 / 3.0)).abs() < 1e-9
-    );
+    assert!((locks.statistics().work_lost_share.expect("one was preempted") - 75.0 / (140.0 / 3.0)).abs() < 1e-9);
     for (histogram, values) in [
         (&locks.queue_time_us, [0, 30_000, 30_000, 40_000, 50_000].as_slice()),
         (&locks.wait_excess_us, &[0, 0, 20_000, 30_000, 40_000]),
@@ -83,10 +81,10 @@ fn clients_add_up() {
 #[test]
 fn of_nothing_there_are_no_means() {
     let mut locks = LockRecorder::new();
-    let none = locks.measured().statistics;
+    let none = locks.statistics();
     assert_eq!((none.queue_time_share, none.work_lost_share, none.requests), (None, None, 0));
     locks.note(&request(10), &[]);
-    let calm = locks.measured().statistics;
+    let calm = locks.statistics();
     assert_eq!((calm.queue_time_share, calm.work_lost_share, calm.queue_time_us.mean), (Some(0.0), None, None));
 }
 

@@ -29,7 +29,8 @@ fn requests_that_wait_for_a_client_are_in_the_system_and_those_never_begun_are_b
     // coordinator's.
     assert!((470..=501).contains(&recorder.offered), "{}", recorder.offered);
     assert_eq!(recorder.backlog, 1);
-    assert!(recorder.in_system > 20 * recorder.occupied, "{} of {}", recorder.occupied, recorder.in_system);
+    let in_system: Nanos = recorder.cells.values().map(|cell| cell.in_system).sum();
+    assert!(in_system > 20 * recorder.occupied(), "{} of {in_system}", recorder.occupied());
 }
 
 #[test]
@@ -42,14 +43,19 @@ fn the_backlog_of_an_overloaded_run_is_counted_and_told() {
     });
     let measured = run_one(&database, &options, SHORT, &mut Log::default()).expect("it runs");
     let workload = &measured.workloads[0];
-    let open = workload.open_loop.expect("it is an open loop");
+    let WorkloadMeasurement { all, window, .. } = &workload.measured;
+    let (offered_per_s, backlog) = window.offered_per_s.zip(window.backlog).expect("it is an open loop");
     // 1e6 per second for 100 ms; the standard deviation is 316.
-    assert!(open.offered.abs_diff(100_000) < 2_000, "{open:?}");
-    let waiting = workload.all.in_flight.end - open.backlog;
-    assert!(waiting <= 2 && open.backlog > 90_000, "{open:?} {:?}", workload.all.in_flight);
-    let grown = workload.all.in_flight.end - workload.all.in_flight.begin;
-    assert_eq!(open.offered - grown, workload.all.completed, "what arrived has ended or is there still");
-    assert!(workload.doubts.iter().any(|doubt| doubt.about == DoubtAbout::Overload), "{:?}", workload.doubts);
+    let offered = (offered_per_s * SHORT.measure.as_secs_f64()).round() as u64;
+    assert!(offered.abs_diff(100_000) < 2_000, "{window:?}");
+    let in_flight = all.in_flight.expect("a single run");
+    let waiting = in_flight.end - backlog;
+    assert!(waiting <= 2 && backlog > 90_000, "{window:?} {in_flight:?}");
+    assert_eq!(offered - (in_flight.end - in_flight.begin), all.completed, "what arrived has ended or is there still");
+    assert!(window.doubts.iter().any(|doubt| doubt.about == DoubtAbout::Overload), "{:?}", window.doubts);
+    let [(_, class)] = &workload.classes[..] else { panic!("{:?}", workload.classes) };
+    assert!(class.times.served_share() < 0.5, "most of the time its requests waited for a client: {:?}", class.times);
+    assert!(class.times.in_system < workload.all.times.in_system, "those that nobody took are of no class");
     assert!(
         measured.warnings.iter().any(|warning| warning.contains("waited for a free client")),
         "{:?}",

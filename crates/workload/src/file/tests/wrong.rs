@@ -1,5 +1,7 @@
 //! Files that cannot be used: each is refused with its place and what to do.
 
+use plimsoll_testing::says;
+
 use super::*;
 
 /// A good file, for faults to be put into.
@@ -18,10 +20,10 @@ fn refused(text: &str) -> String {
 }
 
 /// Replaces a part of the good file by something wrong.
+#[track_caller]
 fn check(part: &str, wrong: &str, expect: &str) {
     assert!(GOOD.contains(part), "{part}");
-    let error = refused(&GOOD.replacen(part, wrong, 1));
-    assert!(error.contains(expect), "{wrong}: {error}");
+    says(wrong, &refused(&GOOD.replacen(part, wrong, 1)), expect);
 }
 
 #[test]
@@ -112,8 +114,7 @@ fn results() {
         ("first", format!("{first}, {uses}"), "`first` names no result; write `statement.column`"),
         ("all.a", format!("{{ name = \"all\", sql = \"SELECT * FROM t\" }}, {uses}"), "cannot be told from its text"),
     ] {
-        let error = with(result, &statements);
-        assert!(error.contains(expect), "{result}: {error}");
+        says(result, &with(result, &statements), expect);
     }
 }
 
