@@ -37,11 +37,7 @@ pub trait Database: Send + Sync {
 
     /// Opens the connection of a client that runs queries and nothing else ([`Session::query`]), as a user if one is named. A target
     /// with a second copy for queries opens it there.
-    fn query_session(
-        &self,
-        schema: &'static Schema,
-        user: Option<&str>,
-    ) -> Result<Box<dyn Session>, DatabaseError> {
+    fn query_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         match user {
             None => self.session(schema),
             Some(user) => self.session_as(schema, user),

@@ -76,8 +76,8 @@ pub struct Freshness {
     pub mu_merge: Option<f64>,
     /// Share of time in which changes were being applied, 0 to 1.
     pub busy: Option<f64>,
-    /// Lag, milliseconds.
-    pub lag_ms: Option<Spread>,
+    /// Lag, microseconds, as all times in the language of claims.
+    pub lag_us: Option<Spread>,
     /// Changes that were published and not applied.
     pub lag_changes: Option<Spread>,
     /// The most memory that changes which were not applied took, bytes.
@@ -86,15 +86,15 @@ pub struct Freshness {
     pub versions: Option<f64>,
 }
 
-/// What a figure that changes with time stayed below for half of the time, for 95 % of it, and always.
+/// What a figure that changes with time did not exceed for half of the time, for 95 % of it, and at all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// For half of the time.
-    pub p50: f64,
+    pub p50: Option<f64>,
     /// For 95 % of the time. `None` from few looks.
     pub p95: Option<f64>,
-    /// Always.
-    pub max: f64,
+    /// At all.
+    pub max: Option<f64>,
 }
 
 /// Looks in which changes were being applied: fewer do not tell how fast that goes.
@@ -156,7 +156,7 @@ impl CopyHistory {
             mu: busy.filter(|_| busy_looks >= LOOKS_BUSY_MIN).and_then(|busy| rate(applied, busy)),
             mu_merge: merged,
             busy: busy.filter(|_| time_s > 0.0).map(|busy| (busy / time_s).min(1.0)),
-            lag_ms: Spread::of(looks.iter().map(|look| look.lag.as_secs_f64() * 1e3)),
+            lag_us: Spread::of(looks.iter().map(|look| look.lag.as_secs_f64() * 1e6)),
             lag_changes: Spread::of(looks.iter().map(|look| look.behind() as f64)),
             delta_bytes: most(|state| state.delta_bytes).map(|bytes| bytes as f64),
             versions: most(|state| state.versions).map(|count| count as f64),
@@ -190,9 +190,9 @@ impl Spread {
     fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_unstable_by(f64::total_cmp);
-        let below = |share: f64| sorted[((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1)];
-        let max = *sorted.last()?;
-        Some(Spread { p50: below(0.5), p95: (sorted.len() >= LOOKS_P95_MIN).then(|| below(0.95)), max })
+        let max = sorted.last().copied();
+        let below = |share: f64| sorted.get(((sorted.len() as f64 * share).ceil() as usize).checked_sub(1)?).copied();
+        max.map(|_| Spread { p50: below(0.5), p95: below(0.95).filter(|_| sorted.len() >= LOOKS_P95_MIN), max })
     }
 }
 
@@ -236,22 +236,22 @@ mod tests {
         let found = history(10, |second| state(bytes(second), bytes(second - 0.5)));
         let found = found.within(Duration::from_secs(2), Duration::from_secs(10)).unwrap();
         near(found.lambda, 1e6);
-        let lag = found.lag_ms.unwrap();
-        near(Some(lag.p50), 500.0);
-        near(lag.p95, 500.0);
-        near(Some(lag.max), 500.0);
-        near(Some(found.lag_changes.unwrap().p50), 5e5);
+        let lag = found.lag_us.unwrap();
+        near(lag.p50, 500_000.0);
+        near(lag.p95, 500_000.0);
+        near(lag.max, 500_000.0);
+        near(found.lag_changes.unwrap().p50, 5e5);
         assert_eq!((found.mu, found.mu_merge, found.busy, found.delta_bytes), (None, None, None, None), "not measured");
     }
 
     #[test]
     fn a_database_at_rest_has_no_lag_and_an_old_change_that_is_missing_gets_older() {
         let at_rest = history(5, |_| state(700, 700)).within(Duration::ZERO, Duration::from_secs(5)).unwrap();
-        assert_eq!((at_rest.lambda, at_rest.lag_ms.unwrap().max), (Some(0.0), 0.0));
+        assert_eq!((at_rest.lambda, at_rest.lag_us.unwrap().max), (Some(0.0), Some(0.0)));
         // One change in the second 1, which is never applied.
         let stuck = history(5, |second| state(if second < 1.0 { 700 } else { 701 }, 700));
         let found = stuck.within(Duration::ZERO, Duration::from_secs(5)).unwrap();
-        assert!((3_980.0..=4_020.0).contains(&found.lag_ms.unwrap().max), "{found:?}");
+        assert!((3_980_000.0..=4_020_000.0).contains(&found.lag_us.unwrap().max.unwrap()), "{found:?}");
     }
 
     #[test]
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn few_looks_have_no_percentile() {
         let all = history(1, |second| state((second * 100.0) as u64, 0));
-        assert!(all.within(Duration::ZERO, EVERY * 30).unwrap().lag_ms.unwrap().p95.is_some());
-        assert!(all.within(Duration::ZERO, EVERY * 10).unwrap().lag_ms.unwrap().p95.is_none());
+        assert!(all.within(Duration::ZERO, EVERY * 30).unwrap().lag_us.unwrap().p95.is_some());
+        assert!(all.within(Duration::ZERO, EVERY * 10).unwrap().lag_us.unwrap().p95.is_none());
         assert_eq!(all.within(Duration::ZERO, EVERY / 2), None);
         assert_eq!(all.within(EVERY * 9, EVERY), None);
     }
