@@ -42,15 +42,15 @@ pub(crate) fn amount(unit: ChangeUnit, changes: f64) -> String {
     }
 }
 
-/// `lambda / mu`; `None` where one of them is not known.
-pub(crate) fn load(freshness: &Freshness) -> Option<f64> {
-    rates(freshness).map(|rates| rates.propagation_load())
-}
-
 /// Why the copy cannot keep up, with what would help; `None` if it can, or that is not known.
 pub(crate) fn overload(freshness: &Freshness) -> Option<String> {
     let rates = rates(freshness).filter(|rates| !rates.is_stable())?;
     let load = rates.propagation_load();
+    if rates.folded == 0.0 {
+        return Some(
+            "the copy cannot keep up: nothing was applied to it, though there was something to apply".to_owned(),
+        );
+    }
     Some(if load < 1.0 {
         "queries cannot keep up: changes come faster than they merge them, and each takes longer than the one before"
             .to_owned()
@@ -90,6 +90,7 @@ mod tests {
         };
         check(ChangeUnit::LogBytes, 1e6, Some(4e6), None, None);
         check(ChangeUnit::LogBytes, 1e6, None, None, None);
+        check(ChangeUnit::LogBytes, 1e6, Some(0.0), None, Some("nothing was applied to it"));
         check(ChangeUnit::LogBytes, 2e6, Some(1e6), None, Some("2.00 times as fast as they are applied; replay"));
         check(ChangeUnit::Tuples, 1.6e6, Some(1e6), Some(1e9), Some("propagation 2.00 times as fast would"));
         check(ChangeUnit::Tuples, 1e6, Some(4e6), Some(5e5), Some("queries cannot keep up"));

@@ -4,7 +4,7 @@ use plimsoll_workload::freshness::{Freshness, Spread};
 
 use super::sweep::setting;
 use super::wrap;
-use crate::freshness::{amount, copied, load, overload};
+use crate::freshness::{amount, copied, overload};
 use crate::results::Results;
 use crate::units::{MISSING, duration_us, percent};
 
@@ -40,12 +40,10 @@ fn cells(freshness: &Freshness) -> [String; 6] {
     let rate =
         |changes: Option<f64>| or_missing(changes.map(|changes| format!("{}/s", amount(freshness.unit, changes))));
     let lag = |of: fn(&Spread) -> Option<f64>| or_missing(freshness.lag_us.as_ref().and_then(of).map(duration_us));
-    // Where replay is always at work, how much more it is given than it can do says more than that it is busy.
-    let busy = load(freshness).filter(|load| *load >= 1.0).or(freshness.busy).map(percent);
     [
         rate(freshness.lambda),
         rate(freshness.mu),
-        or_missing(busy),
+        or_missing(freshness.busy.map(percent)),
         lag(|lag| lag.p50),
         lag(|lag| lag.p95),
         lag(|lag| lag.max),

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
 
+mod clients;
 mod common;
 mod freshness;
 mod full_disk;
