@@ -8,6 +8,7 @@
 //! read them. What is computed from several cells (interference, knees, gains) is no figure of a run and not here.
 
 mod counters;
+mod freshness;
 mod locks;
 mod machine;
 mod requests;
@@ -100,6 +101,12 @@ pub enum Unit {
     Seconds,
     /// 10^6 cycles per second.
     Megahertz,
+    /// Changes of the data per second: tuples of the embedded engine, bytes of the log of a server.
+    ChangesPerSecond,
+    /// Changes of the data, counted in the same way.
+    Changes,
+    /// Bytes.
+    Bytes,
     /// 2^20 bytes.
     Mebibytes,
     /// 10^6 bytes per second.
@@ -159,7 +166,7 @@ pub enum Asking {
 
 /// Every figure, in the order of the documentation.
 pub fn figures() -> impl Iterator<Item = &'static Figure> {
-    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES].into_iter().flatten()
+    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES, freshness::FIGURES].into_iter().flatten()
 }
 
 /// The figure of that name; a name that is not in the list is a mistake of ours.
@@ -285,6 +292,9 @@ impl Unit {
             Unit::Milliseconds => "ms",
             Unit::Seconds => "s",
             Unit::Megahertz => "MHz",
+            Unit::ChangesPerSecond => "changes/s",
+            Unit::Changes => "changes",
+            Unit::Bytes => "B",
             Unit::Mebibytes => "MiB",
             Unit::MegabytesPerSecond => "MB/s",
             Unit::GigabytesPerSecond => "GB/s",

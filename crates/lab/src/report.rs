@@ -22,6 +22,7 @@ mod devices;
 mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod freshness;
 mod gaps;
 mod header;
 mod interference;
@@ -204,6 +205,7 @@ fn parts(page: &Page) -> Vec<Part> {
         part("top-down", "Top-down", counts::top_down(page)),
         part("roofline", "Roofline", roofline::section_of(page)),
         part("bandwidth-distribution", "Bandwidth", cumulative::bandwidths(page)),
+        part("freshness", "Freshness", freshness::section_of(page)),
         part("timelines", "Second by second", timelines::section_of(page)),
         part("drift", "Drift", drift::section_of(page)),
         part("noise", "Noise floor", noise::section_of(page)),

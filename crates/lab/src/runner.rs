@@ -342,9 +342,13 @@ fn server_sensors<'a>(database: &'a dyn Database, seed: u64, warnings: &mut Vec<
         warnings.push(format!("what the server's processes do is not seen: {error}"));
         None
     });
+    let copy = database.freshness().unwrap_or_else(|error| {
+        warnings.push(format!("how fresh the data are that queries read is not seen: {error}"));
+        None
+    });
     let processes =
         ServerProcesses { server: database.footprint().processes, proxy: database.proxy(), beside: Vec::new() };
-    ServerSensors { database: Some(database), watch, processes, seed }
+    ServerSensors { database: Some(database), watch, copy, processes, seed }
 }
 
 /// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that

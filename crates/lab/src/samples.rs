@@ -138,12 +138,16 @@ fn columns() -> impl Iterator<Item = Column> {
         let name = figure.claim.filter(|asked| asked.function == "device")?.subject?;
         Some(Column { name, unit: figure.unit.name(), meaning: figure.meaning, values: Values::Device(figure) })
     });
+    let freshness = figures().filter(|figure| figure.key.starts_with("device.freshness.")).filter_map(|figure| {
+        let name = figure.claim?.function;
+        Some(Column { name, unit: figure.unit.name(), meaning: figure.meaning, values: Values::Device(figure) })
+    });
     let marks = text(
         "marks",
         "what a server did in the background that began or ended in the sample: `checkpoint begins`; several with semicolons between them; null if nothing",
         |_, row| Some(row.sample.marks.join("; ")).filter(|marks| !marks.is_empty()),
     );
-    clients.into_iter().chain(devices).chain([marks])
+    clients.into_iter().chain(devices).chain(freshness).chain([marks])
 }
 
 const fn text(name: &'static str, meaning: &'static str, values: fn(&Results, &Row<'_>) -> Option<String>) -> Column {

@@ -156,7 +156,7 @@ impl Study<'_> {
         line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"tpch\"\nscale   = {scale}\nclients = 1"));
         // Into a server, data are loaded at a tenth of the speed: runs find what the ones before have left, which a window of
         // seconds makes little larger.
-        let reload = if self.url == "embedded:" { "" } else { "\nreload  = \"never\"" };
+        let reload = if self.url.starts_with("embedded:") { "" } else { "\nreload  = \"never\"" };
         line(format!(
             "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}",
             warmup.as_millis(),

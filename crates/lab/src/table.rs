@@ -9,6 +9,7 @@ use crate::units::{count, list, seconds};
 pub mod advice;
 pub(crate) mod claims;
 pub mod comparison;
+mod freshness;
 mod levers;
 mod lock_waiting;
 mod policies;
@@ -51,6 +52,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     }
     out.extend(time_share::sampler_lines(results));
     out.extend(lock_waiting::lines(results));
+    out.extend(freshness::lines(results));
     out.extend(policies::lines(results));
     out.extend(levers::lines(results));
     if !results.claims.is_empty() {

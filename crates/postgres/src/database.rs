@@ -3,17 +3,20 @@
 //! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, which has a comment that says whose it is.
 //! Nothing without that comment is ever dropped, and nothing outside of it is ever changed.
 //!
-//! Clients come through a governor where one is asked for; loading, checking of what is there and looking do not.
+//! Clients come through a governor where one is asked for; loading, checking of what is there and looking do not. Clients that
+//! run queries only go to the standby where there is one, past the governor; everything else goes to the primary.
 
 mod loading;
 mod location;
 mod ownership;
 mod schema_sql;
+mod standby;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
 use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
@@ -23,6 +26,7 @@ use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
+use standby::{BothWatched, StandbyWatch, with_fault};
 
 /// How long a change of tables waits for somebody who uses them.
 const LOCK_TIMEOUT: &str = "30s";
@@ -137,6 +141,55 @@ impl PostgresDatabase {
         Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
     }
 
+    /// Where queries go that need nothing else; `None` without a standby.
+    fn standby_url(&self) -> Option<ServerUrl> {
+        let Server::Private(server) = &self.server else { return None };
+        let folder = server.read().standby_socket_folder()?;
+        Some(ServerUrl::of_socket(folder, self.url.port, &self.url.user, &self.url.database))
+    }
+
+    fn standby_fault(&self) -> Option<String> {
+        let Server::Private(server) = &self.server else { return None };
+        server.read().standby_fault()
+    }
+
+    /// Waits until a standby shows everything that is committed.
+    fn freshen(&self, standby: &ServerUrl) -> Result<(), DatabaseError> {
+        let fault = || self.standby_fault();
+        let mut watch = StandbyWatch::open(&self.url, standby).map_err(|error| with_fault(error, &fault))?;
+        watch.wait_until_fresh(&fault)
+    }
+
+    fn open_on_standby(
+        &self,
+        standby: ServerUrl,
+        schema: &'static Schema,
+        user: Option<&str>,
+    ) -> Result<Box<dyn Session>, DatabaseError> {
+        let url = match user {
+            None => standby,
+            Some(user) => {
+                self.make_user(user)?;
+                self.freshen(&standby)?;
+                standby.with_user(user)
+            }
+        };
+        let opened = Connection::open(&url).map_err(DatabaseError::from);
+        let mut connection = opened.map_err(|error| with_fault(error, &|| self.standby_fault()))?;
+        if !schema.tables.is_empty() {
+            ownership::check_present(&mut connection, schema)?;
+        }
+        let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
+        let options = SessionOptions {
+            tells_class: false,
+            names_class: false,
+            snapshot: "as replayed",
+            ..SessionOptions::from(&server.read().settings().on_standby())
+        };
+        let name = schema_sql::schema_name(schema);
+        Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
+    }
+
     /// Which server it is.
     pub fn url(&self) -> &ServerUrl {
         &self.url
@@ -191,9 +244,22 @@ impl Database for PostgresDatabase {
         self.open_session(schema, Some(user))
     }
 
-    /// Queries see every change that was committed.
+    fn query_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+        match (self.standby_url(), user) {
+            (Some(standby), user) => self.open_on_standby(standby, schema, user),
+            (None, None) => self.session(schema),
+            (None, Some(user)) => self.session_as(schema, user),
+        }
+    }
+
+    /// Queries of a server see every change that was committed, those of its standby after a while.
     fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
-        Ok(())
+        self.standby_url().map_or(Ok(()), |standby| self.freshen(&standby))
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        let Some(standby) = self.standby_url() else { return Ok(None) };
+        Ok(Some(Box::new(StandbyWatch::open(&self.url, &standby)?)))
     }
 
     fn query_threads(&self) -> Vec<i32> {
@@ -234,8 +300,12 @@ impl Database for PostgresDatabase {
     }
 
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
-        let asker = Asker::new(Connection::open(&self.url)?);
-        Ok(Some(Box::new(Watch::new(asker)?)))
+        let watch = |url| Watch::new(Asker::new(Connection::open(url)?));
+        let primary = watch(&self.url)?;
+        Ok(Some(match self.standby_url() {
+            None => Box::new(primary),
+            Some(standby) => Box::new(BothWatched { primary, standby: watch(&standby)? }),
+        }))
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
@@ -245,6 +315,9 @@ impl Database for PostgresDatabase {
                 let mut server = server.write();
                 let mut changed = server.settings().clone();
                 changed.set(name, value).map_err(failed)?;
+                if let Some(conflict) = changed.conflict() {
+                    return Err(DatabaseError::Failed(conflict));
+                }
                 // They would not survive a restart.
                 self.loaders.lock().clear();
                 match server.apply(changed).map_err(failed)? {

@@ -30,6 +30,7 @@ mod room;
 mod running;
 pub mod settings;
 mod shared_memory;
+mod standby;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -39,6 +40,7 @@ use plimsoll_workload::database::Footprint;
 use account::Account;
 use cluster::{DATABASE, USER};
 use configuration::PORT;
+pub(crate) use configuration::SLOT;
 use disk::Disk;
 pub use error::ServerError;
 use home::{Home, default_bases};
@@ -47,10 +49,13 @@ pub use leftovers::clean_up_leftovers;
 pub use options::{Effect, SERVER_OPTIONS, ServerOption};
 use running::Running;
 pub use settings::{Isolation, ServerSettings};
+use standby::Standby;
 
 /// A running server of ours. Dropping it stops it and removes everything it had.
 #[derive(Debug)]
 pub struct PrivateServer {
+    /// `None` also while it is made anew. Dropped first, so that it does not look for a primary that has gone.
+    standby: Option<Standby>,
     /// `None` only while it is started again. Dropped before the home, in which it lives.
     running: Option<Running>,
     home: Home,
@@ -94,7 +99,8 @@ impl PrivateServer {
         let has_statement_statistics = cluster::make_database(&installation, &data, account.as_ref())?;
         write_configuration(&home, &settings, has_statement_statistics)?;
         let running = Running::start(&installation, &mut home, account.as_ref(), false)?;
-        Ok(PrivateServer {
+        let mut server = PrivateServer {
+            standby: None,
             running: Some(running),
             socket_folder: home.socket_folder(),
             data_folder: data,
@@ -104,7 +110,35 @@ impl PrivateServer {
             account,
             settings,
             has_statement_statistics,
-        })
+        };
+        server.make_standby()?;
+        Ok(server)
+    }
+
+    /// Makes the standby that the settings ask for, anew if there was one.
+    fn make_standby(&mut self) -> Result<(), ServerError> {
+        self.standby = None;
+        if self.settings.has_standby() {
+            self.standby = Some(Standby::make(self, &plimsoll_machine::limiter::default_state_folder())?);
+        }
+        Ok(())
+    }
+
+    /// The folder of the standby's socket, as clients take it for a host; `None` without a standby. The port, user and database are
+    /// the server's. Another folder after a restart.
+    pub fn standby_socket_folder(&self) -> Option<PathBuf> {
+        self.standby.as_ref().map(Standby::socket_folder)
+    }
+
+    /// The number of the standby's first process; `None` without a standby.
+    pub fn standby_postmaster(&self) -> Option<i32> {
+        self.standby.as_ref().map(|standby| standby.running().postmaster().id)
+    }
+
+    /// What is wrong with the standby, with the end of its log; `None` if it runs, or there is none.
+    pub fn standby_fault(&self) -> Option<String> {
+        let standby = self.standby.as_ref().filter(|standby| !standby.is_alive())?;
+        Some(format!("the standby has ended; the end of its log:\n{}", standby.log_tail()))
     }
 
     /// The folder of its socket, `.s.PGSQL.PORT`, as clients take it for a host.
@@ -179,15 +213,18 @@ impl PrivateServer {
 
     /// What of this machine it uses: see the module.
     pub fn footprint(&self) -> Footprint {
-        let processes = self.running.iter().map(|running| running.postmaster().id).collect();
+        let primary = self.running.iter().map(|running| running.postmaster().id);
+        let processes = primary.chain(self.standby_postmaster()).collect();
         Footprint { processes, folder: Some(self.data_folder.clone()) }
     }
 
     /// Whether its disk has room for so many more bytes of data, beside its log.
     pub fn room_for(&self, data_bytes: u64) -> Result<(), ServerError> {
         let log_bytes = self.settings.log_bytes();
-        let for_what = format!("{} of data, {} for the log", error::megabytes(data_bytes), error::megabytes(log_bytes));
-        let needed_bytes = data_bytes.saturating_add(log_bytes);
+        let twice = if self.settings.has_standby() { ", and as much for the standby" } else { "" };
+        let for_what =
+            format!("{} of data, {} for the log{twice}", error::megabytes(data_bytes), error::megabytes(log_bytes));
+        let needed_bytes = data_bytes.saturating_add(log_bytes).saturating_mul(self.settings.copies());
         Disk::of(&self.data_folder)?.check_room(&self.data_folder, needed_bytes, for_what)
     }
 
@@ -217,40 +254,50 @@ impl PrivateServer {
         changed
     }
 
-    /// Stops the server in order and starts it again with its data. Every session ends.
+    /// Stops the server in order and starts it again with its data, with a new standby if it had one. Every session ends.
     pub fn restart(&mut self) -> Result<(), ServerError> {
+        // The primary would wait until it has sent all of its log.
+        self.standby = None;
         let is_in_order = self.is_alive() && self.running.take().is_some_and(Running::stop_in_order);
         self.running = None;
         let running = Running::start(&self.installation, &mut self.home, self.account.as_ref(), !is_in_order)?;
         self.running = Some(running);
-        Ok(())
+        self.make_standby()
     }
 
     fn write_configuration(&self) -> Result<(), ServerError> {
-        write_configuration(&self.home, &self.settings, self.has_statement_statistics)
+        let with_statistics = self.has_statement_statistics;
+        write_configuration(&self.home, &self.settings, with_statistics)?;
+        let standby = self.standby.as_ref();
+        standby
+            .map_or(Ok(()), |standby| write_configuration(standby.home(), &self.settings.on_standby(), with_statistics))
     }
 
-    /// Has the server read its configuration again, and waits until it says that it has.
     fn reload(&self) -> Result<(), ServerError> {
-        const SEEN: &str = "received SIGHUP, reloading configuration files";
-        let refused = |why: &str| ServerError::NotApplied { why: why.to_owned(), log: self.log_tail() };
-        let Some(running) = &self.running else { return Ok(()) };
-        let before = log::length(&self.log_file);
-        running.reload().map_err(|error| refused(&error.to_string()))?;
-        let began = Instant::now();
-        loop {
-            let said = log::since(&self.log_file, before);
-            if said.contains("contains errors") {
-                return Err(refused("there are errors in them"));
-            }
-            if said.contains(SEEN) {
-                return Ok(());
-            }
-            if !self.is_alive() || began.elapsed() > RELOAD_MAX {
-                return Err(refused("it does not answer"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        self.running.as_ref().map_or(Ok(()), |running| reload(running, &self.log_file))?;
+        self.standby.as_ref().map_or(Ok(()), |standby| reload(standby.running(), &standby.home().log()))
+    }
+}
+
+/// Has a server read its configuration again, and waits until it says in its log that it has.
+fn reload(running: &Running, log_file: &Path) -> Result<(), ServerError> {
+    const SEEN: &str = "received SIGHUP, reloading configuration files";
+    let refused = |why: &str| ServerError::NotApplied { why: why.to_owned(), log: log::tail(log_file) };
+    let before = log::length(log_file);
+    running.reload().map_err(|error| refused(&error.to_string()))?;
+    let began = Instant::now();
+    loop {
+        let said = log::since(log_file, before);
+        if said.contains("contains errors") {
+            return Err(refused("there are errors in them"));
         }
+        if said.contains(SEEN) {
+            return Ok(());
+        }
+        if !running.is_alive() || began.elapsed() > RELOAD_MAX {
+            return Err(refused("it does not answer"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

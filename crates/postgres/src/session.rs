@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub tells_class: bool,
     /// Whether the session calls itself by its class, for a governor beside the server.
     pub names_class: bool,
+    /// Which state of the data queries read: `now`, `as replayed`.
+    pub snapshot: &'static str,
 }
 
 impl From<&ServerSettings> for SessionOptions {
@@ -42,6 +44,7 @@ impl From<&ServerSettings> for SessionOptions {
             settings: settings.session_settings(),
             tells_class: settings.governor().is_some_and(|governor| !governor.mode.beside),
             names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
+            snapshot: "now",
         }
     }
 }
@@ -66,6 +69,7 @@ pub struct PostgresSession {
     rollback: Prepared,
     is_open: bool,
     share: BackendShare,
+    snapshot: &'static str,
     /// What statements without a result of interest write to.
     nothing: Rows,
 }
@@ -103,6 +107,7 @@ impl PostgresSession {
             rollback,
             is_open: false,
             share,
+            snapshot: options.snapshot,
             nothing: Rows::new(),
         })
     }
@@ -231,7 +236,7 @@ impl Session for PostgresSession {
             self.recover();
             self.cancelled(&error).unwrap_or_else(|| failure::of_query(sql, error))
         })?;
-        Ok(QueryAnswer { batches, snapshot: "now".to_owned() })
+        Ok(QueryAnswer { batches, snapshot: self.snapshot.to_owned() })
     }
 
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {

@@ -105,14 +105,25 @@ pub enum OpenError {
     },
 }
 
+/// A URL without the options that may stand behind it, and these: `postgres:?standby=1&fsync=off`. What stands behind the URL of
+/// a server that is there already is that URL's own, as `sslmode`.
+fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
+    let (url, options) = match url.split_once('?') {
+        Some((kind @ (DEFAULT_URL | PRIVATE_URL), options)) => (kind, options),
+        _ => (url, ""),
+    };
+    (url, options.split('&').filter(|option| !option.is_empty()))
+}
+
 /// Whether a URL is that of a server which is there already.
 fn is_server(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
 impl Target {
-    /// Understands a URL and `KEY=VALUE` options.
+    /// Understands a URL and `KEY=VALUE` options, which go before those behind the URL.
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
+        let (url, behind) = without_options(url);
         let kind = match url {
             DEFAULT_URL => Kind::Embedded(EmbeddedOptions::default()),
             PRIVATE_URL => Kind::Private(ServerSettings::for_this_machine()),
@@ -120,7 +131,7 @@ impl Target {
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
-        for option in options {
+        for option in behind.chain(options) {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
             target.set(name, value)?;
         }
@@ -148,10 +159,10 @@ impl Target {
 
     /// The names of the options that a target has; empty if there is no such target.
     pub fn option_names(url: &str) -> Vec<&'static str> {
-        match url {
+        match without_options(url).0 {
             DEFAULT_URL => options::names().collect(),
             PRIVATE_URL => SERVER_OPTIONS.iter().map(|option| option.name).collect(),
-            _ if is_server(url) => {
+            url if is_server(url) => {
                 SERVER_OPTIONS.iter().filter(|option| option.for_any_server).map(|option| option.name).collect()
             }
             _ => Vec::new(),
@@ -160,7 +171,7 @@ impl Target {
 
     /// Whether clients can log in as different users: to any server, and to no engine in this process.
     pub fn has_users(url: &str) -> bool {
-        url == PRIVATE_URL || is_server(url)
+        without_options(url).0 == PRIVATE_URL || is_server(url)
     }
 
     /// The URL, without the password that it may have.
@@ -285,11 +296,24 @@ mod tests {
     }
 
     #[test]
+    fn options_can_stand_behind_the_url() {
+        let target = Target::parse("postgres:?standby=1&fsync=off", ["fsync=on"]).expect("good");
+        let settings = target.settings();
+        assert_eq!((&settings["target.standby"], &settings["target.fsync"]), (&1.into(), &"on".into()));
+        assert_eq!((target.url().as_str(), Target::has_users("postgres:?standby=1")), ("postgres:", true));
+        assert!(Target::option_names("postgres:?standby=1").contains(&"max_standby_streaming_delay"));
+        assert_eq!(Target::parse("embedded:?dop=3", None).expect("good").settings()["target.dop"], 3);
+    }
+
+    #[test]
     fn what_cannot_be_had_is_refused_with_what_can() {
         for (url, option, expect) in [
             ("postgress:", None, "there is no target `postgress:`; use `embedded:`"),
             ("postgres:", Some("shared_bufers=1GB"), "did you mean `shared_buffers`?"),
             ("postgres:", Some("fsync=maybe"), "it can be `on` or `off`"),
+            ("postgres:?stanby=1", None, "did you mean `standby`?"),
+            ("postgres:", Some("max_standby_streaming_delay=1s"), "say standby=1 too"),
+            ("postgres://localhost/shop", Some("standby=1"), "`standby` is only for a server of our own"),
             ("postgres://localhost/shop", Some("fsync=off"), "`fsync` is only for a server of our own"),
             ("postgres://localhost/shop", Some("durability=sync"), "has no option `durability`"),
             ("postgres://localhost/shop?sslmod=require", None, "sslmode"),

@@ -9,6 +9,7 @@ use serde_json::json;
 use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
+use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread};
 
 use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
@@ -122,6 +123,23 @@ fn device(figure: f64) -> Device {
         }),
         group_pressure: Some(pressure),
         group_cache: Some(cache),
+        freshness: Some(freshness(figure)),
+    }
+}
+
+/// A copy of which every figure is this.
+fn freshness(figure: f64) -> Freshness {
+    let spread = Some(Spread { p50: Some(figure), p95: Some(figure), max: Some(figure) });
+    Freshness {
+        unit: ChangeUnit::Tuples,
+        lambda: Some(figure),
+        mu: Some(figure),
+        mu_merge: Some(figure),
+        busy: Some(figure),
+        lag_us: spread,
+        lag_changes: spread,
+        delta_bytes: Some(figure),
+        versions: Some(figure),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::histograms::{Latencies, WorkloadHistograms};
 use crate::results::*;
 use crate::summary::Summary;
 
+pub(crate) mod copy;
 pub(crate) mod derive;
 pub(crate) mod experiments;
 pub(crate) mod memory;

@@ -3,6 +3,7 @@
 use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
+use plimsoll_workload::freshness::Freshness;
 use serde::{Deserialize, Serialize};
 
 /// What the machine and its devices did. What was not measured is missing; [`Point::unmeasured`](super::Point::unmeasured)
@@ -62,6 +63,9 @@ pub struct Device {
     /// Last-level cache and memory traffic of the resctrl group that the database's process is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_cache: Option<CacheUse>,
+    /// What the copy of the data did that queries read: a column copy, a standby. `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freshness: Option<Freshness>,
 }
 
 /// Why a sensor told nothing within a window, or not everything.

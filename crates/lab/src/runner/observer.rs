@@ -8,8 +8,10 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{Database, ProxyCounts};
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
+use plimsoll_workload::freshness::CopyWatch;
 
 use crate::activity::{Sampled, Sampling, SeenWorkload};
+use crate::copy_sampling::{CopyReading, CopySampling};
 use crate::limits::MachineLimits;
 use crate::results::{Device, GovernedClass, Server, Unmeasured};
 use crate::sensors::{Counted, Instruments, Second, ServerProcesses, WatchedWorkload, WindowReading, WindowSensors};
@@ -31,6 +33,9 @@ pub(super) struct SensorObserver<'a> {
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
     sampled: Option<Sampled>,
+    /// From before the warm-up to the window's end.
+    copy: Option<CopySampling>,
+    copied: CopyReading,
     has_server: bool,
 }
 
@@ -41,6 +46,8 @@ pub(super) struct ServerSensors<'a> {
     pub database: Option<&'a dyn Database>,
     /// Looks at what its processes do.
     pub watch: Option<Box<dyn ActivityWatch>>,
+    /// Looks at the copy that queries read, if there is one.
+    pub copy: Option<Box<dyn CopyWatch>>,
     /// Its processes on this machine.
     pub processes: ServerProcesses,
     /// Decides the moments of the looks.
@@ -64,6 +71,8 @@ pub(super) struct SensorReading {
     pub server: Option<Server>,
     /// What a governor counted of its classes.
     pub governor: Vec<GovernedClass>,
+    /// Why queries were not measured on data of the window; `None` if they were, or read what transactions write.
+    pub copy_fault: Option<String>,
     /// Why figures are missing, by sensor.
     pub unmeasured: BTreeMap<String, Unmeasured>,
     /// Why figures are missing.
@@ -102,8 +111,9 @@ impl<'a> SensorObserver<'a> {
         tick: &'a mut dyn FnMut(Progress),
         limits: &'a mut dyn MachineLimits,
         instruments: &'a Instruments,
-        server: ServerSensors<'a>,
+        mut server: ServerSensors<'a>,
     ) -> Self {
+        let copy = server.copy.take().map(CopySampling::start);
         SensorObserver {
             tick,
             limits,
@@ -118,12 +128,18 @@ impl<'a> SensorObserver<'a> {
             server,
             sampling: None,
             sampled: None,
+            copy,
+            copied: CopyReading::default(),
         }
     }
 
     /// What was seen; `None` if the window was not closed.
     pub(super) fn finish(self) -> Option<SensorReading> {
-        let reading = self.reading?;
+        let mut reading = self.reading?;
+        reading.device.freshness = self.copied.whole;
+        for (second, freshness) in reading.seconds.iter_mut().zip(self.copied.seconds) {
+            second.device.freshness = freshness;
+        }
         let mut warnings: Vec<String> = reading.reasons.warnings.into_iter().collect();
         let mut workloads = Vec::new();
         let Sampled { server, workloads: seen, warnings: of_sampling } = self.sampled.unwrap_or_default();
@@ -163,6 +179,7 @@ impl<'a> SensorObserver<'a> {
             limits: self.verdicts,
             server,
             governor: self.governed.1,
+            copy_fault: self.copied.fault,
             unmeasured: reading.reasons.unmeasured,
             warnings,
         })
@@ -204,18 +221,21 @@ impl WindowObserver for SensorObserver<'_> {
         let processes = &self.server.processes;
         let watched = watched(threads, self.has_server);
         self.sensors = Some(WindowSensors::open(&watched, processes, self.instruments));
+        self.copy.iter_mut().for_each(CopySampling::mark);
     }
 
     fn second(&mut self) {
         if let Some(sensors) = &mut self.sensors {
             sensors.second();
         }
+        self.copy.iter_mut().for_each(CopySampling::mark);
     }
 
     fn closed(&mut self) {
         if let Some(sampling) = &self.sampling {
             sampling.end();
         }
+        self.copied = self.copy.take().map(CopySampling::finish).unwrap_or_default();
         self.reading = self.sensors.take().map(WindowSensors::close);
         self.sampled = self.sampling.take().map(Sampling::finish);
         let counts = self.counts();

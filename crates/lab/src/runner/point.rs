@@ -41,7 +41,7 @@ pub(super) fn record(
     let achieved = achieved.collect();
     let blind = reading.server.as_ref().and_then(|server| server.sampler.ended.as_ref());
     let blind = blind.map(|why| format!("the server could not be watched to the end of the window: {why}"));
-    let why_invalid = idle.or(unlimited).or(blind);
+    let why_invalid = idle.or(unlimited).or(blind).or(reading.copy_fault);
     let marks = reading.server.as_ref().map_or(&[][..], |server| &server.marks);
     let samples = measured.workloads.iter().enumerate();
     let samples = samples.flat_map(|(place, workload)| SampleRow::of(workload, place, &reading.seconds, marks));

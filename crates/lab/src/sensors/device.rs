@@ -139,6 +139,8 @@ fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> D
         group: group.group,
         group_pressure: group.pressure,
         group_cache: group.cache,
+        // Known to the database.
+        freshness: None,
     }
 }
 

@@ -20,6 +20,11 @@ impl Asker {
     pub fn new(connection: Connection) -> Self {
         Asker { connection, prepared: HashMap::new() }
     }
+
+    /// The connection, for statements that need not be prepared.
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
 }
 
 impl Ask for Asker {

@@ -11,13 +11,10 @@ pub(super) const PORT: u16 = 5432;
 const SHARED_MEMORY_LEAST: u64 = 1 << 30;
 
 /// Parameters that are the same for every server of ours, each with its reason.
-const FIXED: [(&str, &str); 17] = [
+const FIXED: [(&str, &str); 15] = [
     // Reached through its socket, whose folder only the server's account and root can enter.
     ("listen_addresses", ""),
     ("cluster_name", "plimsoll"),
-    // There are no standbys and no archive: what they would need is not written.
-    ("wal_level", "minimal"),
-    ("max_wal_senders", "0"),
     // Room for the largest degree of parallelism, so that a sweep needs no restarts, and for the server's own workers.
     ("max_worker_processes", "72"),
     ("checkpoint_completion_target", "0.9"),
@@ -37,12 +34,28 @@ const FIXED: [(&str, &str); 17] = [
     ("lc_messages", "C"),
 ];
 
+/// The replication slot of the standby.
+pub(crate) const SLOT: &str = "plimsoll_standby";
+
+/// Without a standby there is no archive either: what they would need is not written.
+const ALONE: [(&str, &str); 2] = [("wal_level", "minimal"), ("max_wal_senders", "0")];
+
+/// Of a server with a standby and of the standby itself, which must not have less than its primary. One sender follows the
+/// log, and `pg_basebackup` needs two more.
+const REPLICATED: [(&str, &str); 3] =
+    [("wal_level", "replica"), ("max_wal_senders", "4"), ("max_replication_slots", "2")];
+
 /// The text of `postgresql.conf`.
 pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_statement_statistics: bool) -> String {
     let mut parameters: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| parameters.push((name.to_owned(), value.to_owned()));
-    for (name, value) in FIXED {
+    let replication = if settings.has_standby() { &REPLICATED[..] } else { &ALONE[..] };
+    for (name, value) in FIXED.iter().chain(replication) {
         add(name, value);
+    }
+    if settings.has_standby() {
+        // A standby that has lost its connection must not fill the disk.
+        add("max_slot_wal_keep_size", &format!("{}MB", settings.log_bytes() >> 20));
     }
     add("port", &PORT.to_string());
     add("unix_socket_directories", &format!("\"{}\"", socket_folder.display()));
@@ -90,6 +103,30 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
-        assert!(!names.iter().any(|name| ["folder", "dop", "cpu_policy", "isolation"].contains(name)));
+        assert!(!names.iter().any(|name| ["folder", "dop", "cpu_policy", "isolation", "standby"].contains(name)));
+    }
+
+    #[test]
+    fn a_server_with_a_standby_writes_what_that_needs_and_the_standby_cannot_be_serializable() {
+        let check = |options: &[(&str, &str)], on_standby: bool, expect: &[&str]| {
+            let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
+            options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+            let settings = if on_standby { settings.on_standby() } else { settings };
+            let text = text(&settings, Path::new("/tmp/socket"), false);
+            expect.iter().for_each(|line| assert!(text.lines().any(|found| found == *line), "{line} in {text}"));
+        };
+        check(&[], false, &["wal_level = 'minimal'", "max_wal_senders = '0'", "max_standby_streaming_delay = '30s'"]);
+        let standby = ("standby", "1");
+        let kept = ("max_wal_size", "64MB");
+        check(&[standby, kept], false, &["wal_level = 'replica'", "max_slot_wal_keep_size = '64MB'"]);
+        let patient = ("max_standby_streaming_delay", "none");
+        let serializable = ("isolation", "serializable");
+        let options = [standby, patient, serializable];
+        check(
+            &options,
+            false,
+            &["default_transaction_isolation = 'serializable'", "max_standby_streaming_delay = '-1'"],
+        );
+        check(&options, true, &["default_transaction_isolation = 'repeatable read'"]);
     }
 }

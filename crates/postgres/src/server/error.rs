@@ -101,6 +101,12 @@ pub enum ServerError {
         /// The last lines of its log.
         log: String,
     },
+    /// The server came up, but not the standby that was asked for.
+    #[error("the standby could not be made: {why}; leave out standby=1 for a server without one")]
+    Standby {
+        /// What happened.
+        why: String,
+    },
     /// The server did not take new settings.
     #[error("the PostgreSQL server did not take its new settings: {why}; the end of its log:\n{log}")]
     NotApplied {

@@ -59,6 +59,8 @@ pub(super) enum Kind {
     Bytes { least: u64, most: fn(&MachineSize) -> u64 },
     /// A time within bounds.
     Time { least: Duration, most: Duration },
+    /// A time within bounds, or `none`.
+    TimeBound { least: Duration, most: Duration },
     /// `on` or `off`.
     Switch,
     /// A whole number within bounds.
@@ -121,6 +123,10 @@ impl Kind {
             Kind::Time { least, most } => {
                 parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
             }
+            Kind::TimeBound { .. } if text == "none" => Some(Setting::Word("none")),
+            Kind::TimeBound { least, most } => {
+                parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
+            }
             Kind::Switch => match text {
                 "on" => Some(Setting::Switch(true)),
                 "off" => Some(Setting::Switch(false)),
@@ -174,6 +180,9 @@ impl Kind {
                     format_time(*least),
                     format_time(*most)
                 )
+            }
+            Kind::TimeBound { least, most } => {
+                format!("`none` or {}", Kind::Time { least: *least, most: *most }.possible(machine))
             }
             Kind::Switch => "`on` or `off`".to_owned(),
             Kind::Count { least, most } => format!("a number from {least} to {most}"),

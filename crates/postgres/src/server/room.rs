@@ -19,7 +19,9 @@ impl ServerSettings {
         bases.iter().find_map(|base| {
             let disk = Disk::of(base).ok()?;
             disk.check_for_server(base, self.log_bytes(), self.allow_tmpfs()).ok()?;
-            let free_bytes = disk.free_bytes - EMPTY_CLUSTER_BYTES - self.log_bytes();
+            let own_bytes = EMPTY_CLUSTER_BYTES + self.log_bytes();
+            // A standby has the same data once more.
+            let free_bytes = (disk.free_bytes / self.copies()).saturating_sub(own_bytes);
             Some(Room { place: format!("disk ({})", base.display()), free_bytes })
         })
     }

@@ -154,8 +154,30 @@ impl ServerSettings {
         })
     }
 
+    /// Whether there is a standby, on which queries run.
+    pub fn has_standby(&self) -> bool {
+        self.named("standby") == Setting::Count(1)
+    }
+
+    /// The same for the standby: it has no serializable transactions, so they are as near to that as it can be.
+    pub(crate) fn on_standby(&self) -> ServerSettings {
+        let mut settings = self.clone();
+        if self.isolation() == Isolation::Serializable {
+            settings.set("isolation", "repeatable read").expect("a value of the list");
+        }
+        settings
+    }
+
     /// Which options contradict each other, with the remedy.
     pub fn conflict(&self) -> Option<String> {
+        if self.is_set("max_standby_streaming_delay") && !self.has_standby() {
+            let why = "option `max_standby_streaming_delay` is of a standby, and there is none; say standby=1 too";
+            return Some(why.to_owned());
+        }
+        self.conflict_of_governor()
+    }
+
+    fn conflict_of_governor(&self) -> Option<String> {
         if self.named("governor_config") == Setting::None || !self.is_set("governor_config") {
             return None;
         }
@@ -195,6 +217,11 @@ impl ServerSettings {
         }
     }
 
+    /// How many servers there are with the same data. A count.
+    pub(super) fn copies(&self) -> u64 {
+        1 + u64::from(self.has_standby())
+    }
+
     /// The farthest-reaching effect of the options in which these settings differ; `None` if they do not.
     pub(super) fn effect_of_change_to(&self, other: &ServerSettings) -> Option<Effect> {
         let differs = |option: &&ServerOption| self.value(option) != other.value(option);
@@ -212,9 +239,10 @@ impl ServerSettings {
         let named = |name: &str| vec![(name.to_owned(), value.text())];
         match (option.name, &value) {
             // Not the server's business, but ours.
-            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder", _) => Vec::new(),
+            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder" | "standby", _) => Vec::new(),
             (name, _) if name.starts_with("governor") => Vec::new(),
             ("isolation", _) => named("default_transaction_isolation"),
+            ("max_standby_streaming_delay", Setting::Word(_)) => vec![(option.name.to_owned(), "-1".to_owned())],
             // The session's own process works, too. Several queries share the workers of all, of which there should not
             // be more than cores, but enough for one query.
             ("dop", Setting::Count(dop)) => {

@@ -9,6 +9,7 @@ use plimsoll_policy::Priority;
 use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
 use plimsoll_workload::database::{QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::driver::ClientOptions;
+use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::registry::make;
 use plimsoll_workload::schema::{Schema, TableId};
@@ -16,7 +17,8 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use super::*;
 
-/// The target. Its option `watch` says what becomes of who looks: `sound`, `dying` after two looks, or `refused`.
+/// The target. Its option `watch` says what becomes of who looks: `sound`, `dying` after two looks, or `refused`; or what there is
+/// of a copy for queries: `copied`, `stuck`, `unseen`.
 struct ServerTargets;
 
 struct ServerDatabase {
@@ -29,6 +31,28 @@ struct ServerDatabase {
 struct ServerSession {
     session: Box<dyn Session>,
     plans: Arc<AtomicUsize>,
+}
+
+/// A copy to which changes are applied two looks after they were published, or never.
+struct Copy {
+    looks: u64,
+    stands_still: bool,
+}
+
+impl CopyWatch for Copy {
+    fn look(&mut self) -> Result<CopyState, DatabaseError> {
+        self.looks += 1;
+        let applied = if self.stands_still { 0 } else { self.looks.saturating_sub(2) };
+        Ok(CopyState {
+            unit: ChangeUnit::LogBytes,
+            published: self.looks * 1000,
+            applied: applied * 1000,
+            applying: None,
+            merged: None,
+            delta_bytes: None,
+            versions: None,
+        })
+    }
 }
 
 /// Always finds the session waiting for a lock.
@@ -115,6 +139,15 @@ impl Database for ServerDatabase {
             _ => usize::MAX,
         };
         Ok(Some(Box::new(LockWatch { looks: 0, dies_at })))
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        Ok(match self.watch.as_str() {
+            "copied" => Some(Box::new(Copy { looks: 0, stands_still: false })),
+            "stuck" => Some(Box::new(Copy { looks: 0, stands_still: true })),
+            "unseen" => return Err(DatabaseError::Failed("too many connections".to_owned())),
+            _ => None,
+        })
     }
 }
 
@@ -220,6 +253,26 @@ fn without_a_watch_the_scheduler_s_books_are_what_there_is() {
     for reason in ["what the server's processes do is not seen: too many connections", "no statistics of statements"] {
         assert!(record.warnings.iter().any(|warning| warning == reason), "{:?}", record.warnings);
     }
+}
+
+#[test]
+fn a_copy_for_queries_is_looked_at_and_one_that_stands_still_makes_the_run_invalid() {
+    let kept_up = record("copied", "1100ms");
+    assert!(kept_up.point.valid, "{:?}", kept_up.point.why_invalid);
+    let whole = kept_up.point.device.freshness.expect("somebody looked");
+    let lag_us = whole.lag_us.and_then(|lag| lag.p50).expect("there were looks");
+    assert!(whole.lambda > Some(0.0) && lag_us >= 20_000.0, "{whole:?}");
+    assert!(kept_up.samples[0].device.freshness.is_some(), "and in its seconds");
+    let why = record("stuck", "300ms").point.why_invalid.expect("it holds nothing of the window");
+    assert!(why.starts_with("queries read none of the window's changes"), "{why}");
+    let unseen = record("unseen", "50ms");
+    assert!(unseen.point.valid && unseen.point.device.freshness.is_none());
+    let reason = "how fresh the data are that queries read is not seen: too many connections";
+    assert!(unseen.warnings.iter().any(|warning| warning == reason), "{:?}", unseen.warnings);
+    let figure = crate::figures::figure("device.freshness.lag_us.p95");
+    let reading = crate::figures::Reading::of_run(&unseen.point, &unseen.point.workloads[0]);
+    let told = figure.read(&reading, crate::figures::Asking::Nothing).unwrap_err();
+    assert!(told.contains("`standby=1` gives them a copy of their own"), "{told}");
 }
 
 #[test]

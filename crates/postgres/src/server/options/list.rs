@@ -220,6 +220,15 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::Count(500),
     },
     ServerOption {
+        name: "max_standby_streaming_delay",
+        about: "how long a standby puts off changes that its queries stand in the way of before it cancels them; `none`: until they end",
+        effect: Effect::Reload,
+        for_any_server: false,
+        kind: Kind::TimeBound { least: Duration::ZERO, most: Duration::from_secs(86_400) },
+        // As PostgreSQL has it.
+        default: |_| Setting::Time(Duration::from_secs(30)),
+    },
+    ServerOption {
         name: "max_wal_size",
         about: "how much log makes a checkpoint begin; the log takes about so much disk",
         effect: Effect::Reload,
@@ -245,6 +254,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         kind: Kind::Bytes { least: MIB, most: |machine| (machine.memory_bytes / 10 * 9).min(TIB) },
         // A quarter of the memory, as PostgreSQL's manual has it, but no more than a server that comes and goes should take.
         default: |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 4, 32 * MIB, 4 * GIB)),
+    },
+    ServerOption {
+        name: "standby",
+        about: "`1`: a streaming replica beside the server, on which workloads run that only have queries",
+        effect: Effect::NewServer,
+        for_any_server: false,
+        kind: Kind::Count { least: 0, most: 1 },
+        default: |_| Setting::Count(0),
     },
     ServerOption {
         name: "synchronous_commit",

@@ -80,6 +80,9 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("random_page_cost", "NaN", "a number from 0"),
         ("random_page_cost", "inf", "a number from 0"),
         ("dop", "0", "a number from 1 to 64"),
+        ("standby", "2", "a number from 0 to 1"),
+        ("max_standby_streaming_delay", "-1", "`none` or a time from 0us to 1d with its unit"),
+        ("max_standby_streaming_delay", "2d", "`none` or a time"),
         ("isolation", "read uncommitted", "`read committed` or `repeatable read` or `serializable`"),
         ("cpu_policy", "p-cpu", "`none` or `cpu-prio`; the others must be asked"),
         ("folder", "relative", "the absolute path of a folder"),
@@ -110,6 +113,15 @@ fn sessions_set_what_was_said_and_nothing_else() {
     assert_eq!((said.isolation(), said.dop()), (Isolation::RepeatableRead, 1));
     assert_eq!(with(&[("dop", "9")]).session_settings()[1], pair("max_parallel_workers", "8"));
     assert_eq!(with(&[("cpu_policy", "cpu-prio")]).cpu_policy().name(), "cpu-prio");
+}
+
+#[test]
+fn two_servers_need_twice_the_disk() {
+    let room = |options: &[(&str, &str)]| with(options).room().expect("a folder for temporary files").free_bytes;
+    let small = ("max_wal_size", "64MB");
+    let (one, two) = (room(&[small]), room(&[small, ("standby", "1")]));
+    // Others write to that disk between the two looks.
+    assert!(two < one * 6 / 10 && two > one * 4 / 10, "{one} {two}");
 }
 
 #[test]

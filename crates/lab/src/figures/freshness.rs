@@ -1,0 +1,106 @@
+//! The copy of the data that queries read, where there is one: how fast changes reach it, and how old it is.
+
+use plimsoll_workload::freshness::{Freshness, Spread};
+
+use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, known};
+
+pub(super) const FIGURES: &[Figure] = &[
+    copy(
+        "device.freshness.lambda",
+        "lambda",
+        Unit::ChangesPerSecond,
+        "changes that transactions published: tuples of the embedded engine, bytes of log of a server with a standby",
+        |of| plain(of, |one| one.lambda, "nothing was published, or nobody looked twice"),
+    ),
+    copy(
+        "device.freshness.mu",
+        "mu",
+        Unit::ChangesPerSecond,
+        "changes applied to the copy per second in which that was being done; of a standby also while its queries hold it up",
+        |of| {
+            plain(
+                of,
+                |one| one.mu,
+                "the copy was seen at work in too few looks; let more clients write, or measure longer",
+            )
+        },
+    ),
+    copy(
+        "device.freshness.mu_merge",
+        "mu_merge",
+        Unit::ChangesPerSecond,
+        "changes that queries merged per second of merging; null of a standby, whose queries merge none",
+        |of| plain(of, |one| one.mu_merge, "queries merged no changes"),
+    ),
+    copy(
+        "device.freshness.busy",
+        "propagation_busy",
+        Unit::Share,
+        "part of the time in which changes were being applied to the copy",
+        |of| plain(of, |one| one.busy, "the target does not tell when it applies changes"),
+    ),
+    copy(
+        "device.freshness.lag_us.p50",
+        "lag_p50",
+        Unit::Microseconds,
+        "age of the oldest change that the copy lacked, at most so much for half of the time; 0 while it lacked none",
+        |of| spread(of, |one| one.lag_us, |lag| lag.p50),
+    ),
+    copy("device.freshness.lag_us.p95", "lag_p95", Unit::Microseconds, "the same for 95 % of the time", |of| {
+        spread(of, |one| one.lag_us, |lag| lag.p95)
+    }),
+    copy("device.freshness.lag_us.max", "lag_max", Unit::Microseconds, "the same for all of the time", |of| {
+        spread(of, |one| one.lag_us, |lag| lag.max)
+    }),
+    copy(
+        "device.freshness.lag_changes.p50",
+        "lag_changes_p50",
+        Unit::Changes,
+        "changes that were published and not applied, at most so many for half of the time",
+        |of| spread(of, |one| one.lag_changes, |lag| lag.p50),
+    ),
+    copy("device.freshness.lag_changes.p95", "lag_changes_p95", Unit::Changes, "the same for 95 % of the time", |of| {
+        spread(of, |one| one.lag_changes, |lag| lag.p95)
+    }),
+    copy("device.freshness.lag_changes.max", "lag_changes_max", Unit::Changes, "the same for all of the time", |of| {
+        spread(of, |one| one.lag_changes, |lag| lag.max)
+    }),
+    copy(
+        "device.freshness.delta_bytes",
+        "delta_bytes",
+        Unit::Bytes,
+        "the most memory that changes took which were not applied; null of a standby, where they lie in its log",
+        |of| plain(of, |one| one.delta_bytes, "the target keeps no changes in memory"),
+    ),
+    copy(
+        "device.freshness.versions",
+        "copy_versions",
+        Unit::Count,
+        "the most versions of the copy that were alive; null of a standby",
+        |of| plain(of, |one| one.versions, "the target keeps no versions of the copy"),
+    ),
+];
+
+const fn copy(
+    key: &'static str,
+    function: &'static str,
+    unit: Unit,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
+}
+
+fn plain(of: &Reading<'_>, which: fn(&Freshness) -> Option<f64>, why: &str) -> Found {
+    known(which(freshness(of)?), why)
+}
+
+fn spread(of: &Reading<'_>, which: fn(&Freshness) -> Option<Spread>, figure: fn(&Spread) -> Option<f64>) -> Found {
+    known(which(freshness(of)?).as_ref().and_then(figure), "there were too few looks; measure longer")
+}
+
+fn freshness<'a>(of: &'a Reading<'_>) -> Result<&'a Freshness, String> {
+    of.device.freshness.as_ref().ok_or_else(|| {
+        "queries read what transactions write; on PostgreSQL `standby=1` gives them a copy of their own".to_owned()
+    })
+}

@@ -1,0 +1,81 @@
+//! How fresh the data were that queries read, as text; nothing where they read what transactions write.
+
+use plimsoll_workload::freshness::{Freshness, Spread};
+
+use super::sweep::setting;
+use super::wrap;
+use crate::freshness::{amount, copied, overload};
+use crate::results::Results;
+use crate::units::{MISSING, duration_us, percent};
+
+/// Settings that are printed; the report has all.
+const SETTINGS_MAX: usize = 24;
+
+/// A line for each arm and setting, and one below it where the copy cannot keep up.
+pub(super) fn lines(results: &Results) -> Vec<String> {
+    let all = copied(results);
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut out = vec![String::new(), "Freshness of the copy that queries read".to_owned()];
+    out.push(row("", ["published", "applied at", "busy", "lag", "95 %", "at most"].map(str::to_owned)));
+    let mut last = "";
+    for one in all.iter().take(SETTINGS_MAX) {
+        if !one.setting.is_empty() && one.arm != last {
+            out.extend(wrap(one.arm, "  ", "    "));
+        }
+        last = one.arm;
+        let name = if one.setting.is_empty() { one.arm.to_owned() } else { setting(one.setting) };
+        out.push(row(&name, cells(&one.freshness)));
+        out.extend(overload(&one.freshness).iter().flat_map(|why| wrap(why, "    ", "    ")));
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(SETTINGS_MAX) {
+        out.push(format!("  and {more} more settings, in the report"));
+    }
+    out
+}
+
+fn cells(freshness: &Freshness) -> [String; 6] {
+    let or_missing = |text: Option<String>| text.unwrap_or_else(|| MISSING.to_owned());
+    let rate =
+        |changes: Option<f64>| or_missing(changes.map(|changes| format!("{}/s", amount(freshness.unit, changes))));
+    let lag = |of: fn(&Spread) -> Option<f64>| or_missing(freshness.lag_us.as_ref().and_then(of).map(duration_us));
+    [
+        rate(freshness.lambda),
+        rate(freshness.mu),
+        or_missing(freshness.busy.map(percent)),
+        lag(|lag| lag.p50),
+        lag(|lag| lag.p95),
+        lag(|lag| lag.max),
+    ]
+}
+
+/// A name longer than its column stands on a line of its own.
+fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> String {
+    let figures = format!("{published:>13}{applied:>13}{busy:>8}{half:>11}{most:>11}{all:>11}");
+    match name.chars().count() {
+        0..=10 => format!("  {name:<11}{figures}"),
+        _ => format!("  {name}\n  {:<11}{figures}", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn an_arm_has_a_line_and_no_line_is_too_long() {
+        let mut results = fixture::study();
+        assert_eq!(lines(&results), Vec::<String>::new());
+        let slow = Freshness { lambda: Some(9e6), ..fixture::copy::standby() };
+        results.estimates.iter_mut().for_each(|cell| {
+            cell.device.freshness = Some(if cell.arm == "together" { slow } else { fixture::copy::standby() });
+        });
+        let text = lines(&results).join("\n");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for there in ["3.20 MB/s", "8.00 MB/s", "40 %", "2.00 ms", "12.0 ms", "80.0 ms", "together", "cannot keep up"] {
+            assert!(text.contains(there), "{there}: {text}");
+        }
+    }
+}

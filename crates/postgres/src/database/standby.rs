@@ -1,0 +1,182 @@
+//! The standby of a server of ours: how far it is behind, and what its backends do.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
+use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
+
+use crate::activity::{Ask, Asker, Watch};
+use crate::connection::Connection;
+use crate::server::SLOT;
+use crate::url::ServerUrl;
+
+/// A standby that replays nothing for so long, while there is something to replay and nobody asks it anything, does not come
+/// back by itself.
+const STUCK_MAX: Duration = Duration::from_secs(60);
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How far the standby has replayed the log, bytes, and what its startup process, which replays, waits for.
+const REPLAYED: &str = "select /* plimsoll watch */ pg_last_wal_replay_lsn() - '0/0'::pg_lsn, \
+     (select coalesce(wait_event_type, 'none') from pg_stat_get_activity(null) where backend_type = 'startup')";
+
+/// How far the log is written, bytes, and what has become of the part that the standby still needs.
+fn written() -> String {
+    format!(
+        "select /* plimsoll watch */ pg_current_wal_lsn() - '0/0'::pg_lsn, \
+         (select wal_status from pg_replication_slots where slot_name = '{SLOT}')"
+    )
+}
+
+/// Looks at a primary and its standby.
+#[derive(Debug)]
+pub(super) struct StandbyWatch {
+    primary: Asker,
+    standby: Asker,
+    written: String,
+    /// When it looked last.
+    looked: Option<Instant>,
+    applying: Duration,
+}
+
+impl StandbyWatch {
+    /// Over connections of its own.
+    pub fn open(primary: &ServerUrl, standby: &ServerUrl) -> Result<StandbyWatch, DatabaseError> {
+        let ask = |url| Ok::<_, DatabaseError>(Asker::new(Connection::open(url)?));
+        let (primary, standby) = (ask(primary)?, ask(standby)?);
+        Ok(StandbyWatch { primary, standby, written: written(), looked: None, applying: Duration::ZERO })
+    }
+
+    /// Waits until the standby has replayed everything that is committed. `fault` says what is wrong with it.
+    pub fn wait_until_fresh(&mut self, fault: &dyn Fn() -> Option<String>) -> Result<(), DatabaseError> {
+        // A commit that waits for the disk, so that those before it, which perhaps did not, are there, too.
+        let commit = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
+        self.primary.connection().run(commit)?;
+        let goal = self.look_at_primary()?;
+        let (mut best, mut since) = (0, Instant::now());
+        loop {
+            let (replayed, _) = self.look_at_standby().map_err(|error| with_fault(error, fault))?;
+            if replayed >= goal {
+                return Ok(());
+            }
+            if replayed > best {
+                (best, since) = (replayed, Instant::now());
+            } else if since.elapsed() > STUCK_MAX {
+                return Err(DatabaseError::Failed(format!(
+                    "the standby has replayed nothing for {} s and is {} bytes of log behind; look whether its replay is \
+                     paused (pg_is_wal_replay_paused), or a session there holds it up",
+                    STUCK_MAX.as_secs(),
+                    goal - replayed
+                )));
+            }
+            self.look_at_primary()?;
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// How far the log is written; an error if the standby cannot follow any more.
+    fn look_at_primary(&mut self) -> Result<u64, DatabaseError> {
+        let (written, status) = numbers(&mut self.primary, &self.written)?;
+        if status.as_deref() == Some("lost") {
+            return Err(DatabaseError::Failed(
+                "the standby fell behind by more log than is kept for it; raise max_wal_size, or let fewer clients write"
+                    .to_owned(),
+            ));
+        }
+        Ok(written)
+    }
+
+    /// How far the log is replayed, and whether more is being replayed now; `None` if that is not told.
+    fn look_at_standby(&mut self) -> Result<(u64, Option<bool>), DatabaseError> {
+        let (replayed, waits) = numbers(&mut self.standby, REPLAYED)?;
+        // Only a process that has nothing to do waits for an `Activity`. One that waits for a query's snapshot or a disk is at work:
+        // that is how fast replay is beside these queries, on this disk.
+        Ok((replayed, waits.map(|wait| wait != "Activity")))
+    }
+}
+
+impl CopyWatch for StandbyWatch {
+    fn look(&mut self) -> Result<CopyState, DatabaseError> {
+        // In this order, so that what was written meanwhile counts as missing.
+        let (applied, is_applying) = self.look_at_standby()?;
+        let now = Instant::now();
+        let published = self.look_at_primary()?;
+        let since = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        if is_applying == Some(true) {
+            self.applying += since;
+        }
+        Ok(CopyState {
+            unit: ChangeUnit::LogBytes,
+            published,
+            applied,
+            applying: is_applying.map(|_| self.applying),
+            merged: None,
+            delta_bytes: None,
+            versions: None,
+        })
+    }
+}
+
+/// A position in the log and a word.
+fn numbers(ask: &mut Asker, sql: &str) -> Result<(u64, Option<String>), DatabaseError> {
+    let mut found = None;
+    ask.rows(sql, &mut |row| {
+        if let [Some(position), word] = *row {
+            found = position.parse().ok().map(|position| (position, word.map(str::to_owned)));
+        }
+    })?;
+    found.ok_or_else(|| DatabaseError::Failed("the server does not say how far its log is".to_owned()))
+}
+
+/// An error with what is wrong with the standby, if that is known.
+pub(super) fn with_fault(error: DatabaseError, fault: &dyn Fn() -> Option<String>) -> DatabaseError {
+    fault().map_or(error, DatabaseError::ConnectionLost)
+}
+
+/// Looks at the backends of a primary and its standby, whose processes are of one machine and so have different ids.
+pub(super) struct BothWatched {
+    pub primary: Watch<Asker>,
+    pub standby: Watch<Asker>,
+}
+
+impl ActivityWatch for BothWatched {
+    fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError> {
+        self.primary.look(seen)?;
+        self.standby.look(seen)
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.primary.server_process()
+    }
+
+    /// A standby's checkpoints and vacuums are replays of its primary's.
+    fn upkeep(&mut self) -> Result<Upkeep, DatabaseError> {
+        self.primary.upkeep()
+    }
+
+    fn statements(&mut self, with_text: bool) -> Result<Statements, DatabaseError> {
+        Ok(match (self.primary.statements(with_text)?, self.standby.statements(with_text)?) {
+            (Statements::Kept(primary), Statements::Kept(standby)) => Statements::Kept(added(primary, standby)),
+            (Statements::NotKept(why), _) | (_, Statements::NotKept(why)) => Statements::NotKept(why),
+        })
+    }
+}
+
+/// What both servers have counted of each kind of statement: databases, users and tables have the same ids on both, and so
+/// have statements.
+fn added(mut all: Vec<StatementTotals>, others: Vec<StatementTotals>) -> Vec<StatementTotals> {
+    for other in others {
+        match all.iter_mut().find(|one| one.id == other.id) {
+            None => all.push(other),
+            Some(one) => {
+                one.calls += other.calls;
+                one.time += other.time;
+                one.rows += other.rows;
+                one.pages_hit += other.pages_hit;
+                one.pages_read += other.pages_read;
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,12 @@
+//! A standby beside a server of ours: queries run on it, how far it is behind is seen, and whatever happens nothing of it is left.
+//!
+//! PostgreSQL must be installed; without it these tests fail and say what to install.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
+
+mod clients;
+mod common;
+mod freshness;
+mod full_disk;
+mod life;
+mod queries;

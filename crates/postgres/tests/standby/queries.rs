@@ -1,0 +1,111 @@
+//! What queries on the standby see, and how they end.
+
+use plimsoll_machine::host::Host;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_workload::activity::Doing;
+use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
+
+use super::common::{Pair, ROWS, TABLE, answer, until};
+
+#[test]
+fn queries_run_on_the_standby_and_everything_else_on_the_primary() {
+    let pair = Pair::new(&[("isolation", "serializable")]);
+    pair.refresh();
+    let count = format!("select count(*) from {TABLE}");
+    let mut queries = pair.queries();
+    assert_eq!(queries.query(&count).unwrap().snapshot, "as replayed");
+    assert_eq!(answer(&mut *queries, "select pg_is_in_recovery()").unwrap(), "true");
+    let mut primary = pair.database.session(pair.benchmark.schema()).unwrap();
+    assert_eq!(answer(&mut *primary, "select pg_is_in_recovery()").unwrap(), "false");
+    // What is committed is seen on the standby after a refresh, also if the commit did not wait for the disk.
+    let insert = format!("set synchronous_commit = off; insert into {TABLE} values ({}, 7)", ROWS + 1);
+    pair.on_primary().run(&insert).unwrap();
+    pair.refresh();
+    assert_eq!(answer(&mut *queries, &count).unwrap(), (ROWS + 1).to_string());
+    let refused = queries.query(&format!("with gone as (delete from {TABLE} returning 1) select * from gone"));
+    assert!(refused.unwrap_err().to_string().contains("read-only transaction"));
+    assert!(queries.plan(&count).unwrap().is_some());
+    // A user that was not there a moment ago is known to the standby, too.
+    let mut user = pair.database.query_session(pair.benchmark.schema(), Some("analyst")).unwrap();
+    assert_eq!(answer(&mut *user, "select current_user::text").unwrap(), "analyst");
+}
+
+#[test]
+fn both_servers_are_watched() {
+    let pair = Pair::new(&[]);
+    pair.refresh();
+    let mut queries = pair.queries();
+    let process = queries.server_process().unwrap();
+    let footprint = pair.database.footprint();
+    assert_eq!(footprint.processes[1], pair.standby.id);
+    let mut watch = pair.database.activity().unwrap().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| queries.query("select pg_sleep(1)").unwrap());
+        until("the query to be seen", || {
+            let mut seen = Vec::new();
+            watch.look(&mut seen).unwrap();
+            seen.iter().any(|activity| activity.process == process && activity.doing != Doing::Idle)
+        });
+    });
+    watch.statements(true).unwrap();
+    assert!(ProcessIdentity::of(&Host::real(), process).is_some());
+}
+
+/// Deletes rows that a query still sees, and cleans them up: replay cannot go on while the query runs.
+fn stand_in_the_way(pair: &Pair) {
+    let mut primary = pair.on_primary();
+    primary.run(&format!("delete from {TABLE}")).unwrap();
+    primary.run(&format!("vacuum {TABLE}")).unwrap();
+}
+
+#[test]
+fn a_query_that_holds_up_replay_is_cancelled_and_can_be_run_again() {
+    let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
+    pair.refresh();
+    let sleep = format!("select count(*), pg_sleep(30) from {TABLE}");
+    let mut queries = pair.queries();
+    let watched = pair.on_standby();
+    let error = std::thread::scope(|scope| {
+        let query = scope.spawn(|| queries.query(&sleep).unwrap_err());
+        wait_until_asleep(watched);
+        stand_in_the_way(&pair);
+        query.join().unwrap()
+    });
+    assert_eq!(error, DatabaseError::Conflict, "a recovery conflict is one that is run again");
+    pair.refresh();
+    assert_eq!(answer(&mut *queries, &format!("select count(*) from {TABLE}")).unwrap(), "0", "the session goes on");
+}
+
+#[test]
+fn a_query_that_may_hold_up_replay_ends_and_the_copy_is_behind_meanwhile() {
+    let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
+    assert_eq!(
+        pair.database.set_option("max_standby_streaming_delay", "none").unwrap(),
+        OptionChange::Applied,
+        "at once"
+    );
+    pair.refresh();
+    let sleep = format!("select count(*), pg_sleep(2) from {TABLE}");
+    let mut queries = pair.queries();
+    let mut watch = pair.database.freshness().unwrap().unwrap();
+    let watched = pair.on_standby();
+    std::thread::scope(|scope| {
+        let query = scope.spawn(|| answer(&mut *queries, &sleep));
+        wait_until_asleep(watched);
+        stand_in_the_way(&pair);
+        let mut busy = Vec::new();
+        until("replay to wait for the query", || {
+            let state = watch.look().unwrap();
+            busy.push(state.applying.unwrap());
+            state.applied < state.published && busy.len() > 20
+        });
+        assert!(busy.last() > busy.first(), "waiting for a query is part of the time that replay takes");
+        assert_eq!(query.join().unwrap().unwrap(), ROWS.to_string());
+    });
+    pair.refresh();
+}
+
+fn wait_until_asleep(mut other: plimsoll_postgres::connection::Connection) {
+    let asleep = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    until("the query to run", || other.text(asleep).unwrap().is_some());
+}
