@@ -7,7 +7,7 @@
 //! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
 //! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
 //! [`summary`] says it in sentences, [`speed_up`] what each query gains from more, [`table`] prints it, [`report`] draws it, [`compare`] puts two of them against each
-//! other, [`reproduction`] what was published against what came out. [`study`] writes the experiment of the main job. `units` and `wording` are how numbers and lists are written.
+//! other, [`reproduction`] what was published against what came out. [`study`] writes the experiment of the main job; [`simulation`] stands in for a database where a cache is simulated. `units` and `wording` are how numbers and lists are written.
 
 pub mod activity;
 pub mod analysis;
@@ -31,6 +31,7 @@ pub mod run_directory;
 pub mod runner;
 pub mod samples;
 pub mod sensors;
+pub mod simulation;
 pub mod speed_up;
 pub mod study;
 pub mod summary;

@@ -157,6 +157,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
     let estimates = derive::estimates(&points);
     let mut results = Results {
         format: FORMAT,
+        mode: Mode::Measured,
         machine_fingerprint: "41c64a8e".to_string(),
         scalability: Vec::new(),
         policies: Vec::new(),

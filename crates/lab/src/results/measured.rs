@@ -35,6 +35,7 @@ impl WorkloadResult {
             top_down: counted.top_down.clone(),
             cache_misses: counted.cache_misses.clone(),
             server: None,
+            simulated: None,
         }
     }
 
