@@ -193,8 +193,8 @@ pub fn document(
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
     let mode = if plan.is_simulated() { Mode::Simulated } else { Mode::Measured };
-    let caution = (mode == Mode::Simulated).then(|| simulation::CAUTION.to_owned());
-    let warnings = caution.into_iter().chain(warnings);
+    let caution = if mode == Mode::Simulated { &simulation::CAUTION[..] } else { &[] };
+    let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
     let warnings = warnings.chain(others_busy(records)).chain(thrown_away(records));
     let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {

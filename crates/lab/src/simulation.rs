@@ -42,7 +42,10 @@ pub(crate) const MASK: &str = "mask";
 const CORES_DEFAULT: u32 = 22;
 
 /// What every result of a simulation must say.
-pub(crate) const CAUTION: &str = "simulated, not measured: caches evict strictly the least recently used line and no core is shared, so that what a scan costs others, and what masks give back, are upper bounds (docs/simulate.md)";
+pub(crate) const CAUTION: [&str; 2] = [
+    "simulated, not measured: caches evict strictly the least recently used line and no core is shared, so that what a scan costs others, and what masks give back, are upper bounds (docs/simulate.md)",
+    "latencies, shares of response time, hardware counters and figures of disks are missing, because only references to memory are simulated",
+];
 
 /// Why a setting cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -365,6 +365,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         },
         round_trip_share: (kind == "tpcc").then_some(0.0),
         block_io_s: None,
+        simulated: None,
         window: Default::default(),
         lock_wait: (kind == "tpcc").then_some(LockWait { waits: completed / 9, wait_s: completed as f64 * 0.0004 }),
         counters: Some(Counters {

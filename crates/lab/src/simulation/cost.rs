@@ -41,7 +41,7 @@ impl Cost {
         (self.time() > UNASKED_MAX).then(|| {
             let (references, rate) = (self.references / 1e9, REFERENCES_PER_S / 1e6);
             format!(
-                "these are {references:.0} thousand million references, at {rate:.0} million per second longer than an hour; sweep fewer values, lower `references` and `warm_up`, or say --yes"
+                "{references:.0} billion references take longer than an hour at {rate:.0} million per second; sweep fewer values, lower `references` and `warm_up`, or say --yes"
             )
         })
     }

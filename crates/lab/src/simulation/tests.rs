@@ -7,10 +7,12 @@ use super::*;
 use crate::analysis::made_up::Paper;
 use crate::document::{Provenance, document};
 use crate::experiment::{Terms, parse, resolve};
+use crate::journal::JournalHeader;
 use crate::limits::NoLimits;
 use crate::record::RunRecord;
 use crate::report::{self, fixture};
 use crate::results::{ClaimVerdict, Mode, Results};
+use crate::run_directory::{RunDirectory, read_results};
 use crate::runner::{Outcome, RunProgress, Runner, Selection, Watch};
 use crate::table;
 
@@ -122,6 +124,34 @@ fn an_experiment_is_simulated_from_its_file_to_its_claims() {
 }
 
 #[test]
+fn a_run_directory_takes_what_is_simulated() {
+    let plan = plan(PAIR);
+    let (outcome, _) = simulate(&plan, Vec::new(), 4);
+    let results = results(&plan, &outcome.records);
+    let header = JournalHeader {
+        format: results.format,
+        plimsoll: results.plimsoll.clone(),
+        commit: None,
+        settings_hash: results.experiment.settings_hash.clone(),
+        machine_fingerprint: results.machine_fingerprint.clone(),
+        started: results.started.clone(),
+        quick: false,
+        only: None,
+        cores: None,
+        claims: BTreeMap::new(),
+        blocks_max: None,
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("run");
+    let mut directory = RunDirectory::create(&place, PAIR, &results.machine, &header).expect("it is new");
+    outcome.records.iter().for_each(|record| directory.keep(record).expect("there is room"));
+    directory.finish(&results, &outcome.records).expect("there is room");
+    let kept = read_results(&place).expect("it was just written");
+    assert_eq!((kept.mode, kept.points.len()), (Mode::Simulated, 4));
+    assert_eq!(kept.points[0].workloads, results.points[0].workloads);
+}
+
+#[test]
 fn blocks_differ_and_runs_can_be_had_again() {
     let plan = plan(PAIR);
     let (whole, _) = simulate(&plan, Vec::new(), usize::MAX);
@@ -182,7 +212,7 @@ fn costs_are_told_and_objected_to() {
     let told = little.objection(Some(1_000)).unwrap_or_default();
     assert!(told.contains("1000 B are free") && told.contains("--yes"), "{told}");
     let long = cost(&plan, 1_000_000_000).objection(None).unwrap_or_default();
-    assert!(long.contains("longer than an hour") && long.contains("--yes"), "{long}");
+    assert!(long.contains("references take longer than an hour") && long.contains("--yes"), "{long}");
     assert_eq!(plan.estimated_time(36), little.time());
 }
 
@@ -197,10 +227,10 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
         assert!(error.contains(expect), "{to}: {error}");
     };
     let mask = |to: &str, expect: &str| check("[\"all\", \"0x3\", \"class\"]", to, expect);
-    mask("[\"all\", \"0x0\"]", "x.toml:22:23: the mask of scan has no way; give it 2 at least, such as 0x3");
+    mask("[\"all\", \"0x0\"]", "x.toml:20:23: the mask of scan has no way; give it 2 at least, such as 0x3");
     mask(
         "[\"all\", \"0x5\"]",
-        "x.toml:22:23: the mask 0x5 of scan has holes, and this processor takes neighbouring ways only; use 0x7",
+        "x.toml:20:23: the mask 0x5 of scan has holes, and this processor takes neighbouring ways only; use 0x7",
     );
     mask("[\"all\", \"0x1\"]", "the mask 0x1 of scan has 1 way, which slows even scans down; give it 2 at least");
     mask(
@@ -228,7 +258,7 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
     check(
         "kind       = \"packed_scan\"",
         "kind = \"window\"",
-        "x.toml:17:8: the operator `window` has no model; those that have one are packed_scan,",
+        "x.toml:16:8: the operator `window` has no model; those that have one are packed_scan,",
     );
     check("{ cores = 4 }", "{ coers = 4 }", "`packed_scan` has no parameter `coers` (did you mean `cores`?)");
     check("{ cores = 4 }", "{ cores = 0.5 }", "`cores` is a whole number from 1 to 4096; this is 0.5");
@@ -244,4 +274,41 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
     check("\"scan.mask\"", "\"scan.scale\"", "nothing here is called `scan.scale`");
     check("\"scan.mask\"", "target", "nothing here is called `target`");
     check("\"scan.mask\" =", "mask =", "it is not clear whose `mask` this is");
+}
+
+#[test]
+fn the_experiments_of_the_study_can_be_simulated() {
+    let folder = std::path::Path::new("../../experiments/NO");
+    let files = std::fs::read_dir(folder).expect("it is in the source tree").map(|entry| entry.expect("readable").path());
+    let simulated: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with("-simulated.toml")).collect();
+    assert!(simulated.len() >= 8, "{simulated:?}");
+    for path in simulated {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let experiment = parse(&text, &path.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(experiment.is_simulated(), "{}", path.display());
+        for quick in [false, true] {
+            let plan = resolve(&experiment, &Terms::here(&Paper, quick)).unwrap_or_else(|error| panic!("{error}"));
+            let cost = cost(&plan, plan.run_count());
+            assert_eq!(cost.objection(None), None, "{}: {cost:?}", plan.name);
+            assert!(!plan.claims.is_empty() && path.ends_with(format!("{}.toml", &plan.name[3..])), "{}", plan.name);
+        }
+    }
+}
+
+#[test]
+fn the_guide_lists_every_option_and_parameter() {
+    let guide = std::fs::read_to_string("../../docs/simulate.md").expect("it is in the source tree");
+    let told = |number: f64| if number.abs() >= 1e5 { format!("{number:e}") } else { number.to_string() };
+    let option = |option: &SimulatorOption| {
+        let default = option.default_text();
+        let default = default.parse().map_or(default, told);
+        format!("| `{}` | {} | {default} |", option.name, option.meaning)
+    };
+    let operators = OPERATORS.iter().flat_map(|operator| {
+        let parameters = operator.parameters.iter();
+        let parameters = parameters.map(|it| format!("| | `{}` | {} | {} |", it.name, it.meaning, told(it.default)));
+        std::iter::once(format!("| `{}` | | {} | |", operator.name, operator.meaning)).chain(parameters)
+    });
+    let missing: Vec<String> = OPTIONS.iter().map(option).chain(operators).filter(|row| !guide.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/simulate.md lacks\n{}", missing.join("\n"));
 }
