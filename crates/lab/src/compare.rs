@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::analysis::Rank;
 use crate::analysis::cells::{Cell, Cells, is_one_request};
 use crate::analysis::equal_mix::{Costs, speed};
-use crate::results::{Finding, Interval, Results, WorkloadResult};
+use crate::results::{Finding, Interval, Mode, Results, WorkloadResult};
 
 /// What two runs show against each other.
 #[derive(Debug, Clone, Serialize)]
@@ -54,6 +54,11 @@ pub struct ComparedPoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
+    /// One was measured and the other simulated.
+    #[error(
+        "one of the two was measured and the other simulated: their throughputs are of different things. Compare the ratios of each with those that its claims name"
+    )]
+    Modes,
     /// They ran different things.
     #[error("the two ran different workloads ({}); a difference would say nothing. To compare them all the same, say --anyway", .0.join("; "))]
     Workloads(Vec<String>),
@@ -76,7 +81,12 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     if !anyway && !of_workloads.is_empty() {
         return Err(CompareError::Workloads(of_workloads));
     }
-    if !anyway && base.machine_fingerprint != other.machine_fingerprint {
+    if base.mode != other.mode {
+        return Err(CompareError::Modes);
+    }
+    // What is simulated is the same wherever.
+    let is_measured = base.mode == Mode::Measured;
+    if !anyway && is_measured && base.machine_fingerprint != other.machine_fingerprint {
         let told = |results: &Results| format!("{}, {}", results.machine.cpu_model, results.machine_fingerprint);
         return Err(CompareError::Machines { base: told(base), other: told(other) });
     }

@@ -13,8 +13,8 @@ use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
 use crate::plan::{Axis, Place, Plan, PlannedWorkload};
 use crate::record::RunRecord;
-use crate::results::{AxisRole, Experiment, FORMAT, Results, SweptAxis};
-
+use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
+use crate::simulation;
 use crate::targets::{FILE_OPTIONS, Targets, own_options};
 
 /// Where and when something was measured, by what.
@@ -45,7 +45,30 @@ fn option_files(plan: &Plan) -> Vec<(&'static str, String)> {
 
 /// Every setting of a plan by name, the target's included: what must be equal for two runs to have measured the same.
 pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
-    let mut settings = targets.settings(&plan.base.url, &own_options(targets, &plan.base));
+    let is_simulated = plan.is_simulated();
+    let mut settings = match is_simulated {
+        true => simulation::settings(plan),
+        false => targets.settings(&plan.base.url, &own_options(targets, &plan.base)),
+    };
+    let mut set = |name: &str, value: Value| settings.insert(name.to_owned(), value);
+    set("run.repeats", plan.run.repeats.into());
+    if plan.run.looks > 1 {
+        set("run.looks", plan.run.looks.into());
+    }
+    set("run.seed", plan.run.seed.into());
+    set("run.search", json!(plan.run.search));
+    set("arms", plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
+    for axis in &plan.axes {
+        set(&format!("sweep.{}", axis.key), axis.values.clone().into());
+    }
+    if !is_simulated {
+        settings_of_target(plan, &mut settings);
+    }
+    settings
+}
+
+/// Those that only runs on a database have.
+fn settings_of_target(plan: &Plan, settings: &mut BTreeMap<String, Value>) {
     let mut set = |name: String, value: Value| settings.insert(name, value);
     set(
         "run.warmup".to_owned(),
@@ -55,20 +78,10 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
         },
     );
     set("run.measure_s".to_owned(), plan.run.measure.as_secs_f64().into());
-    set("run.repeats".to_owned(), plan.run.repeats.into());
-    if plan.run.looks > 1 {
-        set("run.looks".to_owned(), plan.run.looks.into());
-    }
-    set("run.seed".to_owned(), plan.run.seed.into());
     set("run.reload".to_owned(), json!(plan.run.reload));
-    set("run.search".to_owned(), json!(plan.run.search));
     set("run.server_lost".to_owned(), json!(plan.run.server_lost));
-    set("arms".to_owned(), plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>().into());
     for (name, amount) in &plan.base.limits {
         set(format!("machine.{name}"), json!(amount));
-    }
-    for axis in &plan.axes {
-        set(format!("sweep.{}", axis.key), axis.values.clone().into());
     }
     for (name, file) in option_files(plan) {
         let text = std::fs::read_to_string(plan.base.folder.join(&file)).unwrap_or_default();
@@ -93,7 +106,6 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
             set(format!("{}.{name}", workload.name), value.clone());
         }
     }
-    settings
 }
 
 /// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
@@ -180,10 +192,14 @@ pub fn document(
     warnings: Vec<String>,
 ) -> Results {
     let of_runs = records.iter().flat_map(|record| &record.warnings).cloned();
-    let warnings = warnings.into_iter().chain(others_busy(records)).chain(thrown_away(records));
+    let mode = if plan.is_simulated() { Mode::Simulated } else { Mode::Measured };
+    let caution = if mode == Mode::Simulated { &simulation::CAUTION[..] } else { &[] };
+    let warnings = caution.iter().map(|&told| told.to_owned()).chain(warnings);
+    let warnings = warnings.chain(others_busy(records)).chain(thrown_away(records));
     let warnings = grouped(warnings.chain(of_runs));
     let mut results = Results {
         format: FORMAT,
+        mode,
         plimsoll: provenance.version,
         commit: provenance.commit,
         started: provenance.started,

@@ -14,6 +14,7 @@ pub mod problem;
 mod resolve;
 mod runs;
 pub mod schema;
+mod simulated;
 mod size;
 mod sweep;
 mod sweep_key;
@@ -47,6 +48,11 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Whether it is simulated ([`crate::simulation`]), not run on a database.
+    pub fn is_simulated(&self) -> bool {
+        simulated::is_simulated(&self.typed)
+    }
+
     /// The file as given.
     pub fn text(&self) -> &str {
         &self.source.text

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::claim::Claim;
 use crate::limits;
+use crate::simulation::cost;
 
 /// An experiment that can be run.
 #[derive(Debug, Clone)]
@@ -293,8 +294,11 @@ impl Plan {
     }
 
     /// How long warm-ups and windows of so many runs take together; loading comes on top. Where warm-up lasts until
-    /// throughput is steady, the longest that it can.
+    /// throughput is steady, the longest that it can. Of runs that are simulated, how long the simulator needs.
     pub fn estimated_time(&self, runs: usize) -> Duration {
+        if self.is_simulated() {
+            return cost(self, runs).time();
+        }
         let warmup = self.run.warmup.at_most();
         let runs = u32::try_from(runs).unwrap_or(u32::MAX);
         warmup.saturating_add(self.run.measure).saturating_mul(runs)

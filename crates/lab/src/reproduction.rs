@@ -13,7 +13,7 @@ use plimsoll_machine::MachineFacts;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::results::{ClaimResult, Results};
+use crate::results::{ClaimResult, Mode, Results};
 use crate::table::{claims, wrap};
 use crate::units;
 pub use tally::Tally;
@@ -50,6 +50,8 @@ pub struct Measured {
     pub commit: String,
     /// UTC, ISO 8601, when it began.
     pub started: String,
+    /// Whether it was measured or simulated.
+    pub mode: Mode,
     /// Whether it is the short form.
     pub quick: bool,
     /// Scale of each workload: `oltp 4, olap 0.3`.
@@ -81,6 +83,7 @@ impl Measured {
         Measured {
             commit: results.commit.clone().unwrap_or_else(|| results.plimsoll.clone()),
             started: results.started.clone(),
+            mode: results.mode,
             quick: results.quick,
             scale: scales(results),
             window: settings.get("run.measure_s").and_then(Value::as_f64).map(units::seconds).unwrap_or_default(),
@@ -93,7 +96,10 @@ impl Measured {
 
     /// In a few words, for a cell of a table: `0c76132f1a2b, scale 4, 3 x 10 s`.
     pub fn told(&self) -> String {
-        format!("{}, scale {}, {} x {}", self.commit, self.scale, self.repeats, self.window)
+        match self.mode {
+            Mode::Measured => format!("{}, scale {}, {} x {}", self.commit, self.scale, self.repeats, self.window),
+            Mode::Simulated => format!("{}, simulated, {} blocks", self.commit, self.repeats),
+        }
     }
 }
 

@@ -46,7 +46,10 @@ pub struct Results {
     pub started: String,
     /// Seconds the whole experiment took, loading included.
     pub elapsed_s: f64,
-    /// The machine it ran on.
+    /// Whether figures were measured or simulated.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The machine it ran on; of what is simulated, the one that the simulator ran on.
     pub machine: MachineFacts,
     /// Hash of what makes a machine another one: processor, usable cores, caches, memory, kernel.
     pub machine_fingerprint: String,
@@ -102,6 +105,27 @@ impl Results {
     /// How many claims have this verdict.
     pub fn count_claims(&self, verdict: ClaimVerdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// Where figures come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// From a database on this machine.
+    #[default]
+    Measured,
+    /// From a [simulated](crate::simulation) cache.
+    Simulated,
+}
+
+impl Mode {
+    /// Who works for a workload.
+    pub(crate) fn who(self) -> &'static str {
+        match self {
+            Mode::Measured => "client",
+            Mode::Simulated => "core",
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod others;
 mod plans;
 mod point;
 mod search;
+mod simulated;
 mod store;
 
 use std::collections::BTreeSet;
@@ -72,6 +73,17 @@ pub enum RunProgress<'a> {
         /// How far the present run is.
         run: Progress,
     },
+    /// A run is simulated.
+    Simulating {
+        /// Who.
+        arm: &'a str,
+        /// Runs that are over. A count.
+        done: usize,
+        /// Runs that are known to be wanted. A count.
+        all: usize,
+        /// How much of the present run is done, 0 to 1.
+        share: f64,
+    },
 }
 
 /// Why an experiment cannot go on. The runs before it were handed over.
@@ -101,6 +113,15 @@ pub enum RunError {
         run: String,
         /// Why.
         error: LimitsError,
+    },
+    /// A setting cannot be simulated. Plans are checked, so this is an error in this program, unless settings are too many to
+    /// try them all.
+    #[error("{run}: {why}")]
+    Simulation {
+        /// Setting, arm and repeat.
+        run: String,
+        /// Why.
+        why: String,
     },
     /// The data could not be had.
     #[error(transparent)]
@@ -248,6 +269,9 @@ impl<'a> Runner<'a> {
     fn try_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let setting = self.plan.setting(id.setting);
         let arm = &self.plan.arms[id.arm];
+        if self.plan.is_simulated() {
+            return simulated::run(self.plan, id, at, &setting, arm, watch);
+        }
         let benchmarks = self.plan.benchmarks_of(&setting)?;
         self.prepare(&run_name(&setting, arm, id.repeat), &setting, &benchmarks, &arm.members, watch)?;
         let record = self.measure(id, at, &setting, arm, &benchmarks, watch);

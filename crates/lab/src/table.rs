@@ -2,7 +2,7 @@
 //!
 //! Plain text unless colour is asked for, so that it can be piped, pasted and compared.
 
-use crate::results::{Point, Results};
+use crate::results::{Mode, Point, Results};
 use crate::summary::{Summary, TOGETHER};
 use crate::units::{count, list, seconds};
 
@@ -84,13 +84,15 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
     let name = wrap(&format!("{}: {who}", results.experiment.name), "", "  ");
     out.extend(name.iter().map(|line| style.bold(line)));
     let machine = &results.machine;
+    let place = match results.mode {
+        Mode::Measured => format!("{}, {} cores usable", machine.cpu_model, machine.cores_usable),
+        Mode::Simulated => "simulated, not measured".to_owned(),
+    };
     let arms = summary.workloads.iter().flat_map(|workload| [&workload.alone, &workload.together]);
     let has_interval = arms.filter_map(|arm| arm.throughput()).any(|mean| mean.low.is_some());
     out.extend(wrap(
         &format!(
-            "{}, {} cores usable; {}; took {}{}",
-            machine.cpu_model,
-            machine.cores_usable,
+            "{place}; {}; took {}{}",
             points_told(&results.points),
             seconds(results.elapsed_s),
             if has_interval { "; ± and ranges are 95 % intervals" } else { "" }
@@ -105,12 +107,13 @@ fn clients_of(results: &Results, workload: &str) -> String {
     let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
     let (least, most) =
         of_runs.fold((usize::MAX, 0), |(least, most), run| (least.min(run.clients), most.max(run.clients)));
-    if least < most { format!("{least} to {most} clients") } else { clients(most) }
+    let who = results.mode.who();
+    if least < most { format!("{least} to {most} {who}s") } else { counted(most, who) }
 }
 
-/// `1 client`, `100 clients`.
-pub(crate) fn clients(clients: usize) -> String {
-    format!("{clients} client{}", if clients == 1 { "" } else { "s" })
+/// `1 client`, `22 cores`.
+fn counted(count: usize, who: &str) -> String {
+    format!("{count} {who}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `6 points of 20.0 s`, and how many of them are invalid.

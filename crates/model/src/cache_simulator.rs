@@ -1,7 +1,7 @@
 //! What operators that share a last-level cache do to each other, and what masks of ways change.
 //!
 //! A [`Simulation`] is a machine, workloads on cores of their own, and a number of references. [`run`] says what each
-//! core gets done; [`run_beside_alone`] also simulates each workload by itself, and relates throughputs to that.
+//! core gets done ([`run_watched`] can be ended); [`run_beside_alone`] also simulates each workload by itself, and relates throughputs to that.
 //! [`Simulation::estimate`] says beforehand how many references and bytes of memory it takes.
 //!
 //! In reading order: `cache` (sets, ways, masks), `trace` (which lines a core reads), `operator` (the list
@@ -73,7 +73,7 @@ mod tests;
 mod trace;
 
 pub use cache::{Cache, LINE_BYTES, WAYS_MOST, is_sampled, place};
-pub use execution::{run, run_beside_alone};
+pub use execution::{run, run_beside_alone, run_watched};
 pub use input::{CORES_MOST, CacheShape, Estimate, Machine, Simulation, SimulationError, Workload};
 pub use operator::{OPERATORS, Operator, OperatorError, Parameter, program};
 pub use outcome::{CoreFigures, Outcome, WorkloadFigures};

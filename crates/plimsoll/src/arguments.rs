@@ -41,6 +41,12 @@ pub enum Command {
     /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails.
     /// Ctrl-C finishes the run at hand; what was measured is kept, and --resume goes on with it.
     Run(RunOptions),
+    /// Simulate operators that share a cache: an experiment without the hardware
+    ///
+    /// The file is an experiment whose target is `simulated:`; docs/simulate.md has its keys. Claims, report and compare are
+    /// those of any experiment; the result says that it is simulated. Ctrl-C keeps the runs that are done, and
+    /// `plimsoll run --resume` goes on with them.
+    Simulate(SimulateOptions),
     /// Run the experiments of the published studies: published, ours, holds
     Reproduce(ReproduceOptions),
     /// Write a report anew from the results of a run, or one of several runs
@@ -213,6 +219,29 @@ pub struct RunOptions {
     #[command(flatten)]
     pub until_decided: UntilDecidedOptions,
     /// Run it even if it takes more than 12 hours or 100000 runs
+    #[arg(long)]
+    pub yes: bool,
+    /// Print results.json instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateOptions {
+    /// The experiment
+    #[arg(value_name = "EXPERIMENT.toml")]
+    pub experiment: PathBuf,
+    /// Where everything goes [default: runs/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Simulate a part of it only: arms and values, as in groups=100,together
+    #[arg(long, value_name = "POINT")]
+    pub only: Option<String>,
+    /// What the file says under `quick`
+    #[arg(long)]
+    pub quick: bool,
+    /// Simulate even if it takes more than an hour, or more memory than is free
     #[arg(long)]
     pub yes: bool,
     /// Print results.json instead of a table

@@ -222,7 +222,8 @@ impl Experiment<'_> {
             (provenance.version, provenance.commit) = (header.plimsoll, header.commit);
         }
         let mut results = document(&looks[0], settings, provenance, machine, &records, warnings);
-        results.memory_speed = memory_speed;
+        // A simulated machine has the speeds of its file.
+        results.memory_speed = memory_speed.filter(|_| !self.plan.is_simulated());
         (results.quick, results.runs_left) = (self.quick, left);
         first_result::mark(&mut results.claims, &header.claims);
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;

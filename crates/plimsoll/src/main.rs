@@ -26,6 +26,7 @@ mod provenance;
 mod report;
 mod reproduce;
 mod run;
+mod simulate;
 mod study;
 mod targets;
 mod top;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Study(options) => study::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Run(options) => run::run(options),
+        Command::Simulate(options) => simulate::run(options),
         Command::Reproduce(options) => reproduce::run(options),
         Command::Report(options) => report::run(options),
         Command::Compare(options) => compare::run(options),

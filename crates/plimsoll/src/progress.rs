@@ -64,6 +64,9 @@ impl Progress {
             RunProgress::Loading { workload, done, all } => {
                 return self.show(&format!("loading {workload}"), done, all);
             }
+            RunProgress::Simulating { arm, done, all, share } => {
+                return self.show_simulation(arm, (done, all), share, plan);
+            }
             RunProgress::Running { arm, done, all, run } => (arm, done, all, run),
         };
         let warmup = plan.run.warmup.at_most();
@@ -78,6 +81,18 @@ impl Progress {
         let step = format!("run {} of {all}: {arm}", done + 1);
         let step = if self.bar.is_some() { step } else { format!("{step}, about {left_s} s left") };
         self.show(&step, done as u64 * run_ms + in_run, all as u64 * run_ms);
+    }
+
+    /// The same of a simulation, whose runs take about equally long.
+    fn show_simulation(&self, arm: &str, (done, all): (usize, usize), share: f64, plan: &Plan) {
+        const PARTS: f64 = 1000.0;
+        let step = format!("run {} of {all}: {arm}", done + 1);
+        let step = if self.bar.is_some() {
+            step
+        } else {
+            format!("{step}, about {:.0} s left", plan.estimated_time(all - done).as_secs_f64())
+        };
+        self.show(&step, ((done as f64 + share) * PARTS) as u64, (all as f64 * PARTS) as u64);
     }
 
     /// Takes the bar away, so that results can be printed.

@@ -1,18 +1,21 @@
 //! `plimsoll run`: an experiment file, or one that was begun.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use plimsoll_lab::claim::first_result::Hashes;
-use plimsoll_lab::experiment::{Cores, Terms, parse, resolve};
+use plimsoll_lab::experiment::{Cores, Experiment as ExperimentFile, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimVerdict, Results};
 use plimsoll_lab::run_directory::RunDirectory;
 use plimsoll_lab::runner::Selection;
+use plimsoll_lab::simulation;
 use plimsoll_lab::table;
 use plimsoll_lab::until_decided::{self, BLOCKS_MAX};
 use plimsoll_machine::facts::cores_usable;
+use plimsoll_machine::space::available_memory;
 
 use crate::arguments::{CoreCount, RunOptions, UntilDecidedOptions};
 use crate::experiment::{Ended, Experiment};
@@ -51,11 +54,20 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     }
     // The command line asks for one of the two.
     let file = options.experiment.as_ref().expect("either an experiment or a folder to resume");
+    begin(&read(file)?, options)
+}
+
+/// Reads an experiment file.
+pub fn read(file: &Path) -> Result<ExperimentFile, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::Input(anyhow::anyhow!("{}: {error}; name an experiment file", file.display())))?;
-    let experiment = parse(&text, &file.display().to_string()).map_err(Failure::input)?;
+    parse(&text, &file.display().to_string()).map_err(Failure::input)
+}
+
+/// Runs an experiment from its beginning.
+pub fn begin(experiment: &ExperimentFile, options: &RunOptions) -> Result<ExitCode, Failure> {
     let cores = core_count(options.cores);
-    let plan = resolve(&experiment, &terms(options.quick, cores)?).map_err(Failure::input)?;
+    let plan = resolve(experiment, &terms(options.quick, cores)?).map_err(Failure::input)?;
     let only = options.only.as_deref();
     let wanted = Selection::parse(only.unwrap_or_default(), &plan).map_err(Failure::input)?;
     let blocks_max = blocks_max(&options.until_decided, &plan);
@@ -69,8 +81,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let files = experiment.workload_files();
     let (quick, first) = (options.quick, Hashes::new());
-    let ended =
-        Experiment { plan: &plan, text: &text, files: &files, quick, only, cores, first, blocks_max }.begin(&place)?;
+    let text = experiment.text();
+    let ended = Experiment { plan: &plan, text, files: &files, quick, only, cores, first, blocks_max }.begin(&place)?;
     show(&ended, options.json)
 }
 
@@ -105,7 +117,12 @@ pub fn terms(quick: bool, cores: Option<usize>) -> Result<Terms<'static>, Failur
 /// Says before anything runs how long so many runs will take, and refuses what takes very long unless it is wanted.
 pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> {
     let time = plan.estimated_time(runs);
-    let told = format!("{}: {} runs, {} without loading", plan.name, told_count(runs), told_length(time));
+    let how = if plan.is_simulated() { "simulated by one core" } else { "without loading" };
+    let told = format!("{}: {} runs, {} {how}", plan.name, told_count(runs), told_length(time));
+    let objection = plan.is_simulated().then(|| simulation::cost(plan, runs).objection(available_memory())).flatten();
+    if let Some(why) = objection.filter(|_| !yes) {
+        return Err(Failure::Input(anyhow::anyhow!("{told}; {why}")));
+    }
     if (time > UNASKED_MAX || runs > UNASKED_RUNS_MAX) && !yes {
         return Err(Failure::Input(anyhow::anyhow!(
             "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"

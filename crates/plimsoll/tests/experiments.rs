@@ -11,7 +11,7 @@ use std::fs;
 
 use program::{assert_ended, items, json, names, printed, run, said};
 use serde_json::Value;
-use trial::{FILES, MIXED, SMALL, all_runs, finished, folder, refused, runs};
+use trial::{FILES, MIXED, SIMULATED, SMALL, all_runs, finished, folder, refused, runs};
 
 /// Every null in a document, by its path.
 fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
@@ -236,6 +236,32 @@ fn two_runs_are_compared_if_they_ran_the_same() {
     refused(&["compare", "base", "larger"], folder.path(), "say --anyway");
     assert_ended(&run(&["compare", "base", "larger", "--anyway"], folder.path()), 0);
     refused(&["compare", "base", "nowhere"], folder.path(), "nowhere is no run directory");
+}
+
+#[test]
+fn a_cache_is_simulated_from_its_file_to_its_results() {
+    let folder = folder(SIMULATED);
+    let output = run(&["simulate", "experiment.toml", "--out", "out", "--json"], folder.path());
+    let results = json(&output);
+    assert_eq!(results["mode"], "simulated");
+    assert_eq!(items(&results["points"]).len(), 18);
+    assert_eq!(results["claims"][0]["verdict"], "holds", "{}", results["claims"]);
+    assert!(said(&output).contains("corner: 18 runs, about 0 s simulated by one core"), "{}", said(&output));
+    assert_eq!(names(&folder.path().join("out")), FILES);
+    // Equal files have equal results, whichever command makes them.
+    let again = json(&run(&["run", "experiment.toml", "--out", "again", "--json"], folder.path()));
+    assert_eq!(again["estimates"], results["estimates"]);
+    assert_ended(&run(&["compare", "out", "again"], folder.path()), 0);
+
+    let write = |text: &str| fs::write(folder.path().join("experiment.toml"), text).unwrap();
+    write(&SIMULATED.replace("\"0x3\"]", "\"0x5\"]"));
+    refused(&["simulate", "experiment.toml"], folder.path(), "experiment.toml:18:23: the mask 0x5 of scan has holes");
+    write(&SIMULATED.replace("references = 50_000", "references = 1_000_000_000_000"));
+    refused(&["simulate", "experiment.toml"], folder.path(), "references take longer than an hour");
+    write(SMALL);
+    refused(&["simulate", "experiment.toml"], folder.path(), "its target is a database; run it by `plimsoll run`");
+    finished(SMALL, folder.path(), "measured");
+    refused(&["compare", "out", "measured", "--anyway"], folder.path(), "one of the two was measured");
 }
 
 #[test]

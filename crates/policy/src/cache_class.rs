@@ -260,10 +260,8 @@ impl CacheWays {
     /// # Errors
     /// The first [`CacheClassError`], of the allowed ways and then of the classes in order.
     pub fn check(&self, masks: ClassMasks) -> Result<ClassMasks, CacheClassError> {
-        let cache = WayMask::run(0, self.ways);
-        self.check_one("llc_ways", self.allowed, cache, "the cache")?;
         for class in CacheClass::ALL {
-            self.check_one(class.name(), masks.of(class), self.allowed, "llc_ways")?;
+            self.check_mask(class.name(), masks.of(class))?;
         }
         if masks.distinct() > self.groups_free {
             return Err(CacheClassError::FewGroups { needed: masks.distinct(), free: self.groups_free });
@@ -271,24 +269,34 @@ impl CacheWays {
         Ok(masks)
     }
 
+    /// Whether one mask can be put in force; `of` says in errors who is to have it.
+    ///
+    /// # Errors
+    /// The first [`CacheClassError`], of the allowed ways and then of the mask.
+    pub fn check_mask(&self, of: &str, mask: WayMask) -> Result<(), CacheClassError> {
+        self.check_one("llc_ways", self.allowed, WayMask::run(0, self.ways), "the cache")?;
+        self.check_one(of, mask, self.allowed, "llc_ways")
+    }
+
     fn check_one(
         &self,
-        of: &'static str,
+        of: &str,
         mask: WayMask,
         outer: WayMask,
         outer_name: &'static str,
     ) -> Result<(), CacheClassError> {
+        let owned = || of.to_owned();
         if mask.0 == 0 {
-            return Err(CacheClassError::Empty { of });
+            return Err(CacheClassError::Empty { of: owned() });
         }
         if !mask.is_within(outer) {
-            return Err(CacheClassError::Outside { of, mask, outer, outer_name });
+            return Err(CacheClassError::Outside { of: owned(), mask, outer, outer_name });
         }
         if !self.sparse && !mask.is_contiguous() {
-            return Err(CacheClassError::Holes { of, mask });
+            return Err(CacheClassError::Holes { of: owned(), mask });
         }
         if mask.ways() < WAYS_LEAST {
-            return Err(CacheClassError::FewWays { of, mask });
+            return Err(CacheClassError::FewWays { of: owned(), mask });
         }
         Ok(())
     }
@@ -301,32 +309,32 @@ impl CacheWays {
 }
 
 /// Why masks cannot be put in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheClassError {
     /// A mask without ways.
     Empty {
-        /// A class, or `llc_ways`.
-        of: &'static str,
+        /// A class, `llc_ways`, or who is to have the mask.
+        of: String,
     },
     /// A single way, which slows even scans down.
     FewWays {
-        /// A class, or `llc_ways`.
-        of: &'static str,
+        /// A class, `llc_ways`, or who is to have the mask.
+        of: String,
         /// With one way.
         mask: WayMask,
     },
     /// A mask with holes, which this processor does not take.
     Holes {
-        /// A class, or `llc_ways`.
-        of: &'static str,
+        /// A class, `llc_ways`, or who is to have the mask.
+        of: String,
         /// With holes.
         mask: WayMask,
     },
     /// Ways that may not be used, or do not exist.
     Outside {
-        /// A class, or `llc_ways`.
-        of: &'static str,
+        /// A class, `llc_ways`, or who is to have the mask.
+        of: String,
         /// As asked for.
         mask: WayMask,
         /// What it must be part of.

@@ -122,7 +122,7 @@ fn check_sharing(workloads: &[PlannedWorkload], made: &[Arc<dyn Benchmark>]) -> 
 }
 
 /// Positions on each axis: all combinations or, where these are too many, each position once with the others at 0.
-fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
+pub(super) fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
     let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
     if let Some(count) = count.filter(|count| *count <= COMBINATIONS_MAX) {
         return (0..count).map(|number| positions(number, lengths)).collect();

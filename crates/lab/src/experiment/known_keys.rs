@@ -1,5 +1,6 @@
 //! Finds keys that mean nothing, and tables and lists in each other's place, by the schema of experiment files.
 
+use plimsoll_model::cache_simulator::OPERATORS;
 use plimsoll_workload::registry::{BENCHMARKS, nearest};
 use serde_json::Value;
 use toml::Spanned;
@@ -7,6 +8,7 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::problem::Problem;
 use super::schema::schema;
+use crate::simulation::MASK;
 use crate::wording::choices;
 
 /// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
@@ -85,8 +87,11 @@ impl<'a> Walk<'a> {
         if NOT_YET.contains(&key) {
             return format!("`{key}` is not available in this version; leave it out");
         }
-        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters);
-        if path == "[workload]" && parameters.any(|parameter| parameter.name == key) {
+        let mut parameters = BENCHMARKS.iter().flat_map(|entry| entry.parameters).map(|parameter| parameter.name);
+        let is_parameter = parameters.any(|name| name == key)
+            || OPERATORS.iter().flat_map(|operator| operator.parameters).any(|parameter| parameter.name == key)
+            || key == MASK;
+        if path == "[workload]" && is_parameter {
             return format!("there is no key `{key}` {place}; it is a parameter: write parameters = {{ {key} = … }}");
         }
         if let Some(near) = nearest(key, known.clone()) {

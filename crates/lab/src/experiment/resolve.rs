@@ -10,17 +10,19 @@ use plimsoll_machine::host::Host;
 use plimsoll_workload::file::anchored;
 use plimsoll_workload::registry::Catalog;
 
-use super::benchmarks::Requests;
+use super::benchmarks::{Requests, parameter_names};
 use super::claims::{claim, near_problem};
 use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
 use super::typed::{TypedClaim, TypedExperiment, TypedQuick, TypedSearch, TypedStudy, TypedValues};
-use super::{Experiment, arms, benchmarks, runs, sweep, workloads};
+use super::{Experiment, arms, benchmarks, runs, simulated, sweep, workloads};
 use crate::claim::{Claim, Names};
 use crate::limits;
-use crate::plan::{Axis, Place, Plan, Setting, is_target_key, option_text};
+use crate::plan::{
+    Arm, Axis, Place, Plan, PlannedWorkload, RunPlan, Setting, WORKLOAD_FIELDS, is_target_key, option_text,
+};
 use crate::targets::{Targets, anchored_option};
 use crate::wording::{choices, did_you_mean};
 
@@ -100,8 +102,8 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
     Ok(plan)
 }
 
-struct Resolver<'a> {
-    typed: &'a TypedExperiment,
+pub(super) struct Resolver<'a> {
+    pub(super) typed: &'a TypedExperiment,
     targets: &'a dyn Targets,
     host: &'a Host,
     /// The full plan and the short one have the same benchmarks.
@@ -109,11 +111,11 @@ struct Resolver<'a> {
     /// The number of cores that everything is confined to, if it is.
     confined_to: Option<usize>,
     /// The folder of the experiment's file.
-    folder: &'a Path,
+    pub(super) folder: &'a Path,
 }
 
 /// A plan without claims, and what claims can speak of beyond it.
-struct Resolved {
+pub(super) struct Resolved {
     plan: Plan,
     requests: Requests,
 }
@@ -137,6 +139,9 @@ impl Resolver<'_> {
     fn plan(&self, is_quick: bool) -> Result<Resolved, Vec<Problem>> {
         let typed = self.typed;
         let quick = is_quick.then_some(&typed.quick);
+        if simulated::is_simulated(typed) {
+            return simulated::plan(self, quick);
+        }
         let mut problems = Problems::default();
         let seed = runs::seed(&typed.run);
         self.check_name(&mut problems);
@@ -152,7 +157,12 @@ impl Resolver<'_> {
         let (swept, url, folder) = (BTreeMap::new(), urls[0].0.clone(), self.folder.to_owned());
         let mut base = Setting { swept, url, options, limits, workloads, folder };
         let known_options = self.options_of_all(&urls);
-        let keys = SweepKeys { workloads: &base.workloads.clone(), options: &known_options };
+        let (own, limits) = (base.workloads.clone(), limits::names().collect::<Vec<_>>());
+        let fields = |workload: &PlannedWorkload| {
+            WORKLOAD_FIELDS.into_iter().chain(parameter_names(&workload.kind)).collect::<Vec<_>>()
+        };
+        let keys =
+            SweepKeys { workloads: &own, fields: &fields, options: &known_options, limits: &limits, has_target: true };
         let axes = sweep::axes(&typed.sweep, quick.map(|quick| &quick.sweep), &keys, &mut problems);
         if is_quick {
             self.set_quick(&mut base, &axes, &keys, &mut problems);
@@ -173,6 +183,19 @@ impl Resolver<'_> {
         let requests = requests.expect("or its problem was noted");
         workloads::check_priorities(&base.workloads, &typed.workloads, &axes, &requests.transactions, &mut problems);
         problems.check()?;
+        self.resolved(base, &axes, arms, run, requests)
+    }
+
+    /// The plan, if it is not too long.
+    pub(super) fn resolved(
+        &self,
+        base: Setting,
+        axes: &[PlacedAxis],
+        arms: Vec<Arm>,
+        run: RunPlan,
+        requests: Requests,
+    ) -> Result<Resolved, Vec<Problem>> {
+        let typed = self.typed;
         let plan = Plan {
             name: typed.name.value().clone(),
             title: typed.title.clone(),
@@ -196,7 +219,7 @@ impl Resolver<'_> {
         Ok(Resolved { plan, requests })
     }
 
-    fn check_name(&self, problems: &mut Problems) {
+    pub(super) fn check_name(&self, problems: &mut Problems) {
         let name = &self.typed.name;
         let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.value().is_empty() || name.value().starts_with('.') || !name.value().chars().all(is_good) {
@@ -303,7 +326,13 @@ impl Resolver<'_> {
     }
 
     /// Puts what `[quick.set]` says into the base setting.
-    fn set_quick(&self, base: &mut Setting, axes: &[PlacedAxis], keys: &SweepKeys<'_>, problems: &mut Problems) {
+    pub(super) fn set_quick(
+        &self,
+        base: &mut Setting,
+        axes: &[PlacedAxis],
+        keys: &SweepKeys<'_>,
+        problems: &mut Problems,
+    ) {
         let mut seen: Vec<Place> = Vec::new();
         for (key, value) in &self.typed.quick.set {
             let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why)))
@@ -366,7 +395,7 @@ impl Resolver<'_> {
     }
 
     /// A knee is searched along one numeric axis whose values ascend.
-    fn check_search(&self, axes: &[PlacedAxis], problems: &mut Problems) {
+    pub(super) fn check_search(&self, axes: &[PlacedAxis], problems: &mut Problems) {
         let Some(search) = self.typed.run.search.as_ref().filter(|search| *search.value() == TypedSearch::Knee) else {
             return;
         };

@@ -1,20 +1,23 @@
 //! What a sweep key changes: an option of the target, a limit of the machine, or a field or parameter of a workload.
 
-use super::benchmarks::parameter_names;
-use crate::limits;
-use crate::plan::{Place, PlannedWorkload, TARGET_KEY, WORKLOAD_FIELDS, is_target_key};
+use crate::plan::{Place, PlannedWorkload, TARGET_KEY, is_target_key};
 use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
 const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];
 
 /// What can be swept in an experiment.
-#[derive(Debug)]
 pub(super) struct SweepKeys<'a> {
     /// Its workloads.
     pub workloads: &'a [PlannedWorkload],
+    /// The fields and parameters of one of them.
+    pub fields: &'a dyn Fn(&PlannedWorkload) -> Vec<&'static str>,
     /// The target's options.
     pub options: &'a [&'static str],
+    /// The limits of the machine.
+    pub limits: &'a [&'static str],
+    /// Whether the target itself can be swept.
+    pub has_target: bool,
 }
 
 impl SweepKeys<'_> {
@@ -31,7 +34,7 @@ impl SweepKeys<'_> {
     }
 
     fn place_of_one(&self, key: &str) -> Result<Place, String> {
-        if is_target_key(key) {
+        if self.has_target && is_target_key(key) {
             return Ok(Place::Target);
         }
         if let Some(option) = key.strip_prefix("target.") {
@@ -42,7 +45,7 @@ impl SweepKeys<'_> {
             };
         }
         if let Some(limit) = key.strip_prefix("machine.") {
-            return if limits::names().any(|name| name == limit) {
+            return if self.limits.contains(&limit) {
                 Ok(Place::Limit(limit.to_owned()))
             } else {
                 Err(self.unknown(key))
@@ -51,7 +54,7 @@ impl SweepKeys<'_> {
         if let Some((name, field)) = key.split_once('.') {
             return self.place_of_workload(name, field, key);
         }
-        if limits::names().any(|name| name == key) {
+        if self.limits.contains(&key) {
             return Ok(Place::Limit(key.to_owned()));
         }
         let with_field = self.with_field(key);
@@ -81,7 +84,7 @@ impl SweepKeys<'_> {
 
     /// Fields and parameters of a workload.
     fn fields(&self, workload: usize) -> impl Iterator<Item = &'static str> {
-        WORKLOAD_FIELDS.into_iter().chain(parameter_names(&self.workloads[workload].kind))
+        (self.fields)(&self.workloads[workload]).into_iter()
     }
 
     /// The workloads that have a field or parameter.
@@ -95,7 +98,8 @@ impl SweepKeys<'_> {
             .flat_map(|workload| self.fields(workload).map(move |field| (workload, field)))
             .map(|(workload, field)| format!("{}.{field}", self.workloads[workload].name));
         let options = self.options.iter().copied();
-        let others = [TARGET_KEY].into_iter().chain(options).chain(limits::names());
+        let target = self.has_target.then_some(TARGET_KEY);
+        let others = target.into_iter().chain(options).chain(self.limits.iter().copied());
         fields.chain(others.map(str::to_owned)).collect()
     }
 

@@ -23,10 +23,22 @@ pub(super) fn workloads(
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Vec<PlannedWorkload> {
+    named(typed, problems, |at, problems| workload(at, seed, catalog, problems))
+}
+
+/// The workloads that `make` makes of what is typed, each with a name of its own.
+pub(super) fn named(
+    typed: &[At<TypedWorkload>],
+    problems: &mut Problems,
+    make: impl Fn(&At<TypedWorkload>, &mut Problems) -> Option<PlannedWorkload>,
+) -> Vec<PlannedWorkload> {
     let mut planned: Vec<PlannedWorkload> = Vec::new();
     for at in typed {
-        let Some(workload) = workload(at, seed, catalog, problems) else { continue };
+        let Some(workload) = make(at, problems) else { continue };
         let name = at.value().name.as_ref().unwrap_or(&at.value().kind);
+        if let Some(why) = wrong_name(&workload.name) {
+            problems.add(name.span(), why);
+        }
         if planned.iter().any(|other| other.name == workload.name) {
             let message = format!("two workloads are called `{}`; give each a name of its own", workload.name);
             problems.add(name.span(), message);
@@ -42,11 +54,7 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
     let made = catalog.get(typed.kind.value(), None, &BTreeMap::new());
     let made = made.map_err(|error| Problem::new(typed.kind.span(), error.to_string()));
     let (benchmark, scale) = problems.note(made)?;
-    let span = typed.name.as_ref().unwrap_or(&typed.kind).span();
     let name = typed.name.as_ref().map_or_else(|| benchmark.name().to_owned(), |name| name.value().clone());
-    if let Some(why) = wrong_name(&name) {
-        problems.add(span, why);
-    }
     let mut planned = PlannedWorkload {
         name,
         kind: typed.kind.value().clone(),

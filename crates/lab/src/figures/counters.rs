@@ -3,7 +3,7 @@
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
 
-use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, by_word, known};
+use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, by, by_word, known};
 use crate::results::Counters;
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -69,6 +69,19 @@ pub(super) const FIGURES: &[Figure] = &[
     misses("cache_misses.decoding", "decoding", "what top-down says the front end lost, less icache", |of| {
         cache_misses(of, |one| one.decoding)
     }),
+    Figure {
+        key: "simulated.shared_hit_ratio",
+        unit: Unit::Share,
+        meaning: "hits of the shared cache over the references that reached it; of simulations only",
+        merge: Merge::Together,
+        of: Of::Workload,
+        claim: by("llc_hit_ratio"),
+        read: Read::Plain(|of| {
+            let simulated = of.workload.simulated.as_ref();
+            let simulated = simulated.ok_or("it is known of simulations only (plimsoll simulate)")?;
+            known(simulated.shared_hit_ratio(), "no reference reached the shared cache")
+        }),
+    },
 ];
 
 const NOT_COUNTED: &str = "it was not counted";

@@ -15,8 +15,8 @@ use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
 use crate::report::fixture;
 use crate::results::{
-    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits, TimeShare,
-    WorkloadMeasurement,
+    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits, SimulatedCache,
+    TimeShare, WorkloadMeasurement,
 };
 
 /// A run in which everything was measured, `times` as much of it as in another.
@@ -71,6 +71,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         }),
         top_down: Some(top_down),
         cache_misses: Some(serde_json::from_value(cache_misses).expect("all of its fields")),
+        simulated: Some(SimulatedCache { shared_hits: times, misses: 5, ..SimulatedCache::default() }),
         ..WorkloadResult::default()
     };
     let packed = |name: &str| [(name.to_owned(), Latencies::of(&histogram))].into();

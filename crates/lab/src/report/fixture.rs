@@ -158,6 +158,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
     let estimates = derive::estimates(&points);
     let mut results = Results {
         format: FORMAT,
+        mode: Mode::Measured,
         machine_fingerprint: "41c64a8e".to_string(),
         scalability: Vec::new(),
         policies: Vec::new(),
@@ -382,6 +383,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
         top_down: None,
         cache_misses: None,
         server: None,
+        simulated: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::page::{Page, arm_label};
-use crate::results::{ClaimVerdict, Finding, Results};
+use crate::results::{ClaimVerdict, Finding, Mode, Results};
 use crate::units::{list, seconds};
 
 /// Warnings that stand open; more are folded.
@@ -61,10 +61,11 @@ fn who(results: &Results) -> String {
         };
         let (least, most) =
             ran.iter().fold((first.clients, first.clients), |(a, b), w| (a.min(w.clients), b.max(w.clients)));
+        let who = results.mode.who();
         let clients = match (least, most) {
-            (1, 1) => "1 client".to_owned(),
-            (least, most) if least == most => format!("{most} clients"),
-            (least, most) => format!("{least} to {most} clients"),
+            (1, 1) => format!("1 {who}"),
+            (least, most) if least == most => format!("{most} {who}s"),
+            (least, most) => format!("{least} to {most} {who}s"),
         };
         told.push(format!("{name} ({}, {clients})", first.kind));
     }
@@ -81,6 +82,7 @@ fn place_and_time(results: &Results) -> Markup {
     let invalid = results.points.iter().filter(|point| !point.valid).count();
     let runs = results.points.len();
     html! {
+        @if results.mode == Mode::Simulated { "Simulated, not measured. The simulator ran on " }
         (machine.cpu_model) ", " (machine.cores_usable) @if machine.cores_usable == 1 { " core" } @else { " cores" } " usable"
         @if let Some(host) = &machine.virtualised { ", " (host) }
         ". " (runs) @if runs == 1 { " run" } @else { " runs" }

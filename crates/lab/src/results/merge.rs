@@ -54,6 +54,7 @@ impl WorkloadResult {
             top_down: mean(runs.iter().map(|run| run.top_down.as_ref())),
             cache_misses: mean(runs.iter().map(|run| run.cache_misses.as_ref())),
             server: None,
+            simulated: runs.iter().map(|run| run.simulated).reduce(|sum, one| Some(sum?.and(&one?))).flatten(),
         })
     }
 }

@@ -123,6 +123,48 @@ pub struct WorkloadResult {
     /// What the server's processes did for it; `None` where the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<WorkloadOnServer>,
+    /// What the simulator counted of its cores; `None` of what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<SimulatedCache>,
+}
+
+/// What the cache simulator counted of the cores of a workload. Counts, of lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedCache {
+    /// Lines that were read.
+    pub references: u64,
+    /// Those of them whose sets were simulated; the counts below are of these.
+    pub sampled: u64,
+    /// Found in the core's own cache.
+    pub private_hits: u64,
+    /// Found in the shared cache only.
+    pub shared_hits: u64,
+    /// Read from memory.
+    pub misses: u64,
+    /// By how many nanoseconds each read from memory was delayed on average because of others. Of all workloads together.
+    pub memory_wait_ns: f64,
+}
+
+impl SimulatedCache {
+    /// Hits of the shared cache, as a share of the references that reached it. `None` if none did.
+    pub fn shared_hit_ratio(&self) -> Option<f64> {
+        let reached = self.shared_hits + self.misses;
+        (reached > 0).then(|| self.shared_hits as f64 / reached as f64)
+    }
+
+    /// Both together. Each delay weighs as much as its misses.
+    pub(super) fn and(&self, other: &SimulatedCache) -> SimulatedCache {
+        let misses = self.misses + other.misses;
+        let waits = [self, other].map(|one| one.memory_wait_ns * one.misses as f64);
+        SimulatedCache {
+            references: self.references + other.references,
+            sampled: self.sampled + other.sampled,
+            private_hits: self.private_hits + other.private_hits,
+            shared_hits: self.shared_hits + other.shared_hits,
+            misses,
+            memory_wait_ns: if misses > 0 { (waits[0] + waits[1]) / misses as f64 } else { 0.0 },
+        }
+    }
 }
 
 impl Deref for WorkloadResult {

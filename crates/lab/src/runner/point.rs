@@ -82,6 +82,7 @@ fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings
         top_down: counted.top_down.clone(),
         cache_misses: counted.cache_misses.clone(),
         server: None,
+        simulated: None,
     };
     match &sensed.on_server {
         Some(of) => {

@@ -23,18 +23,42 @@ const EPOCH_NS: f64 = 200.0;
 const DELAY_GAIN: f64 = 0.05;
 /// Demand of an epoch in which all cores catch up; more than this many times the bandwidth says nothing more.
 const DEMAND_MOST: f64 = 8.0;
+/// References between two questions whether a simulation goes on: some hundredths of a second.
+const REFERENCES_BETWEEN: u64 = 1_000_000;
 
 /// Simulates what is asked for; `relative` remains `None`.
 ///
 /// # Errors
 /// [`SimulationError`] if it cannot run.
 pub fn run(simulation: &Simulation) -> Result<Outcome, SimulationError> {
+    Ok(run_watched(simulation, &mut |_| true)?.expect("nobody ends it"))
+}
+
+/// The same for long simulations: `goes_on` is told from time to time how many references were made so far, warm-up
+/// included, and ends the simulation by `false`. The outcome is then `None`.
+///
+/// # Errors
+/// [`SimulationError`] if it cannot run.
+pub fn run_watched(
+    simulation: &Simulation,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Outcome>, SimulationError> {
     simulation.check()?;
     let mut execution = Execution::new(simulation);
-    execution.go_on(simulation.warm_up);
+    if !execution.go_on(simulation.warm_up, goes_on) {
+        return Ok(None);
+    }
     execution.begin_counting();
-    execution.go_on(simulation.references);
-    Ok(execution.outcome(simulation))
+    let half = simulation.references / 2;
+    let mut before = simulation.warm_up;
+    for references in [half, simulation.references - half] {
+        execution.first_half = execution.counted();
+        if !execution.go_on(references, &mut |made| goes_on(before + made)) {
+            return Ok(None);
+        }
+        before += references;
+    }
+    Ok(Some(execution.outcome(simulation)))
 }
 
 /// The same, and each workload alone with the whole cache, for as many references: throughputs are relative to these.
@@ -154,6 +178,16 @@ struct Execution {
     now_ns: f64,
     /// Where counting began.
     begin_ns: f64,
+    /// What was counted until the middle.
+    first_half: Counted,
+}
+
+/// How far counting has come.
+struct Counted {
+    /// Nanoseconds.
+    time_ns: f64,
+    /// Rows of each workload.
+    rows: Vec<f64>,
 }
 
 impl Execution {
@@ -190,19 +224,28 @@ impl Execution {
             delays_ns: 0.0,
         };
         let costs = Costs { sampling, shared_ns: machine.shared_ns };
-        Execution { workloads, shared: cache(machine.shared), memory, costs, now_ns: 0.0, begin_ns: 0.0 }
+        let shared = cache(machine.shared);
+        let first_half = Counted { time_ns: 0.0, rows: vec![0.0; workloads.len()] };
+        Execution { workloads, shared, memory, costs, now_ns: 0.0, begin_ns: 0.0, first_half }
     }
 
-    /// Whole epochs until there have been `references`.
-    fn go_on(&mut self, references: u64) {
-        let mut done = 0;
+    /// Whole epochs until there have been `references`, or `goes_on` has ended it. Whether it was not ended.
+    fn go_on(&mut self, references: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        let (mut done, mut told) = (0, 0);
         while done < references {
+            if done - told >= REFERENCES_BETWEEN {
+                told = done;
+                if !goes_on(done) {
+                    return false;
+                }
+            }
             self.now_ns += EPOCH_NS * f64::from(self.costs.sampling);
             for core in self.workloads.iter_mut().flatten() {
                 done += core.go_on(self.now_ns, &mut self.shared, &mut self.memory, &self.costs);
             }
             self.memory.end_epoch();
         }
+        true
     }
 
     fn begin_counting(&mut self) {
@@ -211,13 +254,29 @@ impl Execution {
         self.workloads.iter_mut().flatten().for_each(|core| core.figures = CoreFigures::default());
     }
 
+    fn counted(&self) -> Counted {
+        let rows = |cores: &Vec<Core>| cores.iter().map(|core| core.figures.rows).sum();
+        Counted { time_ns: self.now_ns - self.begin_ns, rows: self.workloads.iter().map(rows).collect() }
+    }
+
+    /// By how much a workload was faster after the middle than before, as a share.
+    fn drift(&self, workload: usize, all: &Counted) -> f64 {
+        let (rows, time_ns) = (self.first_half.rows[workload], self.first_half.time_ns);
+        let later = (all.rows[workload] - rows) / (all.time_ns - time_ns);
+        let drift = later / (rows / time_ns) - 1.0;
+        if drift.is_finite() { drift } else { 0.0 }
+    }
+
     fn outcome(self, simulation: &Simulation) -> Outcome {
-        let time_ns = self.now_ns - self.begin_ns;
+        let all = self.counted();
+        let time_ns = all.time_ns;
         let figures = |core: &Core| CoreFigures { time_ns, ..core.figures };
-        let workloads = simulation.workloads.iter().zip(&self.workloads).map(|(workload, cores)| WorkloadFigures {
+        let together = simulation.workloads.iter().zip(&self.workloads).enumerate();
+        let workloads = together.map(|(number, (workload, cores))| WorkloadFigures {
             name: workload.name.clone(),
             cores: cores.iter().map(figures).collect(),
             relative: None,
+            drift: self.drift(number, &all),
         });
         let read_bytes = self.memory.reads_counted as f64 * f64::from(self.costs.sampling) * LINE_BYTES as f64;
         Outcome {
@@ -225,6 +284,7 @@ impl Execution {
             memory_bytes_per_s: read_bytes / time_ns * 1e9,
             memory_wait_ns: self.memory.delays_ns / self.memory.reads_counted.max(1) as f64,
             time_ns,
+            warm_up_ns: self.begin_ns,
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct WorkloadFigures {
     pub cores: Vec<CoreFigures>,
     /// Throughput relative to that alone with the whole cache. `None` if that was not simulated.
     pub relative: Option<f64>,
+    /// By how much it was faster in the second half of what was counted than in the first, as a share. Beyond chance, the
+    /// caches were not warm; 0 if too little was counted to tell.
+    pub drift: f64,
 }
 
 impl WorkloadFigures {
@@ -83,4 +86,6 @@ pub struct Outcome {
     pub memory_wait_ns: f64,
     /// Nanoseconds, virtual, that were counted.
     pub time_ns: f64,
+    /// Nanoseconds, virtual, before them.
+    pub warm_up_ns: f64,
 }

@@ -109,6 +109,31 @@ fn equal_input_gives_equal_results() {
 }
 
 #[test]
+fn whoever_watches_a_simulation_can_end_it_and_changes_nothing() {
+    let simulation = simulation(vec![workload(&[access(Pattern::Random, 2 << 20, 2.0)], 3)]);
+    let simulation = Simulation { warm_up: 1_500_000, references: 2_500_000, ..simulation };
+    let mut told = Vec::new();
+    let watched = run_watched(&simulation, &mut |made| {
+        told.push(made);
+        true
+    });
+    assert_eq!(watched, run(&simulation).map(Some));
+    assert!(told.is_sorted() && told.len() == 3 && told[2] > 3_500_000, "{told:?}");
+    assert_eq!(run_watched(&simulation, &mut |made| made < 2_000_000), Ok(None));
+    assert_eq!(run_watched(&simulation, &mut |_| false), Ok(None));
+}
+
+#[test]
+fn cold_caches_show_as_drift() {
+    let of = |warm_up| {
+        let simulation = simulation(vec![workload(&[access(Pattern::Random, 900 << 10, 1.0)], 2)]);
+        run(&Simulation { warm_up, references: 40_000, ..simulation }).unwrap().workloads[0].drift
+    };
+    assert!(of(0) > 0.2, "{}", of(0));
+    assert!(of(400_000).abs() < 0.02, "{}", of(400_000));
+}
+
+#[test]
 fn a_mask_costs_who_needs_the_cache_and_not_who_does_not() {
     let throughput = |pattern, bytes, mask: u32| {
         let workload = Workload { mask, ..workload(&[access(pattern, bytes, 2.0)], 2) };

@@ -54,6 +54,34 @@ measure = "100ms"
 repeats = 2
 "#;
 
+/// An aggregation beside a scan that share a simulated cache: 9 runs a block with the A/A ones, 18 in all.
+pub const SIMULATED: &str = r#"name = "corner"
+
+[target]
+url     = "simulated:"
+options = { cache_mib = 1.71875, private_kib = 8, sampling = 1, warm_up = 100_000, references = 50_000 }
+
+[[workload]]
+name       = "group"
+kind       = "aggregation"
+parameters = { values = 312_500, groups = 3_125, cores = 4 }
+
+[[workload]]
+name       = "scan"
+kind       = "packed_scan"
+parameters = { cores = 4 }
+
+[sweep]
+"scan.mask" = ["all", "0x3"]
+
+[run]
+repeats = 2
+
+[[claim]]
+text  = "A scan in a corner leaves the aggregation faster"
+holds = 'throughput(together, group, mask="0x3") > throughput(together, group, mask="all")'
+"#;
+
 /// Every file of a finished run.
 pub const FILES: [&str; 7] = [
     "experiment.toml",

@@ -118,10 +118,15 @@ fn faults_have_their_numbers_and_remedies() {
         "the classes have 3 different masks, and 2 groups (CLOSIDs) are free; give classes equal masks, or remove groups of others \
          below /sys/fs/resctrl",
     );
+    let one = study().check_mask("scan", WayMask(0x10_0000)).unwrap_err().to_string();
+    assert_eq!(
+        one,
+        "the mask 0x100000 of scan has the ways 0x100000 outside of llc_ways (0xfffff, 20 ways); leave them out"
+    );
     let two = ClassMasks { depends: right.sensitive, ..right };
     assert_eq!(CacheWays { groups_free: 2, ..study() }.check(two), Ok(two));
     let one_way = CacheWays { allowed: WayMask(0x8), ..study() }.masks();
-    assert_eq!(one_way, Err(CacheClassError::FewWays { of: "llc_ways", mask: WayMask(0x8) }));
+    assert_eq!(one_way, Err(CacheClassError::FewWays { of: "llc_ways".to_owned(), mask: WayMask(0x8) }));
 }
 
 proptest! {

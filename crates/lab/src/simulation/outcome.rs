@@ -1,0 +1,88 @@
+//! From what the simulator has counted to the record of a run.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::cache_simulator::{Outcome, Simulation, WorkloadFigures};
+
+use crate::plan::{Arm, Setting};
+use crate::record::{RunId, RunRecord};
+use crate::results::{Device, Part, Point, SimulatedCache, WorkloadMeasurement, WorkloadResult};
+
+/// A steady simulation is as fast in the first half of what is counted as in the second, within this share.
+const DRIFT_MAX: f64 = 0.03;
+
+/// A simulation that has ended.
+#[derive(Debug)]
+pub(crate) struct SimulatedRun<'a> {
+    /// Which run it was.
+    pub id: RunId,
+    /// When it began, seconds since the experiment did.
+    pub at_s: f64,
+    /// Its setting.
+    pub setting: &'a Setting,
+    /// Its arm.
+    pub arm: &'a Arm,
+    /// What was simulated.
+    pub simulation: &'a Simulation,
+    /// What was counted.
+    pub outcome: &'a Outcome,
+}
+
+/// The record of a run. Its window is virtual time; what no simulator tells, such as latencies, is missing.
+pub(crate) fn record(run: &SimulatedRun<'_>) -> RunRecord {
+    let SimulatedRun { id, at_s, setting, arm, simulation, outcome } = *run;
+    let figures = || outcome.workloads.iter();
+    let unsteady = figures().filter(|figures| figures.drift.abs() > DRIFT_MAX).map(|figures| {
+        let (name, percent) = (&figures.name, figures.drift * 100.0);
+        format!(
+            "{name}: throughput changed by {percent:+.1} % from the first half of the counted references to the second; raise `warm_up`"
+        )
+    });
+    let idle = figures()
+        .find(|figures| figures.total().rows == 0.0)
+        .map(|figures| format!("{} finished no row within the counted references; raise `references`", figures.name));
+    let members = arm.members.iter().zip(&simulation.workloads).zip(figures());
+    let workloads = members.map(|((member, simulated), figures)| {
+        result(&setting.workloads[*member].kind, simulated.cores, figures, outcome)
+    });
+    let point = Point {
+        setting: setting.swept.clone(),
+        arm: arm.name.clone(),
+        repeat: id.repeat,
+        is_again: id.is_again,
+        at_s,
+        warmup_s: outcome.warm_up_ns / 1e9,
+        valid: idle.is_none(),
+        why_invalid: idle,
+        thrown_away: Vec::new(),
+        window_s: outcome.time_ns / 1e9,
+        achieved: BTreeMap::new(),
+        workloads: workloads.collect(),
+        device: Device { dram_read_gb_s: Some(outcome.memory_bytes_per_s / 1e9), ..Device::default() },
+        unmeasured: BTreeMap::new(),
+        counters: None,
+        top_down: None,
+        server: None,
+        governor: Vec::new(),
+        plans: Vec::new(),
+    };
+    RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: unsteady.collect() }
+}
+
+fn result(kind: &str, cores: u32, figures: &WorkloadFigures, outcome: &Outcome) -> WorkloadResult {
+    let total = figures.total();
+    let all = Part { completed: total.rows as u64, throughput_per_s: figures.rows_per_s(), ..Part::default() };
+    let (name, kind) = (figures.name.clone(), kind.to_owned());
+    WorkloadResult {
+        driven: WorkloadMeasurement { name, kind, clients: cores as usize, all, ..WorkloadMeasurement::default() },
+        simulated: Some(SimulatedCache {
+            references: total.references,
+            sampled: total.sampled,
+            private_hits: total.private_hits,
+            shared_hits: total.shared_hits,
+            misses: total.misses,
+            memory_wait_ns: outcome.memory_wait_ns,
+        }),
+        ..WorkloadResult::default()
+    }
+}

@@ -1,0 +1,35 @@
+//! `plimsoll simulate`: an experiment on a simulated cache.
+
+use std::process::ExitCode;
+
+use plimsoll_lab::simulation::URL;
+
+use crate::arguments::{RunOptions, SimulateOptions, UntilDecidedOptions};
+use crate::failure::Failure;
+use crate::run;
+
+/// Simulates an experiment. What is to be run on a database is refused.
+pub fn run(options: &SimulateOptions) -> Result<ExitCode, Failure> {
+    let SimulateOptions { experiment: file, out, only, quick, yes, json } = options;
+    let experiment = run::read(file)?;
+    if !experiment.is_simulated() {
+        let place = file.display();
+        return Err(Failure::Input(anyhow::anyhow!(
+            "{place}: its target is a database; run it by `plimsoll run`, or write [target] url = \"{URL}\" and operators with a model as workloads"
+        )));
+    }
+    run::begin(
+        &experiment,
+        &RunOptions {
+            experiment: Some(file.clone()),
+            resume: None,
+            out: out.clone(),
+            only: only.clone(),
+            quick: *quick,
+            cores: None,
+            until_decided: UntilDecidedOptions { until_decided: false, blocks_max: None, max_time: None },
+            yes: *yes,
+            json: *json,
+        },
+    )
+}
