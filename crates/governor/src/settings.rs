@@ -36,6 +36,8 @@ pub struct Settings {
     pub rules: ClassRules,
     /// How many transactions of all classes together may be inside at once; `None` for any number.
     pub total_mpl: Option<u32>,
+    /// Whether an mpl is chosen for a class of the lowest priority that has none.
+    pub auto_mpl: bool,
     /// Who is rolled back for whom.
     pub preemption: Preemption,
     /// The cores' shares.
@@ -214,6 +216,8 @@ pub struct Preemption {
     pub threshold: Duration,
     /// The shortest time between two looks.
     pub look_interval: Duration,
+    /// Whether a rollback must be expected to save more than it costs.
+    pub weigh: bool,
     /// Whether a transaction that waits for its client counts as one that waits.
     pub idle_counts_as_waiting: bool,
     /// After how many rollbacks a transaction is promoted.
@@ -295,7 +299,10 @@ impl Settings {
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let is_limited = |class: &ClassSettings| class.limits.mpl.is_some() || class.is_paused;
         // Those that a target may limit ask always, so that it is known how many are inside when it does.
-        self.total_mpl.is_some() || is_limited(self.class(class)) || self.is_below_target(class)
+        self.total_mpl.is_some()
+            || is_limited(self.class(class))
+            || self.is_below_target(class)
+            || self.is_searched(class)
     }
 
     /// The levers that work or not by what is set alone.
@@ -410,10 +417,12 @@ pub(crate) fn for_tests() -> Settings {
         rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
         classes,
         total_mpl: None,
+        auto_mpl: false,
         preemption: Preemption {
             policy: PreemptionPolicy::parse("pow").expect("a policy"),
             threshold: Duration::from_millis(2),
             look_interval: Duration::from_millis(2),
+            weigh: true,
             idle_counts_as_waiting: true,
             bound: StarvationBound::default(),
             replay_bytes_max: 1 << 20,

@@ -283,6 +283,8 @@ mod tests {
             lever: "pow".to_owned(),
             done: "cancelled".to_owned(),
             outcome: outcome.to_string(),
+            lost_s: None,
+            won_s: None,
         }
     }
 
