@@ -313,7 +313,11 @@ impl Settings {
         }
         let limited: Vec<&str> =
             self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
+        let searched: Vec<&str> = self.searched().map(|(_, class)| class.name.as_str()).collect();
         let admission = match (limited.is_empty(), self.total_mpl) {
+            (true, None) if !searched.is_empty() => {
+                format!("limits {} where that costs no throughput", searched.join(", "))
+            }
             (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
             (false, None) => format!("limits {}", limited.join(", ")),
             (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
@@ -327,7 +331,7 @@ impl Settings {
             (true, true) => "no class is preemptible and has replay".to_owned(),
             (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
         };
-        let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
+        let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
         let promised: Vec<String> = promised.collect();
         let mut levers = vec![
@@ -418,21 +422,26 @@ pub(crate) fn for_tests() -> Settings {
         classes,
         total_mpl: None,
         auto_mpl: false,
-        preemption: Preemption {
-            policy: PreemptionPolicy::parse("pow").expect("a policy"),
-            threshold: Duration::from_millis(2),
-            look_interval: Duration::from_millis(2),
-            weigh: true,
-            idle_counts_as_waiting: true,
-            bound: StarvationBound::default(),
-            replay_bytes_max: 1 << 20,
-            replay_functions: Vec::new(),
-        },
+        preemption: preemption_for_tests(),
         cpu: Cpu { shares: false, inheritance: false },
         disk: DiskLimits { limits: false, floor_percent: 50 },
         admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
         http: None,
         break_glass: Vec::new(),
         log: Log { is_json: false, level: tracing::Level::INFO },
+    }
+}
+
+#[cfg(test)]
+fn preemption_for_tests() -> Preemption {
+    Preemption {
+        policy: PreemptionPolicy::parse("pow").expect("a policy"),
+        threshold: Duration::from_millis(2),
+        look_interval: Duration::from_millis(2),
+        weigh: true,
+        idle_counts_as_waiting: true,
+        bound: StarvationBound::default(),
+        replay_bytes_max: 1 << 20,
+        replay_functions: Vec::new(),
     }
 }

@@ -48,8 +48,7 @@ impl Targets {
     pub(crate) fn turn(&mut self, governor: &Governor, now: Instant) {
         let settings = governor.settings();
         let promises = promises(&settings);
-        let is_searching = (0..settings.classes.len()).any(|class| settings.is_searched(ClassIndex(class as u16)));
-        let has_work = !promises.is_empty() || is_searching;
+        let has_work = !promises.is_empty() || settings.searched().next().is_some();
         if !has_work && self.before.is_empty() {
             return;
         }

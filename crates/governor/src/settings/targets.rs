@@ -67,6 +67,11 @@ impl Settings {
             && !self.is_below_target(class)
     }
 
+    /// The classes for which an mpl may be chosen.
+    pub fn searched(&self) -> impl Iterator<Item = (ClassIndex, &ClassSettings)> {
+        (0..).map(ClassIndex).zip(&self.classes).filter(|(class, _)| self.is_searched(*class))
+    }
+
     /// Whether a class above has a target, so that this one may be limited for it at any time.
     pub fn is_below_target(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;

@@ -85,11 +85,10 @@ impl Search {
 
     /// The class to search for: the same as before as long as it may be limited, otherwise the busiest that may be.
     fn choose(&mut self, governor: &Governor, settings: &Settings) -> Option<ClassIndex> {
-        let may_be = |class: &ClassIndex| usize::from(class.0) < settings.classes.len() && settings.is_searched(*class);
+        let may_be = || settings.searched().map(|(class, _)| class);
         let inside = |class: &ClassIndex| governor.statistics.class(*class).inside.load(Relaxed);
-        let classes = (0..).map(ClassIndex).take(settings.classes.len());
-        let busiest = classes.filter(may_be).max_by_key(inside);
-        let stays = self.class.filter(may_be).filter(|_| self.search.mpl().is_some());
+        let busiest = may_be().max_by_key(inside);
+        let stays = self.class.filter(|class| self.search.mpl().is_some() && may_be().any(|other| other == *class));
         let chosen = stays.or(busiest);
         if self.class != chosen {
             let refused = chosen.map_or(0, |class| refused(governor, class));
