@@ -23,6 +23,7 @@ mod warnings;
 use std::path::Path;
 
 pub(crate) use classes::cpu_share;
+pub(crate) use mode::means_nothing_beside;
 pub use problem::ConfigError;
 pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex, RwLock};
 use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
 
+pub(crate) use events::CYCLE;
 use events::Events;
 pub use events::{EventId, Outcome, PreemptionEvent};
 use lines::Lines;
@@ -153,6 +154,8 @@ pub struct Health {
     pub levers: Vec<Lever>,
     /// Server processes whose share cannot be changed, and why.
     pub untouchable: Vec<(i32, String)>,
+    /// How many cores the server has; `None` while that is not known, as of one on another machine.
+    pub server_cores: Option<u32>,
     /// What classes that yield may read of the disk together, bytes per second; `None` for no limit.
     pub disk_limit: Option<u64>,
 }

@@ -25,6 +25,18 @@ pub struct History {
 struct Snapshot {
     at: Instant,
     classes: Vec<ClassCounts>,
+    watch: WatchCounts,
+}
+
+/// What looks at the server's locks have taken until a moment, or between two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Looks.
+    pub looks: u64,
+    /// Time that these took.
+    pub look_time: Duration,
+    /// Processor time of the thread that looks.
+    pub cpu: Duration,
 }
 
 /// What had been counted of a class at a moment, or between two.
@@ -90,6 +102,16 @@ impl ClassCounts {
     }
 }
 
+impl WatchCounts {
+    fn of(statistics: &Statistics) -> Self {
+        WatchCounts {
+            looks: statistics.looks.load(Relaxed),
+            look_time: Duration::from_nanos(statistics.look_nanos.load(Relaxed)),
+            cpu: Duration::from_nanos(statistics.watch_cpu_nanos.load(Relaxed)),
+        }
+    }
+}
+
 impl Window {
     /// So many a second.
     pub fn rate(&self, count: u64) -> f64 {
@@ -111,7 +133,7 @@ impl History {
             };
             self.points.push_back(Point { classes: classes.iter().enumerate().map(of_class).collect() });
         }
-        self.snapshots.push_back(Snapshot { at: now, classes });
+        self.snapshots.push_back(Snapshot { at: now, classes, watch: WatchCounts::of(statistics) });
         if self.snapshots.len() > SNAPSHOTS {
             self.snapshots.pop_front();
         }
@@ -132,6 +154,18 @@ impl History {
         let real = last.at.saturating_duration_since(first.at);
         let counts = last.classes.get(class)?.since(first.classes.get(class)?);
         (!real.is_zero()).then_some(Window { length: real, counts })
+    }
+
+    /// What looks have taken during all seconds that are kept, a minute at most, and how long that is; `None` before there are two.
+    pub fn watch(&self) -> Option<(Duration, WatchCounts)> {
+        let (first, last) = (self.snapshots.front()?, self.snapshots.back()?);
+        let length = last.at.saturating_duration_since(first.at);
+        let counts = WatchCounts {
+            looks: last.watch.looks.saturating_sub(first.watch.looks),
+            look_time: last.watch.look_time.saturating_sub(first.watch.look_time),
+            cpu: last.watch.cpu.saturating_sub(first.watch.cpu),
+        };
+        (!length.is_zero()).then_some((length, counts))
     }
 
     /// The last seconds for charts, oldest first.
@@ -170,6 +204,19 @@ mod tests {
         assert_eq!(points.len(), 99);
         assert_eq!((points[0].classes[0], points[98].classes[0].0), ((0.0, None), 1.0));
         assert_eq!(history.window(1, Duration::from_secs(10)).map(|window| window.counts.transactions), Some(0));
+    }
+
+    #[test]
+    fn looks_are_those_of_the_last_minute() {
+        let statistics = Statistics::new(["high".to_owned()]);
+        let (mut history, start) = (History::default(), Instant::now());
+        for second in 0..100 {
+            history.take(&statistics, start + Duration::from_secs(second));
+            statistics.count_look(Duration::from_millis(2));
+        }
+        let (length, counts) = history.watch().expect("there are more than two");
+        assert_eq!((length, counts.looks), (Duration::from_secs(60), 60));
+        assert_eq!((counts.look_time, counts.cpu), (Duration::from_millis(120), Duration::ZERO));
     }
 
     #[test]

@@ -31,7 +31,7 @@ const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 type Of<From> = (&'static str, &'static str, From);
 
 /// Counters of each class.
-const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 18] = [
+const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 20] = [
     ("transactions", "Transactions that ended, by commit, rollback or error.", |class| &class.transactions),
     ("units", "Units (a query, or all messages up to a Sync) that ended.", |class| &class.units),
     ("errors", "Errors that clients received.", |class| &class.errors),
@@ -53,6 +53,16 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 18] = [
     ("preemptions_too_late", "Preemptions that came too late: the victim had ended the statement.", |class| {
         &class.preempted_too_late
     }),
+    (
+        "rollbacks_spared",
+        "Transactions left alone because their rollback would have cost more than it saves.",
+        |class| &class.rollbacks_spared,
+    ),
+    (
+        "rollbacks_in_vain",
+        "Rollbacks after which the transaction that they were done for still waited, for another.",
+        |class| &class.rollbacks_in_vain,
+    ),
     ("preemptions_tracked", "Preemptions that `track` decided and did not carry out.", |class| {
         &class.preemptions_tracked
     }),
@@ -94,11 +104,19 @@ const IN_PATH_ONLY: [&str; 17] = [
 ];
 
 /// Counters of each class, kept in nanoseconds and reported in seconds.
-const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 1] = [(
-    "tracked_saved_seconds",
-    "Time that transactions waited for others that `track` would have rolled back.",
-    |class| &class.tracked_saved_nanos,
-)];
+const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 3] = [
+    (
+        "tracked_saved_seconds",
+        "Time that transactions waited for others that `track` would have rolled back.",
+        |class| &class.tracked_saved_nanos,
+    ),
+    ("rollback_lost_seconds", "Work of transactions that was thrown away by rollbacks for others.", |class| {
+        &class.rollback_lost_nanos
+    }),
+    ("rollback_won_seconds", "Waiting that rollbacks of others have saved transactions, as expected.", |class| {
+        &class.rollback_won_nanos
+    }),
+];
 
 /// Histograms of each class.
 const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
@@ -146,8 +164,9 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
 ];
 
 /// Counters of the governor as a whole, in seconds.
-const SECONDS: [Of<fn(&Facts) -> f64>; 2] = [
+const SECONDS: [Of<fn(&Facts) -> f64>; 3] = [
     ("look_seconds", "Time spent on looks at the server's locks.", |facts| facts.look_seconds),
+    ("watch_cpu_seconds", "CPU time of the thread that looks at the server's locks.", |facts| facts.watch_cpu_seconds),
     ("process_cpu_seconds", "CPU time of the governor.", |facts| facts.own.cpu.as_secs_f64()),
 ];
 
@@ -187,6 +206,7 @@ struct Facts {
     targets: Vec<TargetView>,
     own: OwnProcess,
     look_seconds: f64,
+    watch_cpu_seconds: f64,
     uptime_seconds: f64,
     sessions_max: Option<f64>,
     is_beside: bool,
@@ -218,6 +238,7 @@ impl Facts {
             targets: governor.targets.lock().views(),
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
+            watch_cpu_seconds: governor.statistics.watch_cpu_nanos.load(Relaxed) as f64 / 1e9,
             uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
             sessions_max: (!settings.is_beside).then(|| settings.listen.clients_max.into()),
             is_beside: settings.is_beside,

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
@@ -137,8 +137,23 @@ pub struct Cancels {
     pub was_waiting: bool,
     /// What is to be settled with the outcome of that.
     pub event: Option<EventId>,
+    /// What that costs and saves, until it is counted.
+    pub stake: Option<Stake>,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
+}
+
+/// What a rollback costs and saves, as expected when it was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stake {
+    /// The victim's work that is thrown away: how long the server has worked for its transaction.
+    pub lost: Duration,
+    /// The waiting of more important transactions that is saved; `None` while too little is known to tell, and for a broken cycle.
+    pub won: Option<Duration>,
+    /// The class of the transaction that it is done for.
+    pub waiter: ClassIndex,
+    /// When the look began that decided it.
+    pub looked: Instant,
 }
 
 /// What changes of a session.
@@ -159,6 +174,8 @@ pub struct CardState {
     pub transaction_since: Instant,
     /// The transaction, counted within the session from 1; it changes when one begins.
     pub transaction: u64,
+    /// How long the server has worked for the transaction's units that have been answered, their waiting for locks included.
+    pub work: Duration,
     /// The unit (a query, or all up to a Sync), counted within the session from 1.
     pub unit: u64,
     /// How often this transaction has been rolled back for others.
@@ -244,6 +261,7 @@ impl SessionCard {
             since: now,
             transaction_since: now,
             transaction: 0,
+            work: Duration::ZERO,
             unit: 0,
             rollbacks: 0,
             aborts: 0,

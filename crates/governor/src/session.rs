@@ -577,6 +577,7 @@ impl Session {
         (state.phase, state.since, state.rollbacks) = (phase, since, self.rollbacks);
         (state.preemptible, state.immune, state.replayable) = (preemptible, immune, replayable);
         (state.aborts, state.cycle_loss) = (self.aborts, cycle_loss);
+        state.work = self.transaction.as_ref().map_or(Duration::ZERO, |inside| inside.work);
         state.is_awaited = is_awaited;
         if self.transaction.is_none() && phase != Phase::Queued {
             (state.class, state.chosen_by) = (self.session_class, self.session_chosen_by);

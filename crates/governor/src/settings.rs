@@ -36,6 +36,8 @@ pub struct Settings {
     pub rules: ClassRules,
     /// How many transactions of all classes together may be inside at once; `None` for any number.
     pub total_mpl: Option<u32>,
+    /// Whether an mpl is chosen for a class of the lowest priority that has none.
+    pub auto_mpl: bool,
     /// Who is rolled back for whom.
     pub preemption: Preemption,
     /// The cores' shares.
@@ -214,6 +216,8 @@ pub struct Preemption {
     pub threshold: Duration,
     /// The shortest time between two looks.
     pub look_interval: Duration,
+    /// Whether a rollback must be expected to save more than it costs.
+    pub weigh: bool,
     /// Whether a transaction that waits for its client counts as one that waits.
     pub idle_counts_as_waiting: bool,
     /// After how many rollbacks a transaction is promoted.
@@ -295,7 +299,10 @@ impl Settings {
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let is_limited = |class: &ClassSettings| class.limits.mpl.is_some() || class.is_paused;
         // Those that a target may limit ask always, so that it is known how many are inside when it does.
-        self.total_mpl.is_some() || is_limited(self.class(class)) || self.is_below_target(class)
+        self.total_mpl.is_some()
+            || is_limited(self.class(class))
+            || self.is_below_target(class)
+            || self.is_searched(class)
     }
 
     /// The levers that work or not by what is set alone.
@@ -306,7 +313,11 @@ impl Settings {
         }
         let limited: Vec<&str> =
             self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
+        let searched: Vec<&str> = self.searched().map(|(_, class)| class.name.as_str()).collect();
         let admission = match (limited.is_empty(), self.total_mpl) {
+            (true, None) if !searched.is_empty() => {
+                format!("limits {} where that costs no throughput", searched.join(", "))
+            }
             (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
             (false, None) => format!("limits {}", limited.join(", ")),
             (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
@@ -320,7 +331,7 @@ impl Settings {
             (true, true) => "no class is preemptible and has replay".to_owned(),
             (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
         };
-        let is_limiting = !limited.is_empty() || self.total_mpl.is_some();
+        let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
         let promised: Vec<String> = promised.collect();
         let mut levers = vec![
@@ -410,20 +421,27 @@ pub(crate) fn for_tests() -> Settings {
         rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
         classes,
         total_mpl: None,
-        preemption: Preemption {
-            policy: PreemptionPolicy::parse("pow").expect("a policy"),
-            threshold: Duration::from_millis(2),
-            look_interval: Duration::from_millis(2),
-            idle_counts_as_waiting: true,
-            bound: StarvationBound::default(),
-            replay_bytes_max: 1 << 20,
-            replay_functions: Vec::new(),
-        },
+        auto_mpl: false,
+        preemption: preemption_for_tests(),
         cpu: Cpu { shares: false, inheritance: false },
         disk: DiskLimits { limits: false, floor_percent: 50 },
         admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
         http: None,
         break_glass: Vec::new(),
         log: Log { is_json: false, level: tracing::Level::INFO },
+    }
+}
+
+#[cfg(test)]
+fn preemption_for_tests() -> Preemption {
+    Preemption {
+        policy: PreemptionPolicy::parse("pow").expect("a policy"),
+        threshold: Duration::from_millis(2),
+        look_interval: Duration::from_millis(2),
+        weigh: true,
+        idle_counts_as_waiting: true,
+        bound: StarvationBound::default(),
+        replay_bytes_max: 1 << 20,
+        replay_functions: Vec::new(),
     }
 }

@@ -5,12 +5,14 @@ mod histogram;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_policy::ClassIndex;
 
 pub use aborts::{AbortCause, AbortOutcome, Aborts};
 pub use histogram::{Counts, Histogram};
+
+use crate::registry::Stake;
 
 /// How many classes there can be.
 pub const CLASSES_MAX: usize = 64;
@@ -28,6 +30,11 @@ pub struct Statistics {
     pub looks: AtomicU64,
     /// Time that these took, nanoseconds.
     pub look_nanos: AtomicU64,
+    /// Processor time of the thread that watches, nanoseconds.
+    pub watch_cpu_nanos: AtomicU64,
+    /// What a rollback takes at present, from the beginning of the look that decides it until the victim has been told by its server,
+    /// nanoseconds: a moving mean. 0 before the first.
+    pub rollback_takes_nanos: AtomicU64,
     /// Clients' own cancels passed on.
     pub client_cancels: AtomicU64,
     /// Users of the console that gave a wrong password, or none.
@@ -72,6 +79,15 @@ pub struct ClassStatistics {
     /// Time that transactions of this class would have been spared by preemptions that `track` did not carry out,
     /// nanoseconds.
     pub tracked_saved_nanos: AtomicU64,
+    /// Work of transactions of this class that was thrown away by rollbacks for others, nanoseconds.
+    pub rollback_lost_nanos: AtomicU64,
+    /// Waiting that rollbacks of others have saved transactions of this class, as expected when they were decided, nanoseconds.
+    pub rollback_won_nanos: AtomicU64,
+    /// Transactions of this class that the policy would have rolled back, and that were left alone since it would have cost more
+    /// than it saves.
+    pub rollbacks_spared: AtomicU64,
+    /// Rollbacks of this class after which the one that they were done for still waited, for somebody else.
+    pub rollbacks_in_vain: AtomicU64,
     /// Transactions admitted beyond the limits, because others waited for locks that their sessions held.
     pub let_in: AtomicU64,
     /// Replays that came out the same.
@@ -113,6 +129,8 @@ impl Statistics {
             clients_refused: zero(),
             looks: zero(),
             look_nanos: zero(),
+            watch_cpu_nanos: zero(),
+            rollback_takes_nanos: zero(),
             client_cancels: zero(),
             console_refused: zero(),
             reloads: zero(),
@@ -128,6 +146,27 @@ impl Statistics {
         count(&self.looks);
         // Relaxed: a counter for people.
         self.look_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// A transaction of a class has been rolled back, and its server has just said so.
+    pub fn count_stake(&self, victim: ClassIndex, stake: &Stake, now: Instant) {
+        // Relaxed: counters for people, and a mean of which a lost update does no harm.
+        let add =
+            |counter: &AtomicU64, length: Duration| counter.fetch_add(length.as_nanos() as u64, Ordering::Relaxed);
+        add(&self.class(victim).rollback_lost_nanos, stake.lost);
+        if let Some(won) = stake.won {
+            add(&self.class(stake.waiter).rollback_won_nanos, won);
+        }
+        let took = now.saturating_duration_since(stake.looked).as_nanos() as u64;
+        let before = self.rollback_takes_nanos.load(Ordering::Relaxed);
+        let mean = if before == 0 { took } else { before - before / 8 + took / 8 };
+        self.rollback_takes_nanos.store(mean, Ordering::Relaxed);
+    }
+
+    /// What a rollback takes at present; `None` before the first.
+    pub fn rollback_takes(&self) -> Option<Duration> {
+        let nanos = self.rollback_takes_nanos.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
 
     /// Makes room for classes of these names, those that there are already first.
@@ -172,6 +211,10 @@ impl ClassStatistics {
             preempted_too_late: zero(),
             preemptions_tracked: zero(),
             tracked_saved_nanos: zero(),
+            rollback_lost_nanos: zero(),
+            rollback_won_nanos: zero(),
+            rollbacks_spared: zero(),
+            rollbacks_in_vain: zero(),
             let_in: zero(),
             replays_verified: zero(),
             replays_differed: zero(),

@@ -7,13 +7,18 @@
 //! Levers are the `mpl` of classes below, and the nice value of their processes where these can be changed. What an operator has set is the
 //! most that a class gets: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
 //! operator's settings, and a reload leaves moves as they are. When the governor ends, so do its moves.
+//!
+//! Where nobody has set an `mpl`, and no target, one is searched ([`MplSearch`]) in the same turns.
+
+mod search;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_policy::{
-    ClassIndex, ClassSeen, LeverBounds, LeverKind, Move, Promise, TargetController, TargetPhase, TargetView,
+    ClassIndex, ClassSeen, EndedWork, LeverBounds, LeverKind, Move, MplSearch, Promise, TargetController, TargetPhase,
+    TargetView, Why,
 };
 
 use crate::governor::Governor;
@@ -21,6 +26,7 @@ use crate::registry::Phase;
 use crate::settings::{Held, Settings};
 use crate::statistics::{Counts, count};
 use crate::watch::levers::shares_work;
+use search::Search;
 
 /// Moves that are kept for people.
 const MOVES_KEPT: usize = 50;
@@ -29,7 +35,8 @@ const MOVES_KEPT: usize = 50;
 #[derive(Debug, Default)]
 pub struct Targets {
     controller: TargetController,
-    /// What had been counted at the last turn, by class; none without targets.
+    search: Search,
+    /// What had been counted at the last turn, by class; none without targets and where no `mpl` is searched.
     before: Vec<Counts>,
     /// The phases that were logged last, by class.
     logged: Vec<(ClassIndex, TargetPhase)>,
@@ -41,7 +48,8 @@ impl Targets {
     pub(crate) fn turn(&mut self, governor: &Governor, now: Instant) {
         let settings = governor.settings();
         let promises = promises(&settings);
-        if promises.is_empty() && self.before.is_empty() {
+        let has_work = !promises.is_empty() || settings.searched().next().is_some();
+        if !has_work && self.before.is_empty() {
             return;
         }
         if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor))) {
@@ -49,11 +57,20 @@ impl Targets {
             tracing::error!("targets are not kept: {contradiction}");
             return;
         }
-        let seen = self.seen(governor, &settings, now);
-        let moves = self.controller.step(governor.clock(now), &seen);
+        let (seen, ended) = self.seen(governor, &settings, now);
+        let mut moves = self.controller.step(governor.clock(now), &seen);
+        let searched = self.search.step(governor, &settings, &ended, now);
+        moves.extend(searched.map(|(class, moved)| Move {
+            class,
+            kind: LeverKind::Mpl,
+            from: moved.from.map(u64::from),
+            to: moved.to.map(u64::from),
+            target: class,
+            why: Why::Search(moved.why),
+        }));
         governor.hold(&self.held(&settings));
-        if promises.is_empty() {
-            tracing::info!("no class has a target any more; nothing is limited for one");
+        if !has_work {
+            tracing::info!("no class has a target any more, and no mpl is searched; nothing is limited");
         }
         for moved in moves {
             log_move(&settings, &moved);
@@ -62,7 +79,7 @@ impl Targets {
         }
         self.moves.drain(..self.moves.len().saturating_sub(MOVES_KEPT));
         self.log_phases(&settings);
-        if promises.is_empty() {
+        if !has_work {
             self.before.clear();
         }
     }
@@ -77,6 +94,11 @@ impl Targets {
         self.controller.levers()
     }
 
+    /// The class for which an `mpl` is searched, and the search.
+    pub fn search(&self) -> Option<(ClassIndex, &MplSearch)> {
+        Some((self.search.class()?, self.search.search()))
+    }
+
     /// The last moves, oldest first.
     pub fn moves(&self) -> impl DoubleEndedIterator<Item = &(SystemTime, Move)> {
         self.moves.iter()
@@ -86,16 +108,15 @@ impl Targets {
     fn held(&self, settings: &Settings) -> Vec<Held> {
         let of_class = |class: ClassIndex| {
             let position = |kind| self.controller.position(class, kind);
-            Held {
-                mpl: position(LeverKind::Mpl).map(|mpl| u32::try_from(mpl).unwrap_or(u32::MAX)),
-                nice: position(LeverKind::CpuShare).map(LeverKind::nice_of_share),
-            }
+            let searched = self.search.mpl().filter(|(of, _)| *of == class).map(|(_, mpl)| mpl);
+            let of_target = position(LeverKind::Mpl).map(|mpl| u32::try_from(mpl).unwrap_or(u32::MAX));
+            Held { mpl: of_target.or(searched), nice: position(LeverKind::CpuShare).map(LeverKind::nice_of_share) }
         };
         (0..).map(ClassIndex).zip(&settings.classes).map(|(class, _)| of_class(class)).collect()
     }
 
     /// What was seen of each class since the last turn.
-    fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> Vec<ClassSeen> {
+    fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> (Vec<ClassSeen>, Vec<EndedWork>) {
         let counts: Vec<Counts> = governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
         let mut seen: Vec<ClassSeen> = (0..)
             .map(ClassIndex)
@@ -118,8 +139,10 @@ impl Targets {
                 class.open.add(now.saturating_duration_since(state.transaction_since), 1);
             }
         }
+        // As above: what was not counted before is not known.
+        let ended = counts.iter().zip(&self.before).map(|(counts, before)| search::ended(counts, before)).collect();
         self.before = counts;
-        seen
+        (seen, ended)
     }
 
     /// Logs targets that cannot be held, and those that are held again.

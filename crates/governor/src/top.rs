@@ -132,6 +132,7 @@ impl Table {
             );
             self.row(&class.name, &columns);
         }
+        self.rollbacks(state);
         for class in &state.classes {
             let Some(tracked) = &class.tracked else { continue };
             let beginning = format!("track: {}: ", class.name);
@@ -151,6 +152,19 @@ impl Table {
             if let Some(saved) = tracked.saved_s.filter(|saved| *saved > 0.0) {
                 let words = format!("preemption would have saved {} of waiting", length(Some(saved)));
                 self.wrapped(&beginning, &words);
+            }
+        }
+    }
+
+    /// What rollbacks have cost and saved, if there were any.
+    fn rollbacks(&mut self, state: &State) {
+        for class in &state.classes {
+            let totals = &class.totals;
+            let (lost, won) = (totals.rollback_lost_s, totals.rollback_won_s);
+            if lost > 0.0 || won > 0.0 {
+                let (lost, won) = (length(Some(lost)), length(Some(won)));
+                let words = format!("rollbacks cost it {lost} of work and saved it {won} of waiting");
+                self.wrapped(&format!("{}: ", class.name), &words);
             }
         }
     }
@@ -283,6 +297,8 @@ mod tests {
             lever: "pow".to_owned(),
             done: "cancelled".to_owned(),
             outcome: outcome.to_string(),
+            lost_s: None,
+            won_s: None,
         }
     }
 

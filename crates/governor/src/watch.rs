@@ -22,6 +22,7 @@ mod control;
 mod cycle;
 mod graph;
 mod late;
+mod ledger;
 pub(crate) mod levers;
 mod look;
 mod outside;
@@ -43,7 +44,7 @@ use control::Control;
 pub(crate) use control::here as server_here;
 use cycle::Cycles;
 use outside::Outside;
-use pace::{Pace, Seen};
+use pace::{Budget, Pace, Seen};
 use round::Round;
 
 /// How long the thread sleeps at most: then it sees whether the connection is still there.
@@ -95,6 +96,8 @@ struct Watch {
     /// The sessions that others have opened, for a governor beside its server.
     beside: Beside,
     cycles: Cycles,
+    /// How much time looks for those who are late may take.
+    budget: Budget,
 }
 
 impl Watch {
@@ -102,13 +105,14 @@ impl Watch {
         let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));
         let (round, now) = (Round::new(governor.clone()), Instant::now());
         let (outside, cycles) = (Outside::new(now), Cycles::new(now));
-        let beside = Beside::new(governor.clone());
-        Watch { governor, stop, control, agent, round, outside, beside, cycles }
+        let (beside, budget) = (Beside::new(governor.clone()), Budget::new(now));
+        Watch { governor, stop, control, agent, round, outside, beside, cycles, budget }
     }
 
     fn run(mut self) {
         while !self.stops() {
             let now = Instant::now();
+            self.count_cpu();
             let is_new = self.tend(now);
             let settings = self.governor.settings();
             let outside_due = self.outside.due(&settings, now);
@@ -122,6 +126,14 @@ impl Watch {
                 self.break_cycles();
             }
         }
+    }
+
+    /// What this thread has used of the processors so far, for people.
+    fn count_cpu(&self) {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let nanos = u64::try_from(used.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(used.tv_nsec).unwrap_or(0);
+        // Relaxed: a counter for people.
+        self.governor.statistics.watch_cpu_nanos.store(nanos, Ordering::Relaxed);
     }
 
     fn stops(&self) -> bool {
@@ -174,6 +186,7 @@ impl Watch {
         let mut pace = Pace::new();
         while !self.stops() {
             let now = Instant::now();
+            self.count_cpu();
             self.tend(now);
             let settings = self.governor.settings();
             let rules = round::rules(&settings, &self.agent);
@@ -181,7 +194,8 @@ impl Watch {
             let is_over = rules.is_none() || late.processes.is_empty();
             let Some(up) = self.control.connection().filter(|_| !is_over) else { break };
             let suspects = self.cycles.suspects(&self.governor, &settings, now);
-            let mut from = if late.may_be_blocked { late.processes } else { Vec::new() };
+            let may_look = late.may_be_blocked && self.budget.want(now).is_zero();
+            let mut from = if may_look { late.processes } else { Vec::new() };
             from.extend(&suspects);
             from.sort_unstable();
             from.dedup();
@@ -194,15 +208,20 @@ impl Watch {
                 Seen { changed: false, blocked: false }
             });
             pace.note(now.elapsed(), seen);
+            if !from.is_empty() {
+                self.budget.spend(now.elapsed(), self.round.take_won(), Instant::now());
+            }
             if !suspects.is_empty() {
                 self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
             }
             let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
             // Somebody else who is late is a reason to look again soon.
             let interval = settings.preemption.look_interval;
-            let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval));
+            let want = self.budget.want(Instant::now());
+            let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval).max(want));
             if self.governor.bell.wait(pause) {
-                std::thread::sleep(pace.rest(interval, now.elapsed()));
+                let now_want = self.budget.want(Instant::now());
+                std::thread::sleep(pace.rest(interval, now.elapsed()).max(now_want));
                 pace.hurry();
             }
         }

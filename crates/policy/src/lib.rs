@@ -10,8 +10,9 @@
 //! cores, [`CPU_SCHEDULERS`] is its list.
 //!
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
-//! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
-//! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised.
+//! the same time, [`decide`] which are rolled back for others, [`StayTimes`] whether that is worth its price, [`cycles`] which are rolled back to break a cycle, and
+//! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised, [`MplSearch`] finds how few
+//! transactions of the lowest class are enough.
 //! [`DiskShare`] says how much of a disk less important work may read. [`class_proposal`] proposes classes from what was seen at a server.
 //!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.
@@ -26,6 +27,7 @@ mod deadlock_victim;
 mod disk_share;
 mod length;
 mod lock_scheduler;
+mod mpl_search;
 mod preemption;
 mod replay;
 mod sole_governor;
@@ -42,9 +44,10 @@ pub use length::{parse_length, write_length};
 pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
+pub use mpl_search::{EndedWork, MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
 pub use preemption::{
-    Action, Activity, Cycle, CycleLoss, Edge, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Rules, Standing,
-    WaitGraph, cycles, decide,
+    Action, Activity, Cycle, CycleLoss, Edge, Outlook, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Price,
+    Rules, Standing, StayTimes, WaitGraph, cycles, decide, waiters_behind,
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};

@@ -12,6 +12,8 @@
 //! - [`decide`] leaves alone who waits in a circle. [`cycles`] says who is rolled back to break it, without a more important
 //!   waiter; a circle in which nobody may be is left to the server, which finds deadlocks and ends one of them.
 //!
+//! A host that knows what a rollback costs weighs it first (`worth`), and shows those as not preemptible that cost more than they save.
+//!
 //! Whatever a scheduler says, nobody is rolled back for an equal or a lower, nor while
 //! [promoted](crate::StarvationBound); and transactions of the lowest priority roll nobody back.
 //!
@@ -29,6 +31,7 @@
 
 mod cycle;
 mod look;
+mod worth;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +40,8 @@ use std::time::Duration;
 use crate::{CpuScheduler, LockScheduler, Priority, StarvationBound, lock_scheduler};
 
 pub use cycle::{Cycle, cycles};
-pub use look::decide;
+pub use look::{decide, waiters_behind};
+pub use worth::{Outlook, Price, StayTimes};
 
 /// What a transaction is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -63,10 +63,12 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
         rules: ClassRules::new(terms.collect(), Vec::new(), ClassIndex(1)),
         classes,
         total_mpl: None,
+        auto_mpl: false,
         preemption: Preemption {
             policy: PreemptionPolicy::parse("never").unwrap(),
             threshold: std::time::Duration::from_millis(2),
             look_interval: std::time::Duration::from_millis(2),
+            weigh: true,
             idle_counts_as_waiting: true,
             bound: StarvationBound::default(),
             replay_bytes_max: 1 << 20,

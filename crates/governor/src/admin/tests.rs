@@ -261,6 +261,7 @@ pub(crate) fn noted(victim_was: &'static str, outcome: Outcome) -> PreemptionEve
         victim_was,
         done: "cancelled",
         outcome,
+        stake: None,
     }
 }
 

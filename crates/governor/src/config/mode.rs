@@ -38,6 +38,14 @@ const BESIDE_ONLY: [Key; 2] = [
     ("admin", "socket_folder", "the console is where clients come in: [listen]"),
 ];
 
+/// Why a key of `SHOW CONFIG`, such as `class.low.mpl`, means nothing beside a server; `None` if it does.
+pub(crate) fn means_nothing_beside(key: &str) -> Option<&'static str> {
+    let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+    let section = if section.starts_with("class.") { "class" } else { section };
+    let is_it = |(of, known, _): &&Key| (*of, *known) == (section, name) || of.is_empty() && *known == section;
+    IN_PATH_ONLY.iter().find(is_it).map(|(_, _, why)| *why)
+}
+
 /// Every key of a file that contradicts its mode. Nothing for a text that is no TOML, whose fault is told elsewhere.
 pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
@@ -85,6 +93,16 @@ mod tests {
     fn read(text: &str) -> Result<Config, String> {
         let surroundings = Surroundings { folder: Path::new("/etc"), environment: &|_| None, classes: &[] };
         parse(text, "x.toml", &surroundings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_of_the_console_are_the_same_as_those_of_files() {
+        for key in ["class.low.mpl", "class.a.b.retries", "admission.mpl", "listen.workers", "trust_clients"] {
+            assert!(super::means_nothing_beside(key).is_some(), "{key}");
+        }
+        for key in ["class.low.cpu", "class.low.preemptible", "preemption.policy", "cpu.shares", "class.mpl.cpu"] {
+            assert_eq!(super::means_nothing_beside(key), None, "{key}");
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
             classes,
             rules,
             total_mpl: total_mpl.map(|mpl| mpl as u32),
+            auto_mpl: typed.admission.auto_mpl.unwrap_or(true),
             preemption: preemption?,
             cpu,
             disk,
@@ -265,6 +266,7 @@ impl Reader<'_> {
         Some(Preemption {
             threshold: self.length_or(typed.threshold.as_ref(), least, usual),
             look_interval: self.length_or(typed.look_interval.as_ref(), least, usual),
+            weigh: typed.weigh.unwrap_or(true),
             idle_counts_as_waiting: typed.idle_counts_as_waiting.unwrap_or(true),
             bound: NonZeroU32::new(rollbacks as u32).map_or_else(StarvationBound::none, StarvationBound::after),
             replay_bytes_max: replay.unwrap_or(1 << 20),

@@ -263,6 +263,10 @@ pub struct TypedRule {
 pub struct TypedAdmission {
     /// How many transactions of all classes together run at once. The default is no limit.
     pub mpl: Option<At<i64>>,
+    /// Whether the governor chooses an `mpl` for a class of the lowest priority that has none: the smallest that costs no
+    /// throughput, where more of its transactions run than there are cores and more important ones gain by fewer. It needs a
+    /// policy that acts, the server on the governor's machine, and no `target` above. The default is `true`.
+    pub auto_mpl: Option<bool>,
 }
 
 /// Who is rolled back for whom.
@@ -277,6 +281,9 @@ pub struct TypedPreemption {
     pub threshold: Option<At<String>>,
     /// The shortest time between two looks at the server's locks. The default is `2ms`.
     pub look_interval: Option<At<String>>,
+    /// Whether a rollback must be expected to save more important waiting than it throws away work. A transaction whose client is
+    /// thinking is not weighed. The default is `true`.
+    pub weigh: Option<bool>,
     /// Whether a transaction that waits for its client counts as one that waits. The default is `true`.
     pub idle_counts_as_waiting: Option<bool>,
     /// After how many rollbacks a transaction goes before all others; 0 for never. The default is 5.

@@ -54,7 +54,9 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
         let above = settings.classes.iter().filter(|other| other.limits.priority > class.limits.priority);
         above.into_iter().any(|other| other.target.is_some())
     };
-    for class in settings.classes.iter().filter(|class| class.mpl_min.is_some() && !is_below_target(class)) {
+    let searched: Vec<&str> = settings.searched().map(|(_, class)| class.name.as_str()).collect();
+    let is_movable = |class: &ClassSettings| is_below_target(class) || searched.contains(&class.name.as_str());
+    for class in settings.classes.iter().filter(|class| class.mpl_min.is_some() && !is_movable(class)) {
         warnings.push(format!("class `{}` has `mpl_min`, and no class above it has a `target`", class.name));
     }
 }

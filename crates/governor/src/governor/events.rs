@@ -10,7 +10,10 @@ use std::time::{Duration, SystemTime};
 use plimsoll_policy::NoReplay;
 
 use super::lines::LineLimit;
-use crate::registry::SessionId;
+use crate::registry::{SessionId, Stake};
+
+/// The lever of cycles of waiters that are broken.
+pub(crate) const CYCLE: &str = "cycle";
 
 /// How many preemptions are kept.
 const EVENTS_KEPT: usize = 200;
@@ -101,6 +104,20 @@ pub struct PreemptionEvent {
     pub done: &'static str,
     /// What became of it.
     pub outcome: Outcome,
+    /// What it costs and saves, as expected; `None` of what was not weighed.
+    pub stake: Option<Stake>,
+}
+
+impl PreemptionEvent {
+    /// What became of it, with the SQLSTATE that its client got.
+    pub fn told(&self) -> String {
+        let told = self.outcome.to_string();
+        // A broken cycle is a deadlock for its victim.
+        match told.strip_prefix("40001").filter(|_| self.lever == CYCLE) {
+            Some(rest) => format!("40P01{rest}"),
+            None => told,
+        }
+    }
 }
 
 /// The last preemptions, oldest first, and how much was logged of them.
@@ -198,7 +215,7 @@ impl Line {
                 lever = event.lever,
                 victim = event.victim.0.0,
                 victim_class = event.victim_class,
-                outcome = %event.outcome,
+                outcome = event.told(),
                 "a rollback was settled"
             ),
             Line::Unlogged { rollbacks, outcomes, failures } => tracing::info!(
@@ -229,6 +246,7 @@ mod tests {
             victim_was: "ran",
             done: "cancelled",
             outcome: Outcome::Pending,
+            stake: None,
         }
     }
 
@@ -246,6 +264,18 @@ mod tests {
         // What was tracked was not rolled back: nothing is logged of it, and nothing becomes of it.
         let (id, lines) = events.note(PreemptionEvent { outcome: Outcome::Tracked(Ok(())), ..event() }, 0);
         assert!(lines.is_empty() && events.settle(id, Outcome::Replayed, 0).is_empty());
+    }
+
+    #[test]
+    fn the_victim_of_a_cycle_got_the_sqlstate_of_a_deadlock() {
+        let told = |lever: &str, outcome| PreemptionEvent { lever: lever.to_owned(), outcome, ..event() }.told();
+        assert_eq!(told("pow", Outcome::Differed(3)), "40001: answer 3 differed");
+        assert_eq!(told("cycle", Outcome::Differed(3)), "40P01: answer 3 differed");
+        assert_eq!(
+            told("cycle", Outcome::NotReplayed(NoReplay::TooOften)),
+            told("pow", Outcome::NotReplayed(NoReplay::TooOften)).replace("40001", "40P01")
+        );
+        assert_eq!(told("cycle", Outcome::Replayed), "replayed");
     }
 
     #[test]

@@ -172,6 +172,12 @@ pub struct Preempted {
     pub done: String,
     /// What became of the victim: `replayed`, or `40001: …` with the reason.
     pub outcome: String,
+    /// The victim's work that was thrown away; null where nothing was weighed.
+    #[serde(default)]
+    pub lost_s: Option<f64>,
+    /// The waiting of more important transactions that was saved, as expected; null while too little is known.
+    #[serde(default)]
+    pub won_s: Option<f64>,
 }
 
 /// Something the governor can do, and whether it can.
@@ -295,6 +301,7 @@ fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {
 fn preemptions(governor: &Governor) -> Vec<Preempted> {
     let row = |event: PreemptionEvent| Preempted {
         at: moment(event.at),
+        outcome: event.told(),
         lever: event.lever,
         victim: event.victim.0.0,
         victim_class: event.victim_class,
@@ -303,7 +310,8 @@ fn preemptions(governor: &Governor) -> Vec<Preempted> {
         waiter_class: event.waiter_class,
         waited_s: seconds(event.waited),
         done: event.done.to_owned(),
-        outcome: event.outcome.to_string(),
+        lost_s: event.stake.map(|stake| seconds(stake.lost)),
+        won_s: event.stake.and_then(|stake| stake.won).map(seconds),
     };
     governor.events().into_iter().rev().take(PREEMPTIONS_MAX).map(row).collect()
 }

@@ -242,6 +242,8 @@ fn sample() -> state::State {
         lever: "pow".to_owned(),
         done: "rolled back".to_owned(),
         outcome: "40001: answer 12 differed".to_owned(),
+        lost_s: Some(0.012),
+        won_s: None,
     }];
     state.targets = targets();
     state.levers.push(state::Lever {

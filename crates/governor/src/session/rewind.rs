@@ -189,8 +189,8 @@ impl Rewind {
 
 impl Session {
     /// The unit in flight was cancelled for another's sake; its client does not get that error.
-    pub(super) fn preempted(&mut self, out: &mut impl Outbox) {
-        let (event, breaks_cycle) = self.count_preempted();
+    pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) {
+        let (event, breaks_cycle) = self.count_preempted(now);
         let Some(inside) = &self.transaction else {
             // Only transactions are aimed at.
             return self.show(out);
@@ -237,6 +237,7 @@ impl Session {
             return self.governor.settle(event, Outcome::TooLate);
         }
         count(&statistics.preempted_idle);
+        self.count_stake(now);
         self.rewind(Rewind::new(Step::Drain, Cause::Thinking(self.status), Some(event)));
         self.rewind_step_done(self.status, now, out);
     }
@@ -248,14 +249,23 @@ impl Session {
 
     /// A cancel for another's sake has done something; what is to be settled with its outcome, and whether it was to break a cycle of
     /// waiters.
-    fn count_preempted(&self) -> (Option<EventId>, bool) {
+    fn count_preempted(&self, now: Instant) -> (Option<EventId>, bool) {
         let (was_waiting, event, breaks_cycle) = {
             let mut state = self.card.state();
             (state.cancels.was_waiting, state.cancels.event.take(), state.cancels.breaks_cycle)
         };
         let statistics = self.statistics(self.inside_index());
         count(if was_waiting { &statistics.preempted_waiting } else { &statistics.preempted_running });
+        self.count_stake(now);
         (event, breaks_cycle)
+    }
+
+    /// Counts what a rollback that has been carried out costs and saves.
+    fn count_stake(&self, now: Instant) {
+        let stake = self.card.state().cancels.stake.take();
+        if let Some(stake) = stake {
+            self.governor.statistics.count_stake(self.inside_index(), &stake, now);
+        }
     }
 
     /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
@@ -282,11 +292,11 @@ impl Session {
     }
 
     /// A statement of the replay was cancelled.
-    pub(super) fn cancelled_again(&mut self) {
+    pub(super) fn cancelled_again(&mut self, now: Instant) {
         let cancels = self.cancelled_for();
         let is_ours = matches!(&self.flow, Flow::Rewinding(rewind) if rewind.is_comparing());
         let (event, breaks_cycle) =
-            if cancels == (true, false) && is_ours { self.count_preempted() } else { (None, false) };
+            if cancels == (true, false) && is_ours { self.count_preempted(now) } else { (None, false) };
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         match cancels {
             // A client that thinks waits for nothing that it could cancel; what we do meanwhile is done again.

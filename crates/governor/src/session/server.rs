@@ -135,7 +135,7 @@ impl Session {
                 },
                 _ => Err(ProtocolError(format!("the server's ReadyForQuery has {} bytes", body.len()))),
             },
-            Answer::Error => Ok(self.on_error(body, out)),
+            Answer::Error => Ok(self.on_error(body, now, out)),
             Answer::Parameter => {
                 self.on_parameter(body);
                 Ok(true)
@@ -217,6 +217,7 @@ impl Session {
         let is_alone = !self.is_under_way();
         let answered = std::mem::replace(&mut self.unit, Unit::new(now));
         if let Some(inside) = &mut self.transaction {
+            inside.work += now.saturating_duration_since(answered.since);
             inside.unit_immunity = None;
             if status == Status::Block || status == Status::Idle && !is_alone {
                 // Its end was sent together with what follows.
@@ -260,7 +261,7 @@ impl Session {
         });
     }
 
-    fn on_error(&mut self, body: &[u8], out: &mut impl Outbox) -> bool {
+    fn on_error(&mut self, body: &[u8], now: Instant, out: &mut impl Outbox) -> bool {
         if answers::is_fatal(body) {
             // The session ends, and its client is to know why.
             self.show(out);
@@ -283,7 +284,7 @@ impl Session {
         let abort = answers::sqlstate(body).and_then(AbortCause::of_sqlstate);
         if let Flow::Rewinding(_) = self.flow {
             if was_cancelled {
-                self.cancelled_again();
+                self.cancelled_again(now);
             }
             if let Some(cause) = abort {
                 self.aborted_again(cause);
@@ -294,7 +295,7 @@ impl Session {
         if was_cancelled {
             match self.cancelled_for() {
                 (true, false) => {
-                    self.preempted(out);
+                    self.preempted(now, out);
                     return false;
                 }
                 // Its client has what it has asked for; the next one is for another's sake.

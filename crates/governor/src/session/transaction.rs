@@ -32,6 +32,8 @@ pub(super) struct Transaction {
     /// Whether admission counts it.
     pub is_admitted: bool,
     pub since: Instant,
+    /// How long the server has worked for its units that have been answered.
+    pub work: Duration,
     /// How long it waited for admission.
     pub waited: Option<Duration>,
     pub began: Began,
@@ -73,6 +75,7 @@ impl Transaction {
             class,
             is_admitted: false,
             since,
+            work: Duration::ZERO,
             waited: None,
             began: Began::AtWork,
             is_watched: false,

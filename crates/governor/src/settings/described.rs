@@ -32,11 +32,13 @@ impl Settings {
         }
         if !self.is_beside {
             lines.add("admission.mpl", number(self.total_mpl));
+            lines.add("admission.auto_mpl", self.auto_mpl);
         }
         let preemption = &self.preemption;
         lines.add("preemption.policy", &preemption.policy);
         lines.add("preemption.threshold", write_duration(preemption.threshold));
         lines.add("preemption.look_interval", write_duration(preemption.look_interval));
+        lines.add("preemption.weigh", preemption.weigh);
         lines.add("preemption.rollbacks_max", preemption.bound.rollbacks().unwrap_or(0));
         if !self.is_beside {
             lines.add("preemption.idle_counts_as_waiting", preemption.idle_counts_as_waiting);

@@ -53,6 +53,25 @@ impl ClassSettings {
 }
 
 impl Settings {
+    /// Whether an mpl may be chosen for this class: nobody has set one, or a target above, and it has the lowest priority of all.
+    pub fn is_searched(&self, class: ClassIndex) -> bool {
+        let priority = self.class(class).limits.priority;
+        let is_above = |other: &ClassSettings| other.limits.priority > priority;
+        let is_below = |other: &ClassSettings| other.limits.priority < priority;
+        self.auto_mpl
+            && !self.is_beside
+            && self.preemption.policy.acts()
+            && self.class(class).limits.mpl.is_none()
+            && self.classes.iter().any(is_above)
+            && !self.classes.iter().any(is_below)
+            && !self.is_below_target(class)
+    }
+
+    /// The classes for which an mpl may be chosen.
+    pub fn searched(&self) -> impl Iterator<Item = (ClassIndex, &ClassSettings)> {
+        (0..).map(ClassIndex).zip(&self.classes).filter(|(class, _)| self.is_searched(*class))
+    }
+
     /// Whether a class above has a target, so that this one may be limited for it at any time.
     pub fn is_below_target(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;

@@ -217,3 +217,60 @@ fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
     refused("class.low.mpl = 3", "class.low.mpl_min: 4 is more than the class's mpl of 3");
     refused("admission.mpl = 2", "4 transactions are promised to run, and [admission] mpl is 2");
 }
+
+/// A server that does as much with 1 transaction of class low as with 12, and is the slower for high the more there are.
+#[test]
+fn an_mpl_is_searched_where_nobody_has_set_one() {
+    let mut settings = settings();
+    (settings.classes[0].target, settings.classes[1].limits.mpl, settings.auto_mpl) = (None, None, true);
+    let mut play = Play::new(settings);
+    assert!(play.governor.settings().is_limited(LOW) && !play.governor.settings().is_limited(HIGH));
+    for _ in 0..12 {
+        let login = Login { user: "low1".to_owned(), database: String::new(), application_name: String::new() };
+        let id = play.governor.registry.next_id();
+        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, play.now()));
+        card.state().phase = Phase::Active;
+        play.governor.registry.insert(card);
+    }
+    let run = |play: &mut Play, seconds: u64| {
+        for _ in 0..seconds {
+            let [high, low] = [HIGH, LOW].map(|class| play.governor.statistics.class(class));
+            let millis = 4 + 2 * u64::from(play.held().mpl.unwrap_or(12));
+            (0..500).for_each(|_| high.times.transaction.record(Duration::from_millis(millis)));
+            (0..500).for_each(|_| low.times.transaction.record(Duration::from_millis(20)));
+            play.turn();
+        }
+    };
+    run(&mut play, 20);
+    assert_eq!(play.held().mpl, None, "nobody knows how many cores the server has");
+    play.governor.health.lock().server_cores = Some(2);
+    run(&mut play, 30);
+    assert_eq!(play.held().mpl, Some(1));
+    let answer = show::targets::run(&play.call(&[])).expect("it can be looked at");
+    let row = format!("{:?}", answer.rows[0]);
+    for part in ["auto_mpl", "held", "low mpl 1 of any", "low mpl: 2 -> 1: important work took"] {
+        assert!(row.contains(part), "{part}: {row}");
+    }
+    // One whose client thinks for long has its place beside the others.
+    let card = play.governor.registry.all().remove(0);
+    (card.state().phase, card.state().since) = (Phase::IdleInTransaction, play.now() - Duration::from_secs(3));
+    run(&mut play, 1);
+    assert_eq!(play.held().mpl, Some(2));
+    // An operator's own mpl, or a policy that only tracks, ends it.
+    let set = |play: &Play, words: &str| {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        change::set::run(&play.call(&words)).expect("it can be set");
+    };
+    for (off, on) in [
+        ("preemption.policy = track", "preemption.policy = pow"),
+        ("class.low.mpl = 6", "class.low.mpl = any"),
+        ("admission.auto_mpl = false", "admission.auto_mpl = true"),
+    ] {
+        set(&play, off);
+        run(&mut play, 1);
+        assert_eq!(play.held().mpl, None, "{off}");
+        set(&play, on);
+        run(&mut play, 30);
+        assert!(play.held().mpl.is_some(), "{on}");
+    }
+}

@@ -14,7 +14,7 @@ use super::aimed::{Aimed, Fate};
 use super::control::{Signals, Up};
 use super::look::array;
 use crate::governor::{EventId, Governor};
-use crate::registry::SessionCard;
+use crate::registry::{SessionCard, Stake};
 use crate::settings::Settings;
 
 /// For how long after a look what was decided may be done.
@@ -43,6 +43,8 @@ pub(super) struct Target {
     pub if_waiting: bool,
     /// What is settled if it was not cancelled.
     pub event: EventId,
+    /// What it costs and saves.
+    pub stake: Stake,
     /// Why: the links from the one who waits to it, as (waiter, blocker).
     pub chain: Vec<(i32, i32)>,
 }

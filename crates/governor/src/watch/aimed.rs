@@ -46,6 +46,7 @@ impl<'a> Aimed<'a> {
             let mut state = card.state();
             state.cancels.was_waiting = target.if_waiting;
             state.cancels.event = Some(event);
+            state.cancels.stake = Some(target.stake);
         }
         Some(Aimed { governor, card, event, fate: Fate::NotSent })
     }

@@ -130,10 +130,12 @@ impl Control {
                     tracing::warn!("{warning}");
                 }
                 levers::preemption(&self.governor, up.signals, &up.role);
+                self.here = here(&mut up.connection);
+                let cores = std::thread::available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
                 let mut health = self.governor.health.lock();
                 (health.control_up, health.control_error) = (Some(SystemTime::now()), None);
+                health.server_cores = cores.filter(|_| self.here.is_ok());
                 drop(health);
-                self.here = here(&mut up.connection);
                 (self.up, self.retry) = (Some(up), RETRY.0);
                 true
             }

@@ -2,8 +2,11 @@
 //!
 //! Looking costs the server: for a moment nobody can begin or end waiting for a lock, nor commit. So a look is followed by
 //! at least twice the time that it took, and by longer and longer pauses while it shows what the last one showed.
+//!
+//! Where somebody is late all the time, that would still be a third of a core. So looks have a budget: a fiftieth of the time, and a tenth
+//! of the waiting that rollbacks have saved. Looks from which nothing follows become rare, and those that pay for themselves do not.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many times the shortest pause the longest one is: while somebody is blocked, and while nobody is.
 const BLOCKED_FACTOR_MAX: u32 = 8;
@@ -11,6 +14,52 @@ const FREE_FACTOR_MAX: u32 = 32;
 
 /// After a look the server has at least this many times as long without one.
 const REST_FACTOR: u32 = 2;
+
+/// The share of the time that looks may take: one of so many parts.
+const SHARE: u32 = 50;
+
+/// The share of what rollbacks have saved that looks may take, too.
+const SHARE_OF_WON: u32 = 10;
+
+/// How much time for looks is kept for later: that of a second.
+const SAVED_MAX: Duration = Duration::from_millis(20);
+
+/// The longest pause for want of a budget: so looks that take more than 2 ms each take more than their share.
+const WANT_MAX: Duration = Duration::from_millis(100);
+
+/// How much time looks may take.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// What is left; below zero what is owed, seconds.
+    left_s: f64,
+    at: Instant,
+}
+
+impl Budget {
+    /// A full one.
+    pub(super) fn new(now: Instant) -> Self {
+        Budget { left_s: SAVED_MAX.as_secs_f64(), at: now }
+    }
+
+    /// Time has gone by.
+    fn earn(&mut self, now: Instant) {
+        let gone = now.saturating_duration_since(std::mem::replace(&mut self.at, now));
+        self.left_s = (self.left_s + (gone / SHARE).as_secs_f64()).min(SAVED_MAX.as_secs_f64());
+    }
+
+    /// A look has taken so long, and what followed from it saves that much waiting.
+    pub(super) fn spend(&mut self, took: Duration, won: Duration, now: Instant) {
+        self.earn(now);
+        let left = self.left_s - took.as_secs_f64() + (won / SHARE_OF_WON).as_secs_f64();
+        self.left_s = left.clamp(-(WANT_MAX / SHARE).as_secs_f64(), SAVED_MAX.as_secs_f64());
+    }
+
+    /// How long there is no look for want of a budget.
+    pub(super) fn want(&mut self, now: Instant) -> Duration {
+        self.earn(now);
+        Duration::from_secs_f64((-self.left_s).max(0.0)) * SHARE
+    }
+}
 
 /// What a look has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +124,48 @@ mod tests {
         assert_eq!(pauses(same, 9), 16);
         assert_eq!(pauses(free, 9), 64);
         assert_eq!(pauses(Seen { changed: true, blocked: false }, 1), 2);
+    }
+
+    /// How many looks of that length there are in 10 s of constant contention, every other of which saves that much waiting.
+    fn looks(took: Duration, won: Duration) -> u32 {
+        let began = Instant::now();
+        let (mut budget, mut pace) = (Budget::new(began), Pace::new());
+        let (mut now, mut count) = (began, 0);
+        while now < began + Duration::from_secs(10) {
+            now += took;
+            count += 1;
+            let won = if count % 2 == 0 { won } else { Duration::ZERO };
+            pace.note(took, Seen { changed: true, blocked: true });
+            budget.spend(took, won, now);
+            now += pace.pause(Duration::from_millis(2)).max(budget.want(now));
+        }
+        count
+    }
+
+    #[test]
+    fn looks_under_constant_contention_take_a_fiftieth_of_the_time_unless_they_pay() {
+        let took = Duration::from_micros(400);
+        let share = |count: u32, took: Duration| count as f64 * took.as_secs_f64() / 10.0;
+        let in_vain = share(looks(took, Duration::ZERO), took);
+        assert!((0.018..0.023).contains(&in_vain), "{in_vain}");
+        let paying = looks(took, Duration::from_millis(20));
+        assert!(paying > 4000, "as often as the pace allows: {paying}");
+        // Long looks are bounded by the longest pause.
+        let long = share(looks(Duration::from_millis(10), Duration::ZERO), Duration::from_millis(10));
+        assert!((0.05..0.12).contains(&long), "{long}");
+    }
+
+    #[test]
+    fn a_budget_is_kept_for_a_second_and_no_longer() {
+        let began = Instant::now();
+        let mut budget = Budget::new(began);
+        assert_eq!(budget.want(began), Duration::ZERO);
+        budget.spend(Duration::from_millis(21), Duration::ZERO, began);
+        let want = budget.want(began);
+        assert!((45..55).contains(&want.as_millis()), "{want:?}");
+        assert_eq!(budget.want(began + Duration::from_millis(60)), Duration::ZERO);
+        budget.spend(Duration::from_millis(21), Duration::ZERO, began + Duration::from_secs(3600));
+        assert!(budget.want(began + Duration::from_secs(3600)) > Duration::ZERO, "an hour saves no more than a second");
     }
 
     #[test]

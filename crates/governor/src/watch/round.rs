@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_policy::{
     Action, Activity, CpuScheduler, Cycle, NoReplay, Priority, Rules, Unsafe, cpu_scheduler, cycles, decide,
+    waiters_behind,
 };
 use plimsoll_postgres::connection::WireError;
 
@@ -14,18 +15,22 @@ use super::control::Up;
 use super::cycle;
 use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
+use super::ledger::Ledger;
 use super::look::{Looked, advisory_holders, look};
 use super::outside::admit_holders;
 use super::pace::Seen;
 use super::tracked::Tracked;
 use crate::agent::Agent;
-use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
+use crate::governor::{CYCLE, EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::{CardState, Phase, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::statistics::count;
 
 /// What is done to the victim of a cycle.
 const BREAKS_CYCLE: &str = "cancelled to break a cycle";
+
+/// What a rollback is taken to have saved of which that is not known yet: looks are to go on until it is.
+const WON_IF_UNKNOWN: Duration = Duration::from_millis(100);
 
 /// What is kept from round to round.
 pub(super) struct Round {
@@ -37,6 +42,9 @@ pub(super) struct Round {
     /// Whether a session held an advisory lock when its client began to think: its transaction and unit, and the answer.
     advisory: BTreeMap<SessionId, ((u64, u64), bool)>,
     tracked: Tracked,
+    ledger: Ledger,
+    /// What rollbacks have saved since that was asked last, as far as is expected.
+    won: Duration,
     /// The last look has shown a cycle that could be broken once it has been seen again.
     has_pending_cycle: bool,
 }
@@ -63,6 +71,8 @@ impl Round {
             dealt_with: BTreeMap::new(),
             advisory: BTreeMap::new(),
             tracked: Tracked::default(),
+            ledger: Ledger::default(),
+            won: Duration::ZERO,
             has_pending_cycle: false,
         }
     }
@@ -72,12 +82,18 @@ impl Round {
         self.has_pending_cycle
     }
 
+    /// What rollbacks have saved since this was asked last, as far as is expected.
+    pub(super) fn take_won(&mut self) -> Duration {
+        std::mem::take(&mut self.won)
+    }
+
     /// Nobody is late any more.
     pub(super) fn forget(&mut self) {
         (self.links, self.last) = (Links::default(), Looked::default());
         self.dealt_with.clear();
         self.advisory.clear();
         self.tracked.end(&self.governor, Instant::now());
+        self.ledger.close(&self.governor, Instant::now());
     }
 
     /// Looks who stands in the way of these processes, and does what is to be done about it.
@@ -94,12 +110,13 @@ impl Round {
         self.governor.statistics.count_look(began.elapsed());
         let looked = looked?;
         self.forget_ended();
+        self.ledger.learn(&self.governor, &looked, Instant::now());
         let mut acted = admit_holders(&self.governor, &looked);
         let (now, clock) = (Instant::now(), self.governor.clock(Instant::now()));
         let cards = cards_of(&self.governor, &looked.processes());
         let mut scene = self.links.scene(&looked, cards, settings, now, clock);
         let Some(rules) = rules(settings, agent) else { return Ok(Seen { changed: false, blocked: false }) };
-        let (mut victims, actions) = (Vec::new(), self.decide(up, settings, &mut scene, &rules)?);
+        let (mut victims, actions) = (Vec::new(), self.decide(up, settings, &mut scene, &rules, began)?);
         if !looked.waits.is_empty() {
             tracing::debug!(graph = %scene, ?actions, "a look");
         }
@@ -114,9 +131,6 @@ impl Round {
                 Action::Preempt { victim, waiter } => self.track(&scene, settings, victim, waiter),
             }
         }
-        if settings.is_beside && settings.preemption.policy.acts() {
-            self.track_beside(&mut scene, settings, &rules);
-        }
         let cycles = if cycle::are_broken(settings) { cycles(&scene.graph, rules.bound) } else { Vec::new() };
         cycle::log(&scene, &cycles);
         self.has_pending_cycle = cycles.iter().any(|cycle| !cycle.stands && cycle.victim.is_some());
@@ -124,10 +138,13 @@ impl Round {
         self.last = looked;
         let looked_at = LookedAt { server: self.last.at, here: began };
         acted |= self.preempt(up, settings, &scene, (&victims, &cycles), looked_at)?;
+        if settings.is_beside && settings.preemption.policy.acts() {
+            self.track_beside(scene, settings, &rules);
+        }
         Ok(Seen { changed: seen.changed || acted, ..seen })
     }
 
-    /// What the policy says, of whom it may be said: a transaction that holds an advisory lock is not rolled back while its
+    /// What the policy says, of whom it may be said. A rollback that costs more than it saves is left undone, and a transaction that holds an advisory lock is not rolled back while its
     /// client thinks. The lock is a mutual exclusion that the client relies on, also in what it does elsewhere.
     ///
     /// The server knows who holds one. It is asked about those only who would be victims, once for each unit: while a client
@@ -138,6 +155,7 @@ impl Round {
         settings: &Settings,
         scene: &mut Scene,
         rules: &Rules<'_>,
+        looked: Instant,
     ) -> Result<Vec<Action>, WireError> {
         for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
             standing.preemptible &= self.holds_advisory_lock(node) != Some(true);
@@ -145,15 +163,18 @@ impl Round {
         // Whoever is spared makes way for another victim, who may have to be asked about in turn.
         loop {
             let actions = decide(&scene.graph, rules);
-            let victims = actions.iter().filter_map(|action| match *action {
-                Action::Preempt { victim, waiter } => Some((victim, waiter)),
-                Action::Inherit { .. } => None,
-            });
+            let victims: Vec<(usize, usize)> = actions.iter().filter_map(preempted).collect();
+            let not_worth_it = self.not_worth_it(settings, scene, rules, &victims, looked);
+            if !not_worth_it.is_empty() {
+                not_worth_it.into_iter().for_each(|victim| scene.graph.transactions[victim].preemptible = false);
+                continue;
+            }
             let thinks = |victim: usize| {
                 scene.nodes[victim].session.as_ref().is_some_and(|(_, state)| state.phase == Phase::IdleInTransaction)
             };
             let is_unknown = |victim: usize| self.holds_advisory_lock(&scene.nodes[victim]).is_none();
-            let unknown: Vec<_> = victims.filter(|(victim, _)| thinks(*victim) && is_unknown(*victim)).collect();
+            let unknown: Vec<_> =
+                victims.into_iter().filter(|(victim, _)| thinks(*victim) && is_unknown(*victim)).collect();
             if unknown.is_empty() {
                 return Ok(actions);
             }
@@ -170,6 +191,29 @@ impl Round {
                 }
             }
         }
+    }
+
+    /// Those of the victims whose rollback costs more than it saves.
+    fn not_worth_it(
+        &mut self,
+        settings: &Settings,
+        scene: &Scene,
+        rules: &Rules<'_>,
+        victims: &[(usize, usize)],
+        looked: Instant,
+    ) -> Vec<usize> {
+        if victims.is_empty() {
+            return Vec::new();
+        }
+        let behind = waiters_behind(&scene.graph, rules);
+        let mut not_worth_it = Vec::new();
+        for &(victim, waiter) in victims {
+            let rollback = (victim, waiter, behind[victim]);
+            if !self.ledger.weigh(&self.governor, settings, scene, rollback, looked) {
+                not_worth_it.push(victim);
+            }
+        }
+        not_worth_it
     }
 
     /// Whether a transaction whose client thinks holds an advisory lock; `None` if the server was not asked.
@@ -199,7 +243,7 @@ impl Round {
         (victims, cycles): (&[(usize, usize)], &[Cycle]),
         looked_at: LookedAt,
     ) -> Result<bool, WireError> {
-        let (mut targets, mut acted) = (Vec::new(), false);
+        let (mut targets, mut parties, mut acted) = (Vec::new(), Vec::new(), false);
         for &(victim, waiter) in victims {
             let Node { process, session: Some((card, state)) } = &scene.nodes[victim] else { continue };
             if state.phase == Phase::IdleInTransaction {
@@ -213,7 +257,10 @@ impl Round {
             let Some(chain) = self.last.chain(scene.nodes[waiter].process, *process) else { continue };
             // Noted before anything is done: the victim's session may have an outcome before we are told of one.
             let event = self.note(settings, scene, (victim, waiter), "cancelled", Outcome::Pending);
-            let Some(event) = event else { continue };
+            let (Some(event), Some(stake)) = (event, self.ledger.stake(scene, victim, waiter, looked_at.here)) else {
+                continue;
+            };
+            parties.push((victim, waiter));
             targets.push(Target {
                 card: card.clone(),
                 process: *process,
@@ -222,10 +269,11 @@ impl Round {
                 breaks_cycle: false,
                 if_waiting: scene.graph.transactions[victim].activity == Activity::WaitsForLock,
                 event,
+                stake,
                 chain,
             });
         }
-        targets.extend(cycles.iter().filter_map(|cycle| self.target_of(settings, scene, cycle)));
+        targets.extend(cycles.iter().filter_map(|cycle| self.target_of(settings, scene, cycle, looked_at.here)));
         if targets.is_empty() {
             return Ok(acted);
         }
@@ -233,6 +281,13 @@ impl Round {
             true => super::beside::cancel(up, &self.governor, &targets, looked_at)?,
             false => cancel(up, &self.governor, settings, &targets, looked_at)?,
         };
+        // Victims of waiters come before those of cycles.
+        for (&(victim, waiter), (target, is_done)) in parties.iter().zip(targets.iter().zip(&done)) {
+            if *is_done {
+                self.won += target.stake.won.unwrap_or(WON_IF_UNKNOWN);
+                self.ledger.carried_out(&scene.nodes[victim], &scene.nodes[waiter], Instant::now());
+            }
+        }
         for (target, _) in targets.iter().zip(done).filter(|(_, done)| !done) {
             // Of those that were sent the session counts the ones that have done something.
             let class = target.card.state().class;
@@ -242,7 +297,7 @@ impl Round {
     }
 
     /// The victim of a cycle that stands, unless it was aimed at already.
-    fn target_of(&self, settings: &Settings, scene: &Scene, cycle: &Cycle) -> Option<Target> {
+    fn target_of(&self, settings: &Settings, scene: &Scene, cycle: &Cycle, looked: Instant) -> Option<Target> {
         let victim = cycle.victim.filter(|_| cycle.stands)?;
         let (card, state) = scene.nodes[victim].session.as_ref()?;
         if state.cancels.preempting == Some(state.unit) {
@@ -254,6 +309,7 @@ impl Round {
         // For people: of the others the most important one.
         let others = cycle.members.iter().copied().filter(|at| *at != victim && scene.nodes[*at].session.is_some());
         let waiter = others.max_by_key(|at| scene.graph.transactions[*at].priority).unwrap_or(victim);
+        let stake = self.ledger.stake(scene, victim, waiter, looked)?;
         let event = self.note(settings, scene, (victim, waiter), BREAKS_CYCLE, Outcome::Pending)?;
         Some(Target {
             card: card.clone(),
@@ -263,6 +319,7 @@ impl Round {
             breaks_cycle: true,
             if_waiting: true,
             event,
+            stake,
             chain: links.collect(),
         })
     }
@@ -277,13 +334,15 @@ impl Round {
         let Some(event) = self.note(settings, scene, (victim, waiter), "rolled back", Outcome::Pending) else {
             return false;
         };
+        // Taken by the session if it does so.
+        card.state().cancels.stake = self.ledger.stake(scene, victim, waiter, Instant::now());
         let command = SessionCommand::RollBackIdle { transaction: state.transaction, unit: state.unit, event };
         self.governor.tell(card.worker, card.id, command);
         true
     }
 
     /// Counts those who would be victims beside a server if their classes opted in.
-    fn track_beside(&mut self, scene: &mut Scene, settings: &Settings, rules: &Rules<'_>) {
+    fn track_beside(&mut self, mut scene: Scene, settings: &Settings, rules: &Rules<'_>) {
         for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
             let observed = node.session.as_ref().and_then(|(_, state)| state.observed);
             standing.preemptible = observed.is_some_and(|observed| observed.is_tracked);
@@ -292,7 +351,7 @@ impl Round {
             let Action::Preempt { victim, waiter } = action else { continue };
             let is_cancelled = scene.nodes[victim].session.as_ref().is_some_and(|(_, state)| state.preemptible);
             if !is_cancelled {
-                self.track(scene, settings, victim, waiter);
+                self.track(&scene, settings, victim, waiter);
             }
         }
     }
@@ -333,7 +392,7 @@ impl Round {
             victim_class: class_of(victim_is.1),
             waiter: (waiter_is.0.id, waiter_is.2),
             waiter_class: class_of(waiter_is.1),
-            lever: if done == BREAKS_CYCLE { "cycle".to_owned() } else { settings.preemption.policy.to_string() },
+            lever: if done == BREAKS_CYCLE { CYCLE.to_owned() } else { settings.preemption.policy.to_string() },
             waited: in_flight(waiter_is.1, Instant::now()),
             victim_was: match scene.graph.transactions[victim].activity {
                 Activity::WaitsForLock => "waited for a lock",
@@ -342,7 +401,16 @@ impl Round {
             },
             done,
             outcome,
+            stake: self.ledger.stake(scene, victim, waiter, Instant::now()),
         }))
+    }
+}
+
+/// A victim and the one for whom it is rolled back, if an action is that.
+fn preempted(action: &Action) -> Option<(usize, usize)> {
+    match *action {
+        Action::Preempt { victim, waiter } => Some((victim, waiter)),
+        Action::Inherit { .. } => None,
     }
 }
 

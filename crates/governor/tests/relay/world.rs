@@ -83,10 +83,12 @@ pub fn settings(server: &str) -> Settings {
         rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
         classes,
         total_mpl: None,
+        auto_mpl: false,
         preemption: Preemption {
             policy: PreemptionPolicy::parse("never").unwrap(),
             threshold: Duration::from_millis(2),
             look_interval: Duration::from_millis(2),
+            weigh: true,
             idle_counts_as_waiting: true,
             bound: StarvationBound::default(),
             replay_bytes_max: 1 << 20,

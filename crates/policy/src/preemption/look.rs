@@ -48,6 +48,22 @@ pub fn decide(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<Action> {
     actions
 }
 
+/// How many more important transactions wait for each, also through others: by the place in the graph.
+///
+/// # Panics
+/// If an edge names a transaction that is not in the graph.
+pub fn waiters_behind(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<u32> {
+    let look = Look::new(graph, rules);
+    let mut behind = vec![0; graph.transactions.len()];
+    for waiter in look.waiters() {
+        look.walk(waiter, |blocker, _| {
+            behind[blocker] += u32::from(look.is_below(waiter, blocker));
+            true
+        });
+    }
+    behind
+}
+
 /// A graph as a look needs it.
 #[derive(Debug)]
 struct Look<'a> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{LeverKind, Target};
-use crate::ClassIndex;
+use crate::{ClassIndex, MplWhy};
 
 /// A lever that was moved.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,8 @@ pub enum Why {
     Idle,
     /// Levers made no difference to the target, which is exceeded all the same: they are given back.
     NoHelp,
+    /// There is no target: the smallest mpl is searched that costs no throughput.
+    Search(MplWhy),
 }
 
 impl fmt::Display for Why {
@@ -52,6 +54,7 @@ impl fmt::Display for Why {
             Why::Comfortable => f.write_str("the target is kept with room to spare"),
             Why::Idle => f.write_str("the target's class is idle"),
             Why::NoHelp => f.write_str("it made no difference to the target"),
+            Why::Search(why) => why.fmt(f),
         }
     }
 }

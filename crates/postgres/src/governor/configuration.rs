@@ -34,7 +34,8 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
     let policy = quoted(if mode.preemption { &settings.preemption } else { "never" });
     let mpl = settings.low_mpl.filter(|_| mode.admission).map(|mpl| format!("mpl = {mpl}\n"));
     let target = settings.target.as_ref().filter(|_| mode.admission);
-    let queue = if mpl.is_some() || target.is_some() { QUEUE } else { "" };
+    // Where nothing else limits the low class, the governor chooses an mpl itself.
+    let queue = if mode.admission { QUEUE } else { "" };
     let target = target.map(|target| format!("target = {}\n", quoted(target)));
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
     format!(
@@ -46,6 +47,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n{target}\
          \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
+         \n[admission]\nauto_mpl = {auto_mpl}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
          \n[disk]\nlimits = {disk}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
@@ -61,6 +63,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         threshold = quoted(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
         idle = mode.idle_preemption,
+        auto_mpl = mode.admission,
         shares = mode.shares,
         inheritance = mode.inheritance,
         disk = mode.disk,

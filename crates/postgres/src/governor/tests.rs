@@ -70,6 +70,8 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("on", "mpl = 8", true),
         ("off", "mpl = 8", false),
         ("without-admission", "mpl = 8", false),
+        ("on", "auto_mpl = true", true),
+        ("without-admission", "auto_mpl = true", false),
         ("on", "policy = \"after(50ms)\"", true),
         ("without-preemption", "policy = \"never\"", true),
         ("off", "policy = \"never\"", true),

@@ -8,15 +8,17 @@ use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 use crate::config::problem::{listed, suggestion};
 use crate::config::typed::RETRY_BY_APPLICATION;
-use crate::config::{LOOK_LEAST, cpu_share, preemption_policy, quantity};
+use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, target_faults};
 
 /// What can be set of everything.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     "admission.mpl",
+    "admission.auto_mpl",
     "preemption.policy",
     "preemption.threshold",
     "preemption.look_interval",
+    "preemption.weigh",
     "preemption.idle_counts_as_waiting",
     "cpu.shares",
     "cpu.inheritance",
@@ -26,19 +28,6 @@ const KEYS: [&str; 8] = [
 /// What can be set of a class, as `class.NAME.KEY`.
 const CLASS_KEYS: [&str; 9] =
     ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "target"];
-
-/// Keys of both kinds that mean nothing beside a server.
-const IN_PATH_ONLY: [&str; 9] = [
-    "admission.mpl",
-    "preemption.idle_counts_as_waiting",
-    "mpl",
-    "queue_max",
-    "replay",
-    "retries",
-    "retry_aborted",
-    "workers_max",
-    "target",
-];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -58,9 +47,8 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         _ => return Err(Refusal::new("42601", "write SET key = value").hint("SHOW CONFIG has the keys.")),
     };
     let mut wanted = (*call.governor.settings()).clone();
-    let of_class = class_key(key).map(|(_, key)| key);
-    if wanted.is_beside && (IN_PATH_ONLY.contains(&key) || of_class.is_some_and(|key| IN_PATH_ONLY.contains(&key))) {
-        return Err(super::not_beside(key));
+    if let Some(why) = means_nothing_beside(key).filter(|_| wanted.is_beside) {
+        return Err(super::not_beside(key).hint(format!("Beside a server: {why}.")));
     }
     apply(&mut wanted, key, &value)?;
     // The settings were right before.
@@ -107,6 +95,8 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
     let preemption = &mut settings.preemption;
     match key {
         "admission.mpl" => settings.total_mpl = bound(value).map_err(wrong)?,
+        "admission.auto_mpl" => settings.auto_mpl = truth(value).map_err(wrong)?,
+        "preemption.weigh" => preemption.weigh = truth(value).map_err(wrong)?,
         "preemption.policy" => preemption.policy = preemption_policy(value).map_err(wrong)?,
         "preemption.threshold" => preemption.threshold = length(value).map_err(wrong)?,
         "preemption.look_interval" => preemption.look_interval = length(value).map_err(wrong)?,

@@ -19,11 +19,17 @@ pub const COLUMNS: &[Column] = &[
     text("lever"),
     text("done"),
     text("outcome"),
+    float("lost_ms"),
+    float("won_ms"),
 ];
 
 /// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let millis = |length: Option<std::time::Duration>| {
+        length.map_or(Cell::Null, |length| Cell::Float(length.as_micros() as f64 / 1e3))
+    };
     let row = |event: crate::governor::PreemptionEvent| {
+        let (stake, told) = (event.stake, event.told());
         vec![
             Cell::from(Timestamp::try_from(event.at).ok().map(|at| format!("{at:.3}"))),
             event.victim.0.0.into(),
@@ -36,7 +42,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             Cell::Float(event.waited.as_micros() as f64 / 1e3),
             event.lever.into(),
             event.done.into(),
-            event.outcome.to_string().into(),
+            told.into(),
+            millis(stake.map(|stake| stake.lost)),
+            millis(stake.and_then(|stake| stake.won)),
         ]
     };
     Ok(Answer::of(call.governor.events().into_iter().rev().map(row).collect()))

@@ -27,6 +27,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let is_draining = governor.is_draining.load(Relaxed);
     let waits_for =
         if is_draining && !settings.is_beside { relay::waits_for(governor, call.now) } else { "nothing".to_owned() };
+    let watch = governor.history.lock().watch();
+    let [looks, look_ms, look_share, watch_cpu] = watch.map_or_else(Default::default, watched);
+    let takes = governor.statistics.rollback_takes();
     let lines = [
         ("state", if is_draining { "draining" } else { "active" }.to_owned()),
         ("waits_for", waits_for),
@@ -39,9 +42,27 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("control", control),
         ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),
         ("clients", governor.registry.len().to_string()),
+        ("looks_per_s", looks),
+        ("look_ms", look_ms),
+        ("look_percent", look_share),
+        ("watch_cpu_percent", watch_cpu),
+        (
+            "rollback_ms",
+            takes.map_or_else(|| "unknown".to_owned(), |takes| format!("{:.2}", takes.as_secs_f64() * 1e3)),
+        ),
         ("config_file", governor.config_file.get().map_or("none".to_owned(), |file| file.display().to_string())),
         ("reloads", governor.statistics.reloads.load(Relaxed).to_string()),
         ("reloads_failed", governor.statistics.reloads_failed.load(Relaxed).to_string()),
     ];
     Ok(Answer::of(lines.into_iter().map(|(key, value)| vec![Cell::from(key), value.into()]).collect()))
+}
+
+/// Of the last minute: looks a second, how long one takes, the share of the time that looks take, and the processor time of the thread
+/// that looks, in percent of a core.
+fn watched((length, counts): (std::time::Duration, crate::history::WatchCounts)) -> [String; 4] {
+    let seconds = length.as_secs_f64();
+    let percent = |time: std::time::Duration| format!("{:.2}", time.as_secs_f64() / seconds * 100.0);
+    let each = counts.look_time.as_secs_f64() * 1e3 / counts.looks.max(1) as f64;
+    let each = if counts.looks == 0 { "none".to_owned() } else { format!("{each:.2}") };
+    [format!("{:.1}", counts.looks as f64 / seconds), each, percent(counts.look_time), percent(counts.cpu)]
 }

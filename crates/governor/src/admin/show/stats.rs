@@ -1,5 +1,6 @@
 //! `SHOW STATS`, `SHOW STATS_TOTALS`, `SHOW STATS_AVERAGES`: pgbouncer's columns, by class. Times are in microseconds.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
@@ -20,6 +21,8 @@ pub const COLUMNS: &[Column] = &[
     int("total_wait_time"),
     int("total_errors"),
     int("total_preempted"),
+    int("total_rollback_lost"),
+    int("total_rollback_won"),
     int("avg_xact_count"),
     int("avg_query_count"),
     int("avg_xact_time"),
@@ -37,6 +40,8 @@ pub const TOTALS: &[Column] = &[
     int("wait_time"),
     int("errors"),
     int("preempted"),
+    int("rollback_lost"),
+    int("rollback_won"),
 ];
 
 /// The columns of averages alone.
@@ -70,10 +75,12 @@ fn rows(call: &Call<'_>, cells: impl Fn(usize, &ClassStatistics) -> Vec<Cell>) -
 /// Beside a server nobody counts what does not pass through: null.
 fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
     let counts = ClassCounts::of(class);
+    let rollbacks = [&class.rollback_lost_nanos, &class.rollback_won_nanos];
+    let rollbacks = rollbacks.map(|nanos| Cell::micros(Duration::from_nanos(nanos.load(Relaxed)))).to_vec();
     if call.governor.settings().is_beside {
-        return [vec![Cell::Null; 6], vec![counts.preempted.into()]].concat();
+        return [vec![Cell::Null; 6], vec![counts.preempted.into()], rollbacks].concat();
     }
-    vec![
+    let mut cells = vec![
         counts.transactions.into(),
         counts.units.into(),
         Cell::micros(counts.transaction_times.sum()),
@@ -81,7 +88,9 @@ fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
         Cell::micros(counts.queue_times.sum()),
         counts.errors.into(),
         counts.preempted.into(),
-    ]
+    ];
+    cells.extend(rollbacks);
+    cells
 }
 
 /// Null until there are two seconds to compare; times are null where nothing ended.

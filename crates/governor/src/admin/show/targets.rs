@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use plimsoll_policy::LeverBounds;
+use plimsoll_policy::{ClassIndex, LeverBounds, Why};
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
-use crate::targets::since;
+use crate::targets::{Targets, since};
 
 /// The columns. Times are in milliseconds, but `since_s`.
 pub const COLUMNS: &[Column] = &[
@@ -61,7 +61,28 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             view.why.into(),
         ]
     });
-    Ok(Answer::of(rows.collect()))
+    let mut rows: Vec<Vec<Cell>> = rows.collect();
+    rows.extend(search(&targets, name));
+    Ok(Answer::of(rows))
+}
+
+/// The class for which an `mpl` is searched that nobody has set.
+fn search<'a>(targets: &Targets, name: impl Fn(ClassIndex) -> &'a str) -> Option<Vec<Cell>> {
+    let (class, search) = targets.search()?;
+    let last = targets.moves().rev().find(|(_, moved)| matches!(moved.why, Why::Search(_)));
+    let last = last.map(|(_, moved)| {
+        let (from, to) = (moved.kind.written(moved.from), moved.kind.written(moved.to));
+        format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why)
+    });
+    let limited = search.mpl().map_or_else(String::new, |mpl| format!("{} mpl {mpl} of any", name(class)));
+    let mut row = vec![Cell::from(name(class)), "auto_mpl".into(), search.state().into()];
+    row.extend(std::iter::repeat_n(Cell::Null, 7));
+    row.extend([
+        Cell::from(limited),
+        last.map_or(Cell::Null, Cell::Text),
+        "the smallest mpl that costs no throughput".into(),
+    ]);
+    Some(row)
 }
 
 /// A length of time in milliseconds, to a hundredth.

@@ -1,6 +1,7 @@
 //! What was counted of a class: in a window of time, and since the governor began.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,18 @@ pub struct Totals {
     pub preempted_idle: u64,
     /// Preemptions that met nobody: the victim had moved on.
     pub preempted_too_late: u64,
+    /// Work of the class that was thrown away by these.
+    #[serde(default)]
+    pub rollback_lost_s: f64,
+    /// Waiting that rollbacks of others have saved the class, as expected when they were decided.
+    #[serde(default)]
+    pub rollback_won_s: f64,
+    /// Transactions that were left alone because their rollback would have cost more than it saves.
+    #[serde(default)]
+    pub rollbacks_spared: u64,
+    /// Rollbacks after which the one that they were done for still waited, for somebody else.
+    #[serde(default)]
+    pub rollbacks_in_vain: u64,
     /// Preemptions that were decided and, by `track`, not done.
     pub preemptions_tracked: u64,
     /// Replays that came out the same.
@@ -127,6 +140,10 @@ impl Totals {
             preempted_running: class.preempted_running.load(Relaxed),
             preempted_idle: class.preempted_idle.load(Relaxed),
             preempted_too_late: class.preempted_too_late.load(Relaxed),
+            rollback_lost_s: seconds(Duration::from_nanos(class.rollback_lost_nanos.load(Relaxed))),
+            rollback_won_s: seconds(Duration::from_nanos(class.rollback_won_nanos.load(Relaxed))),
+            rollbacks_spared: class.rollbacks_spared.load(Relaxed),
+            rollbacks_in_vain: class.rollbacks_in_vain.load(Relaxed),
             preemptions_tracked: class.preemptions_tracked.load(Relaxed),
             replays_verified: class.replays_verified.load(Relaxed),
             replays_differed: class.replays_differed.load(Relaxed),

@@ -49,6 +49,18 @@ fn aborted() -> String {
     )
 }
 
+/// `BEGUN`, its last unit cancelled to break a cycle, up to the replay of the first statement.
+fn broken() -> String {
+    format!(
+        "{BEGUN}
+         ! aim_at_cycle =>
+         < E:57014 Z:E =>
+         ! arrived => S[!ROLLBACK S]
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]"
+    )
+}
+
 #[test]
 fn a_victim_of_a_deadlock_is_run_again_and_nobody_notices() {
     let counts = check(&format!(
@@ -352,19 +364,15 @@ fn who_leaves_meanwhile_is_counted() {
 #[test]
 fn a_cycle_is_broken_without_its_victims_noticing() {
     let counts = check(&format!(
-        "{BEGUN}
-         ! aim_at_cycle =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
-         < C:BEGIN Z:T => S[Q:select_a]
+        "{}
          ! aim_at_cycle =>
          < E:57014 Z:E =>
          ! arrived => S[!ROLLBACK S]
          < C:ROLLBACK Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[Q:select_a]
          < D:1 C:SELECT Z:T => S[Q:update]
-         < C:UPDATE Z:T => C[C:UPDATE Z:T]"
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+        broken()
     ));
     assert_eq!(counts, [(AbortCause::Cycle, AbortOutcome::Replayed, 1), (AbortCause::Cycle, AbortOutcome::Again, 1)]);
     let mut high = story("high_user", |_| {});
@@ -375,14 +383,10 @@ fn a_cycle_is_broken_without_its_victims_noticing() {
 #[test]
 fn a_victim_of_a_cycle_whose_replay_differs_is_told_of_a_deadlock() {
     let counts = check(&format!(
-        "{BEGUN}
-         ! aim_at_cycle =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
-         < C:BEGIN Z:T => S[Q:select_a]
+        "{}
          < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]"
+         < C:ROLLBACK E:42601 Z:E => C[E:40P01 Z:E]",
+        broken()
     ));
     assert_eq!(counts, [(AbortCause::Cycle, AbortOutcome::Differed, 1)]);
 }

@@ -40,8 +40,10 @@ pub(in crate::watch) fn cancel(
         target.card.cancel_arrived(is_done, true);
         governor.settle(target.event, if is_done { Outcome::Cancelled } else { Outcome::TooLate });
         if is_done {
-            let class = governor.statistics.class(target.card.state().class);
+            let index = target.card.state().class;
+            let class = governor.statistics.class(index);
             count(if target.if_waiting { &class.preempted_waiting } else { &class.preempted_running });
+            governor.statistics.count_stake(index, &target.stake, Instant::now());
         }
         done.push(is_done);
         signalled?;

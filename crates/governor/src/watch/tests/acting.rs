@@ -7,7 +7,7 @@ use plimsoll_postgres::url::ServerUrl;
 
 use super::stage::{Client, HIGH, LOW, Stage, url};
 use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
-use crate::registry::Cancels;
+use crate::registry::{Cancels, Stake};
 use crate::watch::act::{LookedAt, Target, cancel};
 use crate::watch::control::{Signals, Up};
 
@@ -43,6 +43,7 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
         victim_was: "waited for a lock",
         done: "cancelled",
         outcome: Outcome::Pending,
+        stake: None,
     });
     let chain = vec![(high.process(), low.process())];
     Target {
@@ -53,6 +54,7 @@ pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target
         breaks_cycle: false,
         if_waiting: true,
         event,
+        stake: Stake { lost: Duration::ZERO, won: None, waiter: HIGH, looked: Instant::now() },
         chain,
     }
 }

@@ -1,0 +1,131 @@
+//! The `mpl` that nobody has set: what the policy's search is told, and what it leaves the class.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use plimsoll_policy::{ClassIndex, EndedWork, MplBounds, MplMove, MplSearch, MplSeen};
+
+use crate::governor::Governor;
+use crate::registry::Phase;
+use crate::settings::Settings;
+use crate::statistics::Counts;
+
+/// A client that thinks within a transaction for longer does not use what the search counts: its place is given to another. Otherwise
+/// a single one that sleeps would keep the class out.
+const THINKS_LONG: Duration = Duration::from_secs(1);
+
+/// The search, and the class that it is about.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    class: Option<ClassIndex>,
+    search: MplSearch,
+    refused: u64,
+    /// Transactions inside whose clients think for long.
+    thinking: u32,
+}
+
+/// What the class's sessions do.
+#[derive(Debug, Default)]
+struct Sessions {
+    running: u32,
+    thinking: u32,
+    queued: u32,
+}
+
+impl Search {
+    /// The class that may be limited, if there is one.
+    pub(super) fn class(&self) -> Option<ClassIndex> {
+        self.class
+    }
+
+    /// The search, for people.
+    pub(super) fn search(&self) -> &MplSearch {
+        &self.search
+    }
+
+    /// How many of the class may be inside now; `None` for any number.
+    pub(super) fn mpl(&self) -> Option<(ClassIndex, u32)> {
+        Some((self.class?, self.search.mpl()?.saturating_add(self.thinking)))
+    }
+
+    /// Sees a second: what ended in it, by class.
+    pub(super) fn step(
+        &mut self,
+        governor: &Governor,
+        settings: &Settings,
+        ended: &[EndedWork],
+        now: Instant,
+    ) -> Option<(ClassIndex, MplMove)> {
+        let cores = governor.health.lock().server_cores;
+        let (class, cores) = self.choose(governor, settings).zip(cores).or_else(|| {
+            *self = Search::default();
+            None
+        })?;
+        let priority = settings.class(class).limits.priority;
+        let above = (0..).map(ClassIndex).zip(&settings.classes).filter(|(_, of)| of.limits.priority > priority);
+        let of = |class: ClassIndex| ended.get(usize::from(class.0)).copied().unwrap_or_default();
+        let important = above.map(|(class, _)| of(class)).fold(EndedWork::default(), |sum, more| EndedWork {
+            count: sum.count + more.count,
+            time: sum.time + more.time,
+        });
+        let sessions = Sessions::of(governor, class, now);
+        self.thinking = sessions.thinking;
+        let refused = refused(governor, class);
+        let seen = MplSeen {
+            important,
+            limited: of(class),
+            running: sessions.running,
+            queued: sessions.queued,
+            refused: refused.saturating_sub(std::mem::replace(&mut self.refused, refused)),
+        };
+        let bounds = MplBounds { floor: settings.class(class).mpl_floor(), cores };
+        let moved = self.search.step(governor.clock(now), bounds, &seen)?;
+        Some((class, moved))
+    }
+
+    /// The class to search for: the same as before as long as it may be limited, otherwise the busiest that may be.
+    fn choose(&mut self, governor: &Governor, settings: &Settings) -> Option<ClassIndex> {
+        let may_be = || settings.searched().map(|(class, _)| class);
+        let inside = |class: &ClassIndex| governor.statistics.class(*class).inside.load(Relaxed);
+        let busiest = may_be().max_by_key(inside);
+        let stays = self.class.filter(|class| self.search.mpl().is_some() && may_be().any(|other| other == *class));
+        let chosen = stays.or(busiest);
+        if self.class != chosen {
+            let refused = chosen.map_or(0, |class| refused(governor, class));
+            *self = Search { class: chosen, refused, ..Search::default() };
+        }
+        chosen
+    }
+}
+
+impl Sessions {
+    fn of(governor: &Governor, class: ClassIndex, now: Instant) -> Self {
+        let mut sessions = Sessions::default();
+        for card in governor.registry.all() {
+            let state = card.state();
+            if state.class != class {
+                continue;
+            }
+            match state.phase {
+                Phase::IdleInTransaction if now.saturating_duration_since(state.since) >= THINKS_LONG => {
+                    sessions.thinking += 1;
+                }
+                Phase::Active | Phase::Preempted | Phase::IdleInTransaction => sessions.running += 1,
+                Phase::Queued => sessions.queued += 1,
+                Phase::Starting | Phase::Idle | Phase::Ungoverned => {}
+            }
+        }
+        sessions
+    }
+}
+
+/// What ended between two counts.
+pub(super) fn ended(counts: &Counts, before: &Counts) -> EndedWork {
+    let since = counts.since(before);
+    EndedWork { count: since.count(), time: since.sum() }
+}
+
+fn refused(governor: &Governor, class: ClassIndex) -> u64 {
+    let class = governor.statistics.class(class);
+    class.refused_full.load(Relaxed) + class.refused_timeout.load(Relaxed)
+}

@@ -1,0 +1,419 @@
+//! An `mpl` that nobody has set: the smallest that costs no throughput.
+//!
+//! Where more transactions of the lowest class run than there are cores, more of them bring no more throughput; they only share the
+//! cores, hold locks, and make more important work slow. [`MplSearch`] finds how few are enough. Once a second it is told what
+//! ended, and it moves one number:
+//!
+//! 1. **Only under saturation.** Nothing is moved unless more transactions of the lower class are at work than there are cores,
+//!    second after second, while more important transactions end.
+//! 2. **A step is a trial.** What is measured before it is compared with what is measured after it. A step down is kept if the more
+//!    important work is at least a tenth faster, both together keep 95 % of their work, and the limited class half of its own. The next goes to half of it; one that
+//!    failed is followed by one halfway back, and at last everything rests.
+//! 3. **Work, not counts.** A transaction counts by the time that its class's transactions took before anything was limited, so that a
+//!    thousand short ones are no reason to stop a report.
+//! 4. **Back again.** After a rest (30 s, doubled up to 8 min while nothing changes) a step up is tried. It stays if it makes important
+//!    work no slower, or brings more than a twentieth of work. Everything is given back at once if important work is idle for 10 s, if
+//!    the limit is not used, or if a transaction was refused because of it.
+//!
+//! It reads no clock and no settings.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Both classes together keep at least this share of their work.
+const WORK_KEPT: f64 = 0.95;
+
+/// The limited class keeps at least this share of the transactions that it had without a limit.
+const LIMITED_KEEPS: f64 = 0.5;
+
+/// A step down is kept if it brings the mean time of important transactions to this share or less.
+const FASTER: f64 = 0.9;
+
+/// A step up is undone if it brings that time to this share or more,
+const SLOWER: f64 = 1.05;
+
+/// unless it brings at least this share of the work, and more than chance would.
+const WORK_GAINED: f64 = 1.05;
+
+/// The shortest and the longest measurement. In between it ends as soon as there are enough transactions.
+const MEASURE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+
+/// So many important transactions are enough: their mean time is then known to about a twentieth.
+const ENOUGH: u64 = 400;
+
+/// And of the limited class.
+const ENOUGH_LIMITED: u64 = 100;
+
+/// Fewer of either class prove nothing, however long it was measured.
+const LEAST: (u64, u64) = (100, 50);
+
+/// After a move this long is left for its effect, or twice the mean time of the limited class, if that is longer.
+const SETTLE: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(10));
+
+const REST: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(480));
+
+/// So long nothing is needed any more until it is given back.
+const UNUSED: Duration = Duration::from_secs(10);
+
+/// What was seen in about a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MplSeen {
+    /// More important transactions that ended.
+    pub important: EndedWork,
+    /// Transactions of the class that may be limited that ended.
+    pub limited: EndedWork,
+    /// Transactions of that class that are inside and do not wait for their client.
+    pub running: u32,
+    /// Transactions of that class that wait for admission.
+    pub queued: u32,
+    /// Transactions of that class that were refused because they could not be admitted in time.
+    pub refused: u64,
+}
+
+/// Transactions that ended, and how long they took together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndedWork {
+    /// How many.
+    pub count: u64,
+    /// The sum of their times.
+    pub time: Duration,
+}
+
+/// Between what the number lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MplBounds {
+    /// The least; at least 1.
+    pub floor: u32,
+    /// The server's cores.
+    pub cores: u32,
+}
+
+/// A move of the number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MplMove {
+    /// Before; `None` for no limit.
+    pub from: Option<u32>,
+    /// From now on.
+    pub to: Option<u32>,
+    /// Why.
+    pub why: MplWhy,
+}
+
+/// Why the number was moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum MplWhy {
+    /// So many were at work on that many cores: fewer are tried.
+    Saturated {
+        /// Transactions of the limited class.
+        running: u32,
+        /// Cores.
+        cores: u32,
+    },
+    /// The last step made important transactions faster, at that share of the work before: fewer are tried.
+    Helped {
+        /// Hundredths of the mean time before.
+        time: u32,
+        /// Hundredths of the work before.
+        work: u32,
+    },
+    /// The last step did not: it is undone, or half of it.
+    NoHelp {
+        /// Hundredths of the mean time before.
+        time: u32,
+        /// Hundredths of the work before.
+        work: u32,
+        /// Hundredths of the limited class's transactions before.
+        keeps: u32,
+    },
+    /// It has rested: more are tried.
+    Rested,
+    /// More made important transactions slower: the step is undone.
+    Slower {
+        /// Hundredths of the mean time before.
+        time: u32,
+    },
+    /// Nobody needs it any more.
+    Unused,
+    /// A transaction was refused because of it.
+    Refused,
+    /// Too few transactions ended to tell.
+    TooFew,
+}
+
+impl fmt::Display for MplWhy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MplWhy::Saturated { running, cores } => {
+                write!(f, "{running} were at work on {cores} cores: fewer are tried")
+            }
+            MplWhy::Helped { time, work } => {
+                write!(f, "important work took {time} % of the time, all did {work} % of the work: fewer are tried")
+            }
+            MplWhy::NoHelp { time, work, keeps } => write!(
+                f,
+                "important work took {time} % of the time, all did {work} % of the work, the class {keeps} %: not worth it"
+            ),
+            MplWhy::Rested => f.write_str("more are tried"),
+            MplWhy::Slower { time } => write!(f, "with more, important work took {time} % of the time"),
+            MplWhy::Unused => f.write_str("nobody needs the limit any more"),
+            MplWhy::Refused => f.write_str("a transaction was refused because of the limit"),
+            MplWhy::TooFew => f.write_str("too few transactions ended to tell"),
+        }
+    }
+}
+
+/// Searches the number. The documentation of the module has the rules.
+#[derive(Debug, Clone, Default)]
+pub struct MplSearch {
+    mpl: Option<u32>,
+    phase: Phase,
+    /// What has ended since the last move has settled.
+    window: Window,
+    /// What was measured before anything was limited.
+    open: Option<Measured>,
+    /// What was measured at the number that was kept last.
+    kept: Option<Measured>,
+    settles_until: Duration,
+    rest: Duration,
+    unused_since: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Phase {
+    /// Nothing is limited, or a number that is kept is measured.
+    #[default]
+    Watching,
+    /// Fewer are tried; `back` worked, `None` for no limit.
+    Down { back: Option<u32> },
+    /// More are tried.
+    Up { back: u32 },
+    /// Nothing is tried until then.
+    Resting { until: Duration },
+}
+
+/// What has ended since a moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    since: Option<Duration>,
+    important: EndedWork,
+    limited: EndedWork,
+    running: u64,
+    seconds: u64,
+}
+
+/// What a measurement has shown.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    /// Important transactions a second and their mean time in seconds.
+    important: (f64, f64),
+    /// The same of those that may be limited.
+    limited: (f64, f64),
+    /// How many of both ended.
+    counts: (u64, u64),
+    running: u32,
+}
+
+impl MplSearch {
+    /// How many of the class may run; `None` for any number.
+    pub fn mpl(&self) -> Option<u32> {
+        self.mpl
+    }
+
+    /// What it does, in a word: `open`, `trying`, `held` or `resting`.
+    pub fn state(&self) -> &'static str {
+        match (self.phase, self.mpl) {
+            (Phase::Down { .. } | Phase::Up { .. }, _) => "trying",
+            (Phase::Resting { .. }, None) => "resting",
+            (_, Some(_)) => "held",
+            (Phase::Watching, None) => "open",
+        }
+    }
+
+    /// One step, about once a second: what was seen since the last one, and what is moved for it.
+    pub fn step(&mut self, now: Duration, bounds: MplBounds, seen: &MplSeen) -> Option<MplMove> {
+        if self.mpl.is_some() {
+            if seen.refused > 0 {
+                self.rest = REST.1;
+                return self.open(now, MplWhy::Refused);
+            }
+            let is_needed = seen.important.count > 0 && self.mpl.is_none_or(|mpl| seen.running + seen.queued >= mpl);
+            self.unused_since = if is_needed { None } else { self.unused_since.or(Some(now)) };
+            if self.unused_since.is_some_and(|since| now >= since + UNUSED) {
+                self.rest = Duration::ZERO;
+                return self.open(now, MplWhy::Unused);
+            }
+        } else if seen.running <= bounds.cores || seen.important.count == 0 {
+            // Not saturated, or nobody to be faster.
+            self.window = Window::default();
+            return None;
+        }
+        if let Phase::Resting { until } = self.phase {
+            if now < until {
+                return None;
+            }
+            (self.phase, self.window) = (Phase::Watching, Window::default());
+        }
+        if now < self.settles_until {
+            return None;
+        }
+        self.window.add(now, seen);
+        let age = self.window.age(now);
+        let is_enough = self.window.important.count >= ENOUGH && self.window.limited.count >= ENOUGH_LIMITED;
+        if age < MEASURE.0 || !is_enough && age < MEASURE.1 {
+            return None;
+        }
+        let measured = self.window.measured(age);
+        self.window = Window::default();
+        match measured {
+            Some(measured) => self.judge(now, bounds, measured),
+            None if self.mpl.is_some() => self.open(now, MplWhy::TooFew),
+            None => {
+                self.pause(now);
+                None
+            }
+        }
+    }
+
+    fn judge(&mut self, now: Duration, bounds: MplBounds, measured: Measured) -> Option<MplMove> {
+        match self.phase {
+            Phase::Watching => match self.mpl {
+                None => {
+                    (self.open, self.kept) = (Some(measured), Some(measured));
+                    let Measured { running, .. } = measured;
+                    // Twice the cores is where most systems have all the throughput they get.
+                    let first = (running / 2).min(2 * bounds.cores).max(bounds.floor);
+                    self.phase = Phase::Down { back: None };
+                    self.go(now, Some(first), MplWhy::Saturated { running, cores: bounds.cores })
+                }
+                Some(mpl) => {
+                    self.kept = Some(measured);
+                    self.phase = Phase::Up { back: mpl };
+                    self.go(now, Some(mpl + (mpl / 2).max(1)), MplWhy::Rested)
+                }
+            },
+            Phase::Down { back } => self.judge_down(now, bounds, measured, back),
+            Phase::Up { back } => self.judge_up(now, measured, back),
+            Phase::Resting { .. } => None,
+        }
+    }
+
+    fn judge_down(
+        &mut self,
+        now: Duration,
+        bounds: MplBounds,
+        measured: Measured,
+        back: Option<u32>,
+    ) -> Option<MplMove> {
+        let (Some(open), Some(kept), Some(mpl)) = (self.open, self.kept, self.mpl) else { return None };
+        let (time, work) = (measured.important.1 / kept.important.1, measured.work(&open) / open.work(&open));
+        let has_helped = time <= FASTER;
+        let keeps = measured.limited.0 / open.limited.0;
+        if has_helped && work >= WORK_KEPT && keeps >= LIMITED_KEEPS {
+            self.kept = Some(measured);
+            let next = (mpl / 2).max(bounds.floor);
+            if next < mpl {
+                self.phase = Phase::Down { back: Some(mpl) };
+                return self.go(now, Some(next), MplWhy::Helped { time: hundredths(time), work: hundredths(work) });
+            }
+            self.rest = Duration::ZERO;
+            self.pause(now);
+            return None;
+        }
+        let why = MplWhy::NoHelp { time: hundredths(time), work: hundredths(work), keeps: hundredths(keeps) };
+        let above = back.unwrap_or(open.running);
+        let between = mpl + above.saturating_sub(mpl) / 2;
+        if has_helped && between > mpl && between < above {
+            // It helps, and costs too much.
+            return self.go(now, Some(between), why);
+        }
+        if back.is_some() {
+            // A number was found.
+            self.rest = Duration::ZERO;
+        }
+        self.pause(now);
+        self.go(now, back, why)
+    }
+
+    fn judge_up(&mut self, now: Duration, measured: Measured, back: u32) -> Option<MplMove> {
+        let (Some(open), Some(kept)) = (self.open, self.kept) else { return None };
+        let time = measured.important.1 / kept.important.1;
+        let gained = measured.work(&open) / kept.work(&open);
+        let has_gained = gained >= WORK_GAINED + 2.0 * (measured.noise(&open) + kept.noise(&open)).sqrt();
+        if time >= SLOWER && !has_gained {
+            self.pause(now);
+            return self.go(now, Some(back), MplWhy::Slower { time: hundredths(time) });
+        }
+        (self.kept, self.rest) = (Some(measured), Duration::ZERO);
+        self.phase = Phase::Watching;
+        // One that nobody reaches is taken away as unused.
+        None
+    }
+
+    /// Nothing is limited any more, for a while.
+    fn open(&mut self, now: Duration, why: MplWhy) -> Option<MplMove> {
+        self.pause(now);
+        self.go(now, None, why)
+    }
+
+    /// Rests, twice as long as the last time.
+    fn pause(&mut self, now: Duration) {
+        self.rest = (self.rest * 2).clamp(REST.0, REST.1);
+        self.phase = Phase::Resting { until: now + self.rest };
+    }
+
+    fn go(&mut self, now: Duration, to: Option<u32>, why: MplWhy) -> Option<MplMove> {
+        let from = std::mem::replace(&mut self.mpl, to);
+        let length = self.open.map_or(Duration::ZERO, |open| Duration::from_secs_f64(2.0 * open.limited.1));
+        self.settles_until = now + length.clamp(SETTLE.0, SETTLE.1);
+        self.window = Window::default();
+        (from != to).then_some(MplMove { from, to, why })
+    }
+}
+
+impl Window {
+    fn add(&mut self, now: Duration, seen: &MplSeen) {
+        // What is told with the first step has ended before.
+        if self.since.is_none() {
+            self.since = Some(now);
+            return;
+        }
+        for (sum, more) in [(&mut self.important, seen.important), (&mut self.limited, seen.limited)] {
+            (sum.count, sum.time) = (sum.count + more.count, sum.time + more.time);
+        }
+        (self.running, self.seconds) = (self.running + u64::from(seen.running), self.seconds + 1);
+    }
+
+    fn age(&self, now: Duration) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
+
+    fn measured(&self, age: Duration) -> Option<Measured> {
+        if self.important.count < LEAST.0 || self.limited.count < LEAST.1 || self.seconds == 0 {
+            return None;
+        }
+        let of =
+            |ended: EndedWork| (ended.count as f64 / age.as_secs_f64(), ended.time.as_secs_f64() / ended.count as f64);
+        let running = u32::try_from(self.running / self.seconds).unwrap_or(u32::MAX);
+        let counts = (self.important.count, self.limited.count);
+        Some(Measured { important: of(self.important), limited: of(self.limited), counts, running })
+    }
+}
+
+impl Measured {
+    /// Work a second, each transaction at the time that its class took when nothing was limited.
+    fn work(&self, open: &Measured) -> f64 {
+        self.important.0 * open.important.1 + self.limited.0 * open.limited.1
+    }
+
+    /// The square of the share by which chance changes that work: counts vary by their roots.
+    fn noise(&self, open: &Measured) -> f64 {
+        let (important, limited) = (self.counts.0 as f64, self.counts.1 as f64);
+        let sum = important * open.important.1 + limited * open.limited.1;
+        (important * open.important.1.powi(2) + limited * open.limited.1.powi(2)) / sum.powi(2)
+    }
+}
+
+fn hundredths(share: f64) -> u32 {
+    (share * 100.0).round() as u32
+}
