@@ -12,7 +12,7 @@
 //! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
 //! the same time, [`decide`] which are rolled back for others, [`cycles`] which are rolled back to break a cycle, and
 //! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised.
-//! [`DiskShare`] says how much of a disk less important work may read. [`class_proposal`] proposes classes from what was seen at a server.
+//! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
 //!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
@@ -29,6 +29,7 @@ mod lock_scheduler;
 mod preemption;
 mod replay;
 mod sole_governor;
+mod spin;
 mod starvation_bound;
 mod target;
 
@@ -48,6 +49,7 @@ pub use preemption::{
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
+pub use spin::{Awaited, Spin, SpinRule};
 pub use starvation_bound::StarvationBound;
 pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,
