@@ -85,10 +85,17 @@ fn measure(extent: &Extent) {
     let server = Server::start(extent.idle_connections, extent.scale);
     let pgbouncer = Proxy::pgbouncer(&server, extent.idle_connections);
     let governors = GOVERNORS.map(|(name, listen)| Proxy::governor(&server, extent.idle_connections, name, listen));
-    if let Err(why) = &pgbouncer {
-        println!("pgbouncer is not measured: {why}");
+    let (mut proxies, mut lacking) = (Vec::new(), Vec::new());
+    for proxy in [pgbouncer].into_iter().chain(governors) {
+        match proxy {
+            Ok(proxy) => proxies.push(proxy),
+            Err(why) => lacking.push(why),
+        }
     }
-    let proxies: Vec<Proxy> = pgbouncer.into_iter().chain(governors).collect();
+    assert!(proxies.iter().any(|proxy| proxy.name == GOVERNORS[0].0), "{lacking:?}");
+    for why in lacking {
+        println!("not measured: {why}");
+    }
     print_place();
     let is_wanted = |name: &str| extent.only.is_empty() || extent.only.iter().any(|only| only == name);
     for (_, clients, threads, chain) in LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {

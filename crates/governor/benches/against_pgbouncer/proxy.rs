@@ -44,8 +44,9 @@ impl Proxy {
         Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, command)
     }
 
-    /// The governor, with a single class, above which nobody is; `listen` are lines of its settings.
-    pub fn governor(server: &Server, connections: usize, name: &'static str, listen: &str) -> Proxy {
+    /// The governor, with a single class, above which nobody is; `listen` are lines of its settings. Why there is none: its event
+    /// loop may be one that this machine does not offer.
+    pub fn governor(server: &Server, connections: usize, name: &'static str, listen: &str) -> Result<Proxy, String> {
         let port = free_port();
         let control = server.url(server.port);
         let config = format!(
@@ -59,7 +60,7 @@ impl Proxy {
         );
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["govern", "--config"]);
-        Proxy::start(name, server, port, "plimsoll.toml", &config, command).unwrap_or_else(|why| panic!("{why}"))
+        Proxy::start(name, server, port, "plimsoll.toml", &config, command)
     }
 
     /// Writes a configuration, starts a command with its path as the last argument, and waits until a client gets through.
