@@ -20,12 +20,14 @@
 //! brings those back to it that have anything else.
 //!
 //! A class may name control groups, made and delegated by an operator, in which the processes that serve it are to be
-//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all. Where the agent may make a group itself, it limits
-//! what classes that yield read from the server's disk while others wait for it (`disk`).
+//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all. Where the agent may make groups itself, it limits
+//! what classes that yield read from the server's disk while others wait for it (`disk`), and has classes with `cpu = "idle"` give
+//! way at once where policies of processes do not count between the scheduler's groups (`idle`).
 
 mod disk;
 mod groups;
 mod hands;
+mod idle;
 mod server;
 mod workers;
 
@@ -38,6 +40,7 @@ use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, has_autogroups};
+use plimsoll_policy::ClassIndex;
 
 use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
@@ -46,6 +49,7 @@ use crate::watch::levers;
 use disk::Disk;
 use groups::{Folders, Groups};
 use hands::Hands;
+use idle::Idle;
 pub use server::ServerHere;
 pub(crate) use server::find as find_server;
 use workers::Workers;
@@ -70,6 +74,7 @@ pub struct Agent {
     hands: Hands,
     groups: Groups,
     disk: Disk,
+    idle: Idle,
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
@@ -97,6 +102,7 @@ impl Agent {
             server: Err("the server is not known yet".to_owned()),
             groups: Groups::new(host.clone()),
             disk: Disk::new(host.clone()),
+            idle: Idle::new(host.clone()),
             hands: Hands::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
@@ -119,7 +125,9 @@ impl Agent {
             let facts = postmaster.and_then(|process| ProcessFacts::of(self.hands.host(), process));
             self.hands.began_with(facts.map(|facts| facts.share));
             self.groups.are_left(is_beside);
+            server::restore_left_over(self.hands.host());
             self.disk.server(&self.server);
+            self.idle.server(&self.server);
         }
         self.told_for = None;
     }
@@ -222,11 +230,15 @@ impl Agent {
         if !postmaster.is_running(self.hands.host()) {
             self.server = Err("the server's first process has ended".to_owned());
             self.disk.server(&self.server);
+            self.idle.server(&self.server);
             self.told_for = None;
             self.forget();
             return;
         }
         self.disk.tend(&self.governor, settings, &self.workers, now);
+        if self.idle.tend(&self.governor, settings, now) {
+            self.tell(settings);
+        }
         self.hands.begin();
         self.bring_all(settings, postmaster, now);
         self.look_for_workers(postmaster, now);
@@ -251,8 +263,7 @@ impl Agent {
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let folders = self.disk.folders(settings, served).unwrap_or(&settings.class(served).control_groups);
-        let own = (settings.share_of(served), Folders::clone(folders));
+        let own = (settings.share_of(served), self.folders(settings, served));
         let (share, folders) = match self.inherited.get(&card.id) {
             // Whatever its class's groups take from it, it is to have for this long.
             Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default()),
@@ -266,11 +277,22 @@ impl Agent {
         self.groups.wish(process, served, &folders, postmaster, now);
     }
 
+    /// The groups in which processes that serve a class belong: those that an operator has named, or ours. In version 2 a process is
+    /// in one group only, and a limit of the disk, which comes and goes, goes before what it gets of the cores.
+    fn folders(&self, settings: &Settings, class: ClassIndex) -> Folders {
+        match (self.disk.folders(settings, class), self.idle.folders(settings, class)) {
+            (Some(disk), Some(idle)) if !self.idle.is_unified() => disk.iter().chain(idle.iter()).cloned().collect(),
+            (Some(one), _) | (None, Some(one)) => Folders::clone(one),
+            (None, None) => Folders::clone(&settings.class(class).control_groups),
+        }
+    }
+
     /// Puts back everything.
     fn put_back(&mut self) {
         self.hands.put_back();
         self.groups.put_back();
         self.disk.put_back();
+        self.idle.put_back();
         self.forget();
     }
 
@@ -289,14 +311,17 @@ impl Agent {
         }
     }
 
-    /// What keeps `idle` from giving way at once, for people.
-    fn slowness(&self, settings: &Settings) -> &'static str {
+    /// How `idle` gives way, for people.
+    fn how_idle(&self, settings: &Settings) -> String {
         let has_idle = settings.classes.iter().any(|class| class.cpu == CpuShare::Idle);
-        if has_idle && has_autogroups(self.hands.host()) {
-            "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: \
-             sysctl -w kernel.sched_autogroup_enabled=0"
-        } else {
-            ""
+        match self.idle.how() {
+            _ if !has_idle => String::new(),
+            Ok(how) => format!("; `idle` gives way at once, by a group of its own ({how})"),
+            Err(why) if has_autogroups(self.hands.host()) => format!(
+                "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: {why}, or \
+                 sysctl -w kernel.sched_autogroup_enabled=0"
+            ),
+            Err(_) => String::new(),
         }
     }
 
@@ -305,7 +330,7 @@ impl Agent {
         let how = match &self.server {
             Ok(postmaster) => {
                 let how = format!("processes of the server {} by nice value, each verified", postmaster.id);
-                Ok(how + self.slowness(settings))
+                Ok(how + &self.how_idle(settings))
             }
             Err(why) => Err(why.as_str()),
         };

@@ -6,7 +6,7 @@
 //! `silent`, `logins` and `seat` bound how many clients there may be before they are let in and after.
 //!
 //! Sockets are called when epoll says that they are ready. Once a session has begun, a `ring` receives and sends for its
-//! sockets where the settings want io_uring; a `link` is a socket in either state.
+//! sockets where the settings want io_uring; a `link` is a socket in either state. `spin` polls before it sleeps where that pays.
 //!
 //! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.
@@ -29,6 +29,7 @@ mod seat;
 mod side;
 mod silent;
 mod socket;
+mod spin;
 mod startup;
 mod timers;
 mod waits;

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Abandoned, ClassIndex, Login};
+use plimsoll_policy::{Abandoned, Awaited, ClassIndex, Login, Priority};
 use plimsoll_postgres::server::SUPPORTED;
 
 pub use answers::{Notice, error_response, notice_response};
@@ -318,6 +318,15 @@ impl Session {
     /// Whether it waits between transactions, so that a governor that is being stopped may end it.
     pub fn is_idle(&self) -> bool {
         self.is_at_rest() && matches!(self.flow, Flow::Relay) && self.from_server.left == 0
+    }
+
+    /// Who is to send the next message of a transaction that is not of low priority; `None` if there is none, or if it waits for
+    /// something else.
+    pub fn awaited(&self) -> Option<Awaited> {
+        let inside = self.transaction.as_ref()?;
+        let is_important = self.settings.class(inside.class).limits.priority > Priority::LOW;
+        let is_chain = is_important && matches!(self.flow, Flow::Relay);
+        is_chain.then(|| if self.is_under_way() { Awaited::Server } else { Awaited::Client })
     }
 
     /// Whether it has asked to be ended: what was put out is to be sent, then both connections are closed.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound, Target};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, SpinRule, StarvationBound, Target};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
@@ -111,6 +111,8 @@ pub struct Listen {
     pub workers: usize,
     /// How they receive and send.
     pub event_loop: EventLoop,
+    /// For how long they poll before they sleep, amid important chains of statements.
+    pub spin: SpinRule,
     /// Encryption towards clients; `None` if it is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// The certificate that clients are shown. Where the server shows the same, clients may bind their logins to it.
@@ -365,11 +367,13 @@ impl Settings {
     }
 }
 
+#[cfg(test)]
+use plimsoll_policy::{ClassRule, ClassTerms, Priority};
+
 /// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
 /// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. What the server aborts is not run again.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
-    use plimsoll_policy::{ClassRule, ClassTerms, Priority};
     let class = |name: &str, priority, mpl, idle| ClassSettings {
         name: name.to_owned(),
         limits: ClassLimits { priority, mpl, queue_max: mpl, timeout: None },
@@ -411,6 +415,7 @@ pub(crate) fn for_tests() -> Settings {
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: EventLoop::Auto,
+            spin: SpinRule::Learned,
             tls: None,
             certificate: None,
             tls_required: false,

@@ -13,6 +13,7 @@ use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
 use plimsoll_machine::disk_group::{self, DiskGroup};
 use plimsoll_machine::group_folder::GroupFolder;
 use plimsoll_machine::host::Host;
+use plimsoll_machine::idle_group::{self, IdleGroup};
 use plimsoll_machine::limiter::{Limiter, LimiterError, restore_left_over};
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_testing::{Need, PATIENCE, skip, until};
@@ -352,4 +353,38 @@ fn a_disk_group_holds_back_who_is_moved_to_it_and_nobody_else() {
     assert!(!path.exists());
     let server_group = GroupFolder::at(&host, home.folder()).unwrap();
     assert_eq!(server_group.beside(&host, process), server_group.beside(&host, identity));
+}
+
+/// `SCHED_IDLE` and nice values do not count between the scheduler's groups; that a group is idle does. Both want core 0.
+#[test]
+fn an_idle_group_leaves_its_core_to_everybody_else() {
+    let (host, state) = (Host::real(), tempfile::tempdir().unwrap());
+    // Stands for a server.
+    let server = Subprocess::start("sleep", &["1000"]);
+    let identity = ProcessIdentity::of(&host, server.id()).unwrap();
+    if let Err(why) = idle_group::probe(&host, identity.id) {
+        return skip(Need::Cgroups, why);
+    }
+    let burner = || Subprocess::start("setsid", &["taskset", "-c", "0", "sh", "-c", "read go; while :; do :; done"]);
+    let (mut held, mut free) = (burner(), burner());
+    let group = IdleGroup::make(&host, state.path(), identity).unwrap();
+    let process = ProcessIdentity::of(&host, held.id()).unwrap();
+    let home = group.as_folder().unwrap().beside(&host, process).unwrap();
+    group.as_folder().unwrap().take(&host, process).unwrap();
+    for burner in [&mut held, &mut free] {
+        burner.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    }
+    let used = |burner: &Subprocess| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", burner.id())).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse::<u64>().unwrap()
+    };
+    let before = used(&held);
+    let began = used(&free);
+    until("half a second of the core", || (used(&free) > began + 50).then_some(()));
+    let held_used = used(&held) - before;
+    assert!(held_used < 15, "it had {held_used} hundredths of a second beside 50 of another");
+    let path = group.folder().to_owned();
+    drop(group);
+    assert!(!path.exists());
+    assert_eq!(home.beside(&host, process), home.beside(&host, identity), "it is sent home");
 }

@@ -13,7 +13,7 @@
 //! the same time, [`decide`] which are rolled back for others, [`StayTimes`] whether that is worth its price, [`cycles`] which are rolled back to break a cycle, and
 //! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised, [`MplSearch`] finds how few
 //! transactions of the lowest class are enough.
-//! [`DiskShare`] says how much of a disk less important work may read. [`class_proposal`] proposes classes from what was seen at a server.
+//! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
 //!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
@@ -31,6 +31,7 @@ mod mpl_search;
 mod preemption;
 mod replay;
 mod sole_governor;
+mod spin;
 mod starvation_bound;
 mod target;
 
@@ -51,6 +52,7 @@ pub use preemption::{
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
+pub use spin::{Awaited, Spin, SpinRule};
 pub use starvation_bound::StarvationBound;
 pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,

@@ -18,7 +18,12 @@ pub struct Load {
     pub clients: u32,
     pub threads: u32,
     pub seconds: u32,
+    /// Statements of a transaction that wait for each other, between BEGIN and END; 1 for one without.
+    pub chain: usize,
 }
+
+/// One statement of a chain, in the words of pgbench.
+const STATEMENT: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +42,16 @@ impl Load {
     pub fn run(self, server: &Server, way: Option<&Proxy>) -> Ran {
         let folder = tempfile::tempdir().unwrap();
         let mut command = server.pgbench(way.map_or(server.port, |proxy| proxy.port));
-        command.args(["-n", "-S", "-M", "prepared", "-c", &self.clients.to_string(), "-j", &self.threads.to_string()]);
-        command.args(["-T", &self.seconds.to_string(), "-l", "--sampling-rate", SAMPLED]).current_dir(folder.path());
+        let script = folder.path().join("chain.sql");
+        if self.chain == 1 {
+            command.arg("-S");
+        } else {
+            fs::write(&script, format!("BEGIN;\n{}END;\n", STATEMENT.repeat(self.chain))).unwrap();
+            command.arg("-f").arg(&script);
+        }
+        command.args(["-n", "-M", "prepared", "-c", &self.clients.to_string(), "-j", &self.threads.to_string()]);
+        command.args(["-T", &self.seconds.to_string(), "-l", "--log-prefix", "log"]);
+        command.args(["--sampling-rate", if self.chain == 1 { SAMPLED } else { "1" }]).current_dir(folder.path());
         command.arg(server.private.database());
         let used = || (way.and_then(|proxy| processor_us(proxy.process())).unwrap_or(0.0), server.processor_us());
         let (proxy_before, server_before, clients_before) = (used().0, used().1, children_us());
@@ -67,7 +80,11 @@ impl Load {
 fn median_latency_us(folder: &std::path::Path) -> f64 {
     let mut latencies = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "sql") {
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
         latencies
             .extend(text.lines().map(|line| line.split(' ').nth(2).and_then(|word| word.parse::<f64>().ok()).unwrap()));
     }

@@ -10,6 +10,9 @@
 //! latency, and at most 150 MB for the connections. Where nobody waits for a core, one client at a time shows what a way
 //! through a proxy takes; with 16 on few cores latency is the inverse of throughput.
 //!
+//! A chain of 50 statements in a transaction shows what a hop costs where cores go to sleep in between; there the governor is
+//! measured by each of its ways to wait. `-- --only chain --rounds 9 --seconds 3` measures that alone.
+//!
 //! Under `cargo test` it runs for a moment and checks that everything is measured. Without pgbouncer the rest is measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
@@ -33,7 +36,19 @@ struct Extent {
     seconds: u32,
     scale: u32,
     idle_connections: usize,
+    /// The loads to measure, by name; all if there are none.
+    only: Vec<String>,
 }
+
+/// What is run, by name: clients, threads of pgbench, statements of a transaction.
+const LOADS: [(&str, u32, u32, usize); 3] = [("saturated", 16, 2, 1), ("single", 1, 1, 1), ("chain", 1, 1, 50)];
+
+/// The governor's ways to wait for messages, and the settings for each. The first is the default.
+const GOVERNORS: [(&str, &str); 3] = [
+    ("governor", ""),
+    ("governor that only sleeps", "spin = \"off\""),
+    ("governor by io_uring", "event_loop = \"io_uring\""),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -51,9 +66,15 @@ fn main() -> ExitCode {
     }
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let extent = if is_bench {
-        Extent { rounds: 7, seconds: 4, scale: 20, idle_connections: 2_000 }
+        let number = |name: &str| {
+            let at = arguments.iter().position(|argument| argument == name)?;
+            arguments.get(at + 1)?.parse().ok()
+        };
+        let (rounds, seconds) = (number("--rounds").unwrap_or(7), number("--seconds").unwrap_or(4));
+        let only = arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].clone()).collect();
+        Extent { rounds, seconds: seconds as u32, scale: 20, idle_connections: 2_000, only }
     } else {
-        Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20 }
+        Extent { rounds: 1, seconds: 1, scale: 1, idle_connections: 20, only: Vec::new() }
     };
     measure(&extent);
     ExitCode::SUCCESS
@@ -63,15 +84,26 @@ fn measure(extent: &Extent) {
     load::raise_descriptor_limit();
     let server = Server::start(extent.idle_connections, extent.scale);
     let pgbouncer = Proxy::pgbouncer(&server, extent.idle_connections);
-    let governor = Proxy::governor(&server, extent.idle_connections);
-    if let Err(why) = &pgbouncer {
-        println!("pgbouncer is not measured: {why}");
+    let governors = GOVERNORS.map(|(name, listen)| Proxy::governor(&server, extent.idle_connections, name, listen));
+    let (mut proxies, mut lacking) = (Vec::new(), Vec::new());
+    for proxy in [pgbouncer].into_iter().chain(governors) {
+        match proxy {
+            Ok(proxy) => proxies.push(proxy),
+            Err(why) => lacking.push(why),
+        }
     }
-    let proxies: Vec<Proxy> = pgbouncer.into_iter().chain([governor]).collect();
+    assert!(proxies.iter().any(|proxy| proxy.name == GOVERNORS[0].0), "{lacking:?}");
+    for why in lacking {
+        println!("not measured: {why}");
+    }
     print_place();
-    for (clients, threads) in [(16, 2), (1, 1)] {
-        let load = Load { clients, threads, seconds: extent.seconds };
+    let is_wanted = |name: &str| extent.only.is_empty() || extent.only.iter().any(|only| only == name);
+    for (_, clients, threads, chain) in LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {
+        let load = Load { clients, threads, seconds: extent.seconds, chain };
         compare(&server, &proxies, load, extent.rounds);
+    }
+    if !is_wanted("idle") {
+        return;
     }
     println!(
         "\n{} idle connections that have run one statement, resident memory of the proxy:",
@@ -79,7 +111,7 @@ fn measure(extent: &Extent) {
     );
     for proxy in proxies {
         let Idle { before_mb, with_mb } = load::idle(&server, &proxy, extent.idle_connections);
-        println!("{:<12}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
+        println!("{:<26}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
         // A pool keeps its connections to the server until its end.
         drop(proxy);
         server.wait_until_nearly_alone();
@@ -106,8 +138,11 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
             ran[way].push(load.run(server, ways[way]));
         }
     }
-    let Load { clients, threads, seconds } = load;
-    println!("\npgbench -S -M prepared -c {clients} -j {threads} -T {seconds}, {rounds} rounds, median (least-most):");
+    let Load { clients, threads, seconds, chain } = load;
+    let script = if chain == 1 { "-S".to_owned() } else { format!("(BEGIN, {chain} selects, END)") };
+    println!(
+        "\npgbench {script} -M prepared -c {clients} -j {threads} -T {seconds}, {rounds} rounds, median (least-most):"
+    );
     let mut table =
         Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
     for (way, ran) in ways.iter().zip(&ran) {
@@ -117,18 +152,25 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
         table.row([name.to_owned(), of(|ran| ran.per_s), of(|ran| ran.p50_us), proxys, of(|ran| ran.others_us)]);
     }
     table.print();
-    let (direct, of_proxies) = ran.split_first().unwrap();
-    let last = of_proxies.last().unwrap();
-    let added = last.iter().zip(direct).map(|(governor, direct)| governor.p50_us - direct.p50_us);
-    println!("governor, added to direct's p50: {} us", spread(added, 1));
-    for (name, other) in
-        ["direct", "pgbouncer"].iter().zip([Some(direct), (of_proxies.len() > 1).then(|| &of_proxies[0])])
-    {
-        let Some(other) = other else { continue };
-        let ratio = |figure: fn(&Ran) -> f64| spread(last.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
-        println!("governor / {name}: throughput {}", ratio(|ran| ran.per_s));
-        if other.iter().all(|ran| ran.proxy_us > 0.0) {
-            println!("governor / {name}: processor time for a transaction {}", ratio(|ran| ran.proxy_us));
+    print_ratios(&ways, &ran);
+}
+
+/// Each proxy against no proxy and against the first one, within rounds.
+fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
+    let name = |at: usize| ways[at].map_or("direct", |proxy| proxy.name);
+    for (at, own) in ran.iter().enumerate().skip(1) {
+        let added = own.iter().zip(&ran[0]).map(|(own, direct)| own.p50_us - direct.p50_us);
+        println!("{}, added to direct's p50: {} us", name(at), spread(added, 1));
+        for (base, other) in ran.iter().enumerate().take(at.min(3)) {
+            let ratio = |figure: fn(&Ran) -> f64| spread(own.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
+            let cpu = if base == 0 { String::new() } else { format!(", processor time {}", ratio(|ran| ran.proxy_us)) };
+            println!(
+                "{} / {}: throughput {}, p50 {}{cpu}",
+                name(at),
+                name(base),
+                ratio(|ran| ran.per_s),
+                ratio(|ran| ran.p50_us)
+            );
         }
     }
 }

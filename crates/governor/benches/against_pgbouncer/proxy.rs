@@ -44,13 +44,14 @@ impl Proxy {
         Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, command)
     }
 
-    /// The governor, with a single class, above which nobody is.
-    pub fn governor(server: &Server, connections: usize) -> Proxy {
+    /// The governor, with a single class, above which nobody is; `listen` are lines of its settings. Why there is none: its event
+    /// loop may be one that this machine does not offer.
+    pub fn governor(server: &Server, connections: usize, name: &'static str, listen: &str) -> Result<Proxy, String> {
         let port = free_port();
         let control = server.url(server.port);
         let config = format!(
             "server = \"{control}\"\ncontrol = \"{control}\"\ndefault_class = \"high\"\n\
-             [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\n\
+             [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\n{listen}\n\
              [[class]]\nname = \"high\"\npriority = \"high\"\n\
              [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 4\n\
              [preemption]\npolicy = \"pow\"\n\
@@ -59,7 +60,7 @@ impl Proxy {
         );
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["govern", "--config"]);
-        Proxy::start("governor", server, port, "plimsoll.toml", &config, command).unwrap_or_else(|why| panic!("{why}"))
+        Proxy::start(name, server, port, "plimsoll.toml", &config, command)
     }
 
     /// Writes a configuration, starts a command with its path as the last argument, and waits until a client gets through.

@@ -11,7 +11,7 @@ use plimsoll_governor::relay::{self, Address};
 use plimsoll_governor::session::{Outbox, Reported, Session};
 use plimsoll_governor::settings::*;
 use plimsoll_policy::{
-    ClassIndex, ClassLimits, ClassRules, ClassTerms, Login, PreemptionPolicy, Priority, StarvationBound,
+    ClassIndex, ClassLimits, ClassRules, ClassTerms, Login, PreemptionPolicy, Priority, SpinRule, StarvationBound,
 };
 use plimsoll_postgres::url::ServerUrl;
 
@@ -53,6 +53,7 @@ pub fn governor(server: SocketAddr, event_loop: EventLoop) -> Arc<Governor> {
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop,
+            spin: SpinRule::Off,
             tls: None,
             certificate: None,
             tls_required: false,

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::disk_group::{self, DiskGroup, DiskGroupError};
+use plimsoll_machine::disk_group::{self, DiskGroup, GroupShare};
 use plimsoll_machine::disk_watch::{DiskWatch, DiskWatchSample, read_bytes, waits_for_disk};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
+use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
 
@@ -21,7 +22,7 @@ use super::groups::Folders;
 use super::workers::Workers;
 use crate::governor::Governor;
 use crate::registry::Phase;
-use crate::settings::Settings;
+use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
 
 /// From one decision to the next.
@@ -105,19 +106,11 @@ impl Disk {
         }
     }
 
-    /// The server has become known, or is not known any more. What a governor that was killed has left is put back.
+    /// The server has become known, or is not known any more.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         self.server = match server {
             Ok(postmaster) => {
-                for restored in disk_group::restore_left_over(&self.host, &self.state) {
-                    match restored {
-                        Ok(restored) => {
-                            tracing::info!(undone = ?restored.undone, "undid what a killed governor had left")
-                        }
-                        Err(error) => tracing::error!(%error, "cannot undo what a killed governor has left"),
-                    }
-                }
                 let how = disk_group::probe(&self.host, postmaster.id);
                 how.and_then(|how| Ok((*postmaster, DiskWatch::of_server(&self.host, postmaster.id)?, how)))
             }
@@ -178,7 +171,7 @@ impl Disk {
         let Some(sight) = earlier.until(now_counted, &look.yielding) else { return };
         self.share.bound(bounds(settings, watch));
         let limit = self.share.decide(&sight);
-        if let Err(error) = self.bring(limit) {
+        if let Err(error) = self.bring(limit, share(settings)) {
             tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
             self.lift(governor, settings);
@@ -214,7 +207,7 @@ impl Disk {
     }
 
     /// Puts a limit in force, or lifts it.
-    fn bring(&mut self, limit: Option<u64>) -> Result<(), DiskGroupError> {
+    fn bring(&mut self, limit: Option<u64>, share: GroupShare) -> Result<(), OwnGroupError> {
         let Some(limit) = limit else {
             self.folders = Folders::default();
             return Ok(());
@@ -228,7 +221,8 @@ impl Disk {
                 }
             }
             (none, Ok((postmaster, _, _))) => {
-                *none = Some(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
+                let group = none.insert(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
+                group.share(share)?;
             }
             (None, Err(_)) => return Ok(()),
         }
@@ -312,6 +306,17 @@ fn nobody_limited() -> DiskShare {
 
 fn has_yielders(settings: &Settings) -> bool {
     (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
+}
+
+/// What the group gets of the cores where it says so: as much as the class gets that gets most of those in it.
+fn share(settings: &Settings) -> GroupShare {
+    let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
+    let nice = yielding.filter_map(|class| match settings.share_of(class) {
+        CpuShare::Idle => None,
+        CpuShare::Nice(nice) => Some(nice),
+        CpuShare::Untouched => Some(0),
+    });
+    nice.min().map_or(GroupShare::Idle, GroupShare::Nice)
 }
 
 fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {

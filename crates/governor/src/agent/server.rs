@@ -1,6 +1,8 @@
 //! Whether the server's processes are processes of this machine that can be given shares of the cores.
 
 use plimsoll_machine::host::Host;
+use plimsoll_machine::limiter::default_state_folder;
+use plimsoll_machine::own_group;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, began_at, namespaced_numbers};
 
@@ -36,6 +38,16 @@ pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, St
     let postmaster = ProcessFacts::of(host, backend.parent).filter(is_postgres).ok_or_else(elsewhere)?;
     try_out(host, &backend)?;
     Ok(postmaster.identity)
+}
+
+/// Puts back what governors have left in control groups that were killed.
+pub(super) fn restore_left_over(host: &Host) {
+    for restored in own_group::restore_left_over(host, &host.path(default_state_folder())) {
+        match restored {
+            Ok(restored) => tracing::info!(undone = ?restored.undone, "undid what a killed governor had left"),
+            Err(error) => tracing::error!(%error, "cannot undo what a killed governor has left"),
+        }
+    }
 }
 
 /// Whether it calls itself a PostgreSQL server, or a part of one.

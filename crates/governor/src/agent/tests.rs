@@ -2,6 +2,7 @@
 
 mod beside;
 mod grouped;
+mod idle;
 mod limited;
 mod made_up;
 mod real;

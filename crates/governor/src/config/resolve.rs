@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_policy::{PREEMPTION_POLICIES, PreemptionPolicy, StarvationBound};
+use plimsoll_policy::{PREEMPTION_POLICIES, PreemptionPolicy, SpinRule, StarvationBound};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::problem::{Problem, Problems, listed, suggestion};
@@ -209,6 +209,7 @@ impl Reader<'_> {
             Some(name) => self.word(name, "event loop", &EventLoop::NAMES),
             None => Some(EventLoop::default()),
         };
+        let spin = typed.spin.as_ref().map_or(Some(SpinRule::Learned), |typed| self.spin(typed));
         let (tls, certificate) = match &typed.tls {
             Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
             None => (None, None),
@@ -223,10 +224,18 @@ impl Reader<'_> {
             handover: typed.handover.as_ref().map(|file| self.path(file)),
             workers: workers as usize,
             event_loop: event_loop?,
+            spin: spin?,
             tls,
             certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
         })
+    }
+
+    fn spin(&mut self, typed: &At<String>) -> Option<SpinRule> {
+        let wrong = || {
+            format!("`{}` is no `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"", typed.value())
+        };
+        self.problems.note(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
     }
 
     /// Where the console is beside a server; nobody else comes in there.
@@ -246,6 +255,7 @@ impl Reader<'_> {
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: EventLoop::Epoll,
+            spin: SpinRule::Off,
             tls: None,
             certificate: None,
             tls_required: false,

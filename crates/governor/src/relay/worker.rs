@@ -15,6 +15,7 @@ use super::door::Door;
 use super::pair::{self, Aimed, End, Fate, Pair};
 use super::ring::{Outcome, Ring};
 use super::side::Side;
+use super::spin::Waiter;
 use super::timers::Timers;
 use super::wire::Wire;
 use crate::governor::{SessionCommand, WorkerCommand};
@@ -33,6 +34,7 @@ const TIMER_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Worker {
     poll: Poll,
+    waiter: Waiter,
     context: Context,
     door: Option<Door>,
     commands: Receiver<WorkerCommand>,
@@ -63,8 +65,10 @@ impl Worker {
         commands: Receiver<WorkerCommand>,
         notes: Receiver<Note>,
     ) -> Self {
+        let waiter = Waiter::new(context.governor.settings().listen.spin);
         Worker {
             poll,
+            waiter,
             context,
             door,
             commands,
@@ -145,7 +149,7 @@ impl Worker {
     }
 
     fn wait_for_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        match self.poll.poll(events, timeout) {
+        match self.waiter.wait(&mut self.poll, events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
@@ -271,6 +275,10 @@ impl Worker {
             act(pair, &mut self.context);
             pair.advance(&mut self.context, now)
         });
+        if self.waiter.asks() && moved.is_some() {
+            let awaited = pair.awaited();
+            self.waiter.changes(mem::replace(&mut pair.known_awaited, awaited), awaited);
+        }
         match moved {
             Some(Fate::Waits) => {
                 let due = pair.wakes_at().map(|due| due.max(now + TIMER_MIN));
@@ -367,6 +375,7 @@ impl Worker {
         let Some(place) = self.pairs.get_mut(id as u32 as usize) else { return };
         let Some(mut pair) = place.take() else { return };
         self.free.push(id as u32);
+        self.waiter.changes(pair.known_awaited, None);
         if shed(|| pair.leave(&mut self.context, now)).is_none() {
             self.context.restore();
         }

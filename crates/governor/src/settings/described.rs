@@ -76,6 +76,7 @@ impl Settings {
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
         lines.add("listen.event_loop", listen.event_loop.name());
+        lines.add("listen.spin", listen.spin);
         let tls = match (&listen.tls, listen.tls_required) {
             (None, _) => "off",
             (Some(_), false) => "offered",
@@ -91,6 +92,7 @@ impl Settings {
         self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
         self.listen.event_loop = current.listen.event_loop;
+        self.listen.spin = current.listen.spin;
         self.server.clone_from(&current.server);
         self.http.clone_from(&current.http);
         self.log = current.log;
@@ -109,6 +111,7 @@ pub fn needs_restart(key: &str) -> bool {
         "listen.handover",
         "listen.workers",
         "listen.event_loop",
+        "listen.spin",
     ];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }

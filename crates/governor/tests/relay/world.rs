@@ -9,7 +9,7 @@ use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
 use plimsoll_policy::{
-    ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, StarvationBound,
+    ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, SpinRule, StarvationBound,
 };
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::{Need, skip};
@@ -73,6 +73,7 @@ pub fn settings(server: &str) -> Settings {
             proxy_protocol_from: Vec::new(),
             workers: 1,
             event_loop: event_loop(),
+            spin: SpinRule::Learned,
             tls: None,
             certificate: None,
             tls_required: false,

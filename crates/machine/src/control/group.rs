@@ -24,7 +24,7 @@ pub(crate) struct Controller {
     pub v2: &'static str,
 }
 
-pub(super) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
+pub(crate) const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
 /// Version 2 counts CPU time wherever it shares it out.
 pub(super) const CPU_TIME: Controller = Controller { v1: "cpuacct", v2: "cpu" };
 pub(super) const CORES: Controller = Controller { v1: "cpuset", v2: "cpuset" };

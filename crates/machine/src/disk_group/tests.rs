@@ -1,9 +1,11 @@
 //! The group on made-up machines, whatever fails and whoever is killed, and on this one.
 
 use std::fs;
+use std::path::PathBuf;
 
 use super::*;
 use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
+use crate::own_group::{restore_left_over, state_of};
 
 const MB: u64 = 1_000_000;
 
@@ -21,7 +23,7 @@ impl World {
         World { machine, state: quick_folder() }
     }
 
-    fn make(&self, limit: u64) -> Result<DiskGroup, DiskGroupError> {
+    fn make(&self, limit: u64) -> Result<DiskGroup, OwnGroupError> {
         DiskGroup::make(&self.machine.host(), self.state.path(), self.server(), limit)
     }
 
@@ -41,7 +43,7 @@ impl World {
     }
 
     fn home(&self) -> PathBuf {
-        site(&self.machine.host(), 100, DISK).unwrap_or_else(|why| panic!("{why}")).home
+        site_of_server(&self.machine.host(), 100, DISK).unwrap_or_else(|why| panic!("{why}")).home
     }
 
     fn limit_home(&self, limit: Option<u64>) {
@@ -109,7 +111,7 @@ fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
             if groups == Groups::V1 {
                 world.limit_home(Some(125 * MB));
             }
-            let journal = world.state.path().join(format!("{STATE_PREFIX}{}/restore.jsonl", std::process::id()));
+            let journal = state_of(world.state.path(), NAME).join("restore.jsonl");
             world.machine.watch(journal.clone());
             let before = world.machine.snapshot();
             world.machine.trouble(changes, usize::MAX);
@@ -136,6 +138,25 @@ fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
                 break;
             }
         }
+    }
+}
+
+/// In version 2 the group is one of the scheduler's, too: without a share of its own it would get as much as the server's.
+#[test]
+fn in_version_2_the_group_says_what_its_processes_get_of_the_cores() {
+    for groups in EVERY {
+        let world = World::new(groups);
+        let group = world.make(60 * MB).unwrap();
+        let check = |share: GroupShare, file: &str, expect: &str| {
+            group.share(share).unwrap();
+            let has = fs::read_to_string(world.machine.path(&group.folder().join(file).display().to_string())).ok();
+            let expect = (groups == Groups::V2).then_some(expect);
+            assert_eq!(has.as_deref().map(str::trim), expect, "{groups:?} {share:?}");
+        };
+        check(GroupShare::Nice(0), "cpu.weight", "100");
+        check(GroupShare::Nice(10), "cpu.weight", "11");
+        check(GroupShare::Nice(-20), "cpu.weight", "8674");
+        check(GroupShare::Idle, "cpu.idle", "1");
     }
 }
 

@@ -26,6 +26,7 @@ const FILES_V1: [(&str, &[(&str, &str)]); 5] = [
         "cpu",
         &[
             ("cpu.shares", "1024"),
+            ("cpu.idle", "0"),
             ("cpu.cfs_quota_us", "-1"),
             ("cpu.cfs_period_us", "100000"),
             ("cpu.stat", "nr_periods 0\nnr_throttled 0\n"),
@@ -57,7 +58,15 @@ const FILES_V1: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 const FILES_V2: [(&str, &[(&str, &str)]); 4] = [
-    ("cpu", &[("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.stat", "usage_usec 0\nnr_throttled 0\n")]),
+    (
+        "cpu",
+        &[
+            ("cpu.weight", "100"),
+            ("cpu.idle", "0"),
+            ("cpu.max", "max 100000"),
+            ("cpu.stat", "usage_usec 0\nnr_throttled 0\n"),
+        ],
+    ),
     ("cpuset", &[("cpuset.cpus", ""), ("cpuset.cpus.effective", "0-3")]),
     ("memory", &[("memory.max", "max"), ("memory.current", "1048576"), ("memory.stat", "anon 0\nshmem 0\n")]),
     ("io", &[("io.max", ""), ("io.stat", "")]),

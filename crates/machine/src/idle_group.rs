@@ -1,0 +1,179 @@
+//! A control group for processes of a server that get only what nobody else wants of the cores (`cpu.idle`).
+//!
+//! `SCHED_IDLE` says the same of a process, but only within its scheduling group. Between groups nice values and policies of processes do
+//! not count: with autogroups each session of processes is a group, and each of a server's processes is a session; under
+//! systemd a service can be one. A process that wakes then waits until the slice of a process of another group has ended, some
+//! milliseconds, however little that one's group is to get. A group that is idle itself gives way at once, and its processes do
+//! not use up what the server's group is to get (kernel 5.15, `Documentation/admin-guide/cgroup-v2.rst`).
+
+use std::path::Path;
+
+use crate::control::group::{CPU, Site};
+use crate::group_folder::GroupFolder;
+use crate::host::Host;
+use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
+use crate::process_identity::ProcessIdentity;
+use crate::process_share::has_autogroups;
+
+/// Its name among the groups of a process.
+const NAME: &str = "idle";
+
+/// The file, in either version.
+pub(crate) const FILE: &str = "cpu.idle";
+
+/// The group. Dropping it sends its processes back and removes it.
+#[derive(Debug)]
+pub struct IdleGroup(OwnGroup);
+
+/// Whether such a group can be made for the server whose first process this is, and is of use: how, or why not. Changes nothing.
+pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
+    useful_site(host, postmaster).map(|site| {
+        let version = if site.unified { 2 } else { 1 };
+        format!("control groups version {version} below {}, {FILE}", site.base.display())
+    })
+}
+
+/// Within one group `SCHED_IDLE` is as good, and costs no move.
+fn useful_site(host: &Host, postmaster: i32) -> Result<Site, String> {
+    let site = site_of_server(host, postmaster, CPU)?;
+    let is_apart = site.unified && site.home != site.base && host.exists(site.home.join("cpu.weight"));
+    if is_apart || has_autogroups(host) {
+        Ok(site)
+    } else {
+        Err("the scheduler has no groups here between which SCHED_IDLE would not count".to_owned())
+    }
+}
+
+impl IdleGroup {
+    /// Makes the group, without members.
+    pub fn make(host: &Host, state: &Path, postmaster: ProcessIdentity) -> Result<IdleGroup, OwnGroupError> {
+        let site = useful_site(host, postmaster.id).map_err(OwnGroupError::Unavailable)?;
+        let group = OwnGroup::make(host, state, postmaster, site, NAME)?;
+        if !host.exists(group.folder().join(FILE)) {
+            let why = format!("the kernel has no {FILE} (Linux before 5.15)");
+            return Err(OwnGroupError::Unavailable(why));
+        }
+        group.write(group.folder(), FILE, "1")?;
+        match host.value::<u8>(group.folder().join(FILE)) {
+            Some(1) => Ok(IdleGroup(group)),
+            has => {
+                let why = format!("{} was made idle, and {FILE} holds {has:?}", group.folder().display());
+                Err(OwnGroupError::Unavailable(why))
+            }
+        }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.0.folder()
+    }
+
+    /// Whether it is of version 2, where a process is in one group for all controllers.
+    pub fn is_unified(&self) -> bool {
+        self.0.site.unified
+    }
+
+    /// Whether no process is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The group as one that processes can be moved to.
+    pub fn as_folder(&self) -> Option<GroupFolder> {
+        self.0.as_folder()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
+    use crate::own_group::{restore_left_over, state_of};
+
+    /// A server is process 100; 200 is a child of it, in its group.
+    fn machine(groups: Groups) -> Machine {
+        let machine = Machine::new(groups);
+        machine.process(200, 100, &[200], "db");
+        machine
+    }
+
+    fn take(machine: &Machine, group: &IdleGroup) {
+        let process = ProcessIdentity::of(&machine.host(), 200).unwrap();
+        let _ = group.as_folder().unwrap().take(&machine.host(), process);
+    }
+
+    fn make(machine: &Machine, state: &Path) -> Result<IdleGroup, OwnGroupError> {
+        IdleGroup::make(&machine.host(), state, ProcessIdentity::of(&machine.host(), 100).unwrap())
+    }
+
+    #[test]
+    fn the_group_is_idle_and_leaves_nothing_behind() {
+        for groups in EVERY {
+            let (machine, state) = (machine(groups), quick_folder());
+            let before = machine.snapshot();
+            let group = make(&machine, state.path()).unwrap();
+            assert_eq!(machine.host().value::<u8>(group.folder().join(FILE)), Some(1), "{groups:?}");
+            assert_eq!((group.is_unified(), group.is_empty()), (groups == Groups::V2, true));
+            take(&machine, &group);
+            assert!(!group.is_empty());
+            drop(group);
+            assert_eq!(machine.snapshot(), before, "{groups:?}");
+            assert!(fs::read_dir(state.path()).unwrap().next().is_none(), "no folder of state is left");
+        }
+    }
+
+    /// A kill after any change: the next start puts all of it back.
+    #[test]
+    fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
+        for groups in EVERY {
+            for changes in 0.. {
+                let (machine, state) = (machine(groups), quick_folder());
+                let journal = state_of(state.path(), NAME).join("restore.jsonl");
+                machine.watch(journal.clone());
+                let before = machine.snapshot();
+                machine.trouble(changes, usize::MAX);
+                let made = make(&machine, state.path()).inspect(|group| take(&machine, group));
+                let is_over = machine.left().is_none();
+                // Dropped while nothing can be changed, as if it had been killed; the journal is what it was then.
+                let text = machine.left().map_or_else(|| fs::read(&journal).ok(), Some);
+                machine.trouble(0, usize::MAX);
+                drop(made);
+                machine.trouble(0, 0);
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    fs::create_dir_all(journal.parent().unwrap()).unwrap();
+                    fs::write(&journal, text).unwrap();
+                }
+                let restored = restore_left_over(&machine.host(), state.path());
+                assert!(restored.iter().all(Result::is_ok), "{groups:?} {changes}: {restored:?}");
+                assert_eq!(machine.snapshot(), before, "{groups:?}, killed after {changes} changes");
+                if is_over {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_policy_is_as_good_no_group_is_made() {
+        let check = |groups: Groups, autogroups: &str, expect: Result<&str, &str>| {
+            let machine = machine(groups);
+            machine.write("/proc/sys/kernel/sched_autogroup_enabled", autogroups);
+            let told = probe(&machine.host(), 100);
+            let (is_as_expected, words) = match (&told, expect) {
+                (Ok(how), Ok(words)) => (how.contains(words), words),
+                (Err(why), Err(words)) => (why.contains(words), words),
+                (_, Ok(words) | Err(words)) => (false, words),
+            };
+            assert!(is_as_expected, "{groups:?} {autogroups}: {told:?}, not {words}");
+        };
+        check(Groups::V1, "1\n", Ok("version 1 below"));
+        check(Groups::V1, "0\n", Err("no groups here"));
+        // A service with a group of its own.
+        check(Groups::V2, "0\n", Ok("version 2 below"));
+        let machine = machine(Groups::V2);
+        machine.write("/sys/fs/cgroup/unified/cgroup.subtree_control", "io memory\n");
+        assert!(probe(&machine.host(), 100).unwrap_err().contains("offers the cpu controller"));
+    }
+}

@@ -1,0 +1,165 @@
+//! A control group of our own for some of a server's processes, which leaves nothing behind.
+//!
+//! It lies below the server's own group (in version 2 below the nearest one above that offers the controller), so that what limits
+//! the server goes on to limit them. How it is undone is in a journal before it is made, in a folder below the state folder;
+//! [`restore_left_over`] undoes what a process has left that was killed.
+
+use std::path::{Path, PathBuf};
+
+use crate::control::group::{Controller, Site, name_prefix, site};
+use crate::control::{ControlError, Origin, Undo};
+use crate::group_folder::GroupFolder;
+use crate::host::Host;
+use crate::limiter::journal::Journal;
+use crate::limiter::lock::StateLock;
+use crate::limiter::{LimiterError, Restored};
+use crate::process_identity::ProcessIdentity;
+
+/// How the folders of processes that have such groups are called in the state folder.
+const STATE_PREFIX: &str = "governor-";
+
+/// Why there is no group, or not what it was to have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnGroupError {
+    /// No group can be made here.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The kernel refused a change.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The state folder cannot be used, or something could not be put back.
+    #[error(transparent)]
+    State(#[from] LimiterError),
+}
+
+/// The group. Dropping it sends its processes back and removes it.
+#[derive(Debug)]
+pub(crate) struct OwnGroup {
+    pub(crate) host: Host,
+    pub(crate) site: Site,
+    folder: PathBuf,
+    journal: Journal,
+    state: PathBuf,
+    _lock: StateLock,
+}
+
+/// Where such a group can be made for a server whose first process this is, so that processes can be moved back; or why not.
+pub(crate) fn site_of_server(host: &Host, postmaster: i32, controller: Controller) -> Result<Site, String> {
+    let site = site(host, postmaster, controller)?;
+    let home = site.home.join("cgroup.procs");
+    if host.writable(&home) {
+        Ok(site)
+    } else {
+        Err(format!("processes cannot be moved back to {}: give it to this user", home.display()))
+    }
+}
+
+/// Where the journal of a process's group is that has this name.
+pub(crate) fn state_of(state: &Path, name: &str) -> PathBuf {
+    state.join(format!("{STATE_PREFIX}{}-{name}", std::process::id()))
+}
+
+/// Undoes what processes that were killed have left below the state folder; what running ones have is left alone.
+pub fn restore_left_over(host: &Host, state: &Path) -> Vec<Result<Restored, LimiterError>> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    let left = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(STATE_PREFIX));
+    let mut restored = Vec::new();
+    for folder in left.map(|entry| entry.path()) {
+        match crate::limiter::restore_left_over(host, &folder) {
+            // Its process runs, and looks after it itself.
+            Err(LimiterError::InUse { .. }) => {}
+            Ok(done) if done.failed.is_empty() => {
+                // What cannot be removed has no journal, and does no harm.
+                let _ = std::fs::remove_dir_all(&folder);
+                restored.push(Ok(done));
+            }
+            other => restored.push(other),
+        }
+    }
+    restored
+}
+
+impl OwnGroup {
+    /// Makes a group, without members. A process has at most one of a name.
+    pub(crate) fn make(
+        host: &Host,
+        state: &Path,
+        postmaster: ProcessIdentity,
+        site: Site,
+        name: &str,
+    ) -> Result<OwnGroup, OwnGroupError> {
+        let state = state_of(state, name);
+        let lock = StateLock::take(&state)?;
+        let left = Journal::restore_old(host, &state)?;
+        let journal = Journal::new(host, &state);
+        if !left.failed.is_empty() {
+            let journal = journal.path().to_owned();
+            return Err(LimiterError::NotRestored { failed: left.failed, journal }.into());
+        }
+        let folder = site.base.join(format!("{}{}-{name}", name_prefix(std::process::id()), postmaster.id));
+        let home = site.home.display().to_string();
+        let mut group = OwnGroup { host: host.clone(), site, folder, journal, state, _lock: lock };
+        let came_from = vec![Origin { process: postmaster.id, started: postmaster.began, folder: home }];
+        let folder = group.folder.display().to_string();
+        group.note(&format!("{name} group"), Undo::RemoveControlGroup { folder, came_from })?;
+        if !host.exists(&group.folder) {
+            let made = host.make_folder(&group.folder);
+            made.map_err(|error| ControlError::refused("make the control group", group.folder.display(), error))?;
+        }
+        Ok(group)
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether no process is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.host.text(self.folder.join("cgroup.procs")).is_none_or(|text| text.is_empty())
+    }
+
+    /// The group as one that processes can be moved to.
+    pub(crate) fn as_folder(&self) -> Option<GroupFolder> {
+        GroupFolder::at(&self.host, &self.folder).ok()
+    }
+
+    /// Notes how a change of another group is undone, before that is made.
+    pub(crate) fn note(&mut self, control: &str, undo: Undo) -> Result<(), OwnGroupError> {
+        let path = self.journal.path().display().to_string();
+        let noted = self.journal.note(control, undo);
+        Ok(noted.map_err(|error| ControlError::refused("note how to undo a change in", path, error))?)
+    }
+
+    /// What was noted under these words is not undone any more.
+    pub(crate) fn forget(&mut self, control: &str) -> Result<(), OwnGroupError> {
+        Ok(self.journal.forget(control)?)
+    }
+
+    /// Writes to a file of a group.
+    pub(crate) fn write(&self, group: &Path, file: &str, text: &str) -> Result<(), OwnGroupError> {
+        let file = group.join(file);
+        let written = self.host.write(&file, text);
+        Ok(written.map_err(|error| ControlError::refused(format!("write {text:?} to"), file.display(), error))?)
+    }
+
+    /// Undoes all that was noted: sends its processes back and removes it. Does nothing the second time.
+    pub(crate) fn remove(&mut self) -> Result<Restored, OwnGroupError> {
+        let restored = self.journal.undo_all(&self.host)?;
+        if restored.failed.is_empty() {
+            return Ok(restored);
+        }
+        let journal = self.journal.path().to_owned();
+        Err(LimiterError::NotRestored { failed: restored.failed, journal }.into())
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        // What cannot be put back now is in the journal, for the next start.
+        if self.remove().is_ok() {
+            let _ = std::fs::remove_dir_all(&self.state);
+        }
+    }
+}
