@@ -13,6 +13,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
+use plimsoll_engine::delta::{DeltaOptions, Freshness};
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
@@ -39,6 +40,8 @@ pub struct EmbeddedOptions {
     pub column_folder: PathBuf,
     /// What a commit waits for, where the log is, and whether the database outlives the process.
     pub log: LogOptions,
+    /// How what transactions change gets to the columns.
+    pub delta: DeltaOptions,
 }
 
 impl Default for EmbeddedOptions {
@@ -49,6 +52,7 @@ impl Default for EmbeddedOptions {
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
+            delta: DeltaOptions::default(),
         }
     }
 }
@@ -61,7 +65,7 @@ impl EmbeddedOptions {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
             set(&mut options, name, value)?;
         }
-        Ok(options)
+        options::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
     }
 }
 
@@ -146,7 +150,13 @@ impl Embedded {
         Ok(Some(set))
     }
 
+    /// What propagation has done for the tables of a schema so far; `None` if they have none.
+    pub fn freshness(&self, schema: &'static Schema) -> Option<Freshness> {
+        self.schemas.read().get(schema.name)?.freshness()
+    }
+
     fn place_columns(&self, set: TableSet) -> TableSet {
+        let set = set.with_propagation(self.options.read().delta.clone());
         match &self.column_folder {
             Some(folder) => set.with_columns_in(folder.clone()),
             None => set,
@@ -205,6 +215,7 @@ impl Database for Embedded {
         if locking(&changed.engine) != locking(&options.engine)
             || columns(&changed) != columns(&options)
             || changed.log != options.log
+            || changed.delta != options.delta
         {
             return Ok(OptionChange::NeedsReopening);
         }

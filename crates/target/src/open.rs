@@ -70,6 +70,9 @@ pub enum TargetError {
         /// Those there are, in words.
         known: String,
     },
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Conflict(String),
     /// The option cannot have that value.
     #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
     BadValue {
@@ -128,6 +131,11 @@ impl Target {
             && let Some(conflict) = settings.conflict()
         {
             return Err(TargetError::ServerOption(conflict));
+        }
+        if let Kind::Embedded(known) = &target.kind
+            && let Some(conflict) = options::conflict(known)
+        {
+            return Err(TargetError::Conflict(conflict));
         }
         Ok(target)
     }
