@@ -41,7 +41,7 @@ use crate::clock::Clock;
 use crate::columns::ColumnSnapshot;
 use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
-use copy::{Copy, Job};
+use copy::{ColumnCopy, Job};
 use inbox::Inbox;
 use segment::ChunkDelta;
 use signals::{Order, Signals};
@@ -82,7 +82,7 @@ pub struct PropagationError {
 struct Shared {
     options: DeltaOptions,
     inbox: Arc<Inbox>,
-    copy: Copy,
+    copy: ColumnCopy,
     signals: Arc<Signals>,
     clock: Arc<dyn Clock>,
     /// Figures; relaxed throughout, for nothing is decided by them.
@@ -106,7 +106,7 @@ impl Delta {
         let inbox = Arc::new(Inbox::new(options.bytes_max, does_stall, Arc::clone(&signals), Arc::clone(clock)));
         let shared = Arc::new(Shared {
             options: options.clone(),
-            copy: Copy::new(tables, label, &inbox, clock),
+            copy: ColumnCopy::new(tables, label, &inbox, clock),
             inbox,
             signals,
             clock: Arc::clone(clock),

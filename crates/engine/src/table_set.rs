@@ -10,8 +10,8 @@
 
 pub(crate) mod convert;
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;

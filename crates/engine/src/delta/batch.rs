@@ -91,7 +91,10 @@ pub(crate) fn publish<'a>(rows: &[(u32, RowId)], table: impl Fn(u32) -> &'a RowT
             batches.push((&outlet.inbox, CommitBatch::default()));
             batches.len() - 1
         });
-        run.iter().for_each(|&(_, row)| batches[at].1.push(outlet.table, table, row));
+        let batch = &mut batches[at].1;
+        batch.changes.reserve(run.len());
+        batch.words.reserve(run.len() * table.heap.layout().words());
+        run.iter().for_each(|&(_, row)| batch.push(outlet.table, table, row));
     }
     batches.into_iter().for_each(|(inbox, batch)| inbox.publish(batch));
 }

@@ -1,6 +1,6 @@
 //! The column copy of a set of tables and what it lacks: the current version of each chunk, and its changes.
 //!
-//! Invariants, all under the mutex of [`Copy`]:
+//! Invariants, all under the mutex of [`ColumnCopy`]:
 //! 1. The changes of a chunk are exactly those of the commits up to `seq` that its version lacks.
 //! 2. A snapshot takes the versions and the changes of all chunks at once; hence it is the state after the first `seq` commits.
 //! 3. Only the thread that folds a chunk replaces its version, and it removes the changes that it has folded at once with that.
@@ -25,7 +25,7 @@ use crate::columns::{ColumnError, ColumnSnapshot};
 
 /// The versions of all chunks of a set, and what they lack.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct ColumnCopy {
     state: Mutex<State>,
     /// One version of a table is made at a time. Taken before `state`.
     replacing: Vec<Mutex<()>>,
@@ -81,7 +81,7 @@ pub(super) struct Backlog {
     pub(super) old_versions: usize,
 }
 
-impl Copy {
+impl ColumnCopy {
     pub(super) fn new(tables: Vec<DeltaTable>, label: &str, inbox: &Arc<Inbox>, clock: &Arc<dyn Clock>) -> Self {
         let meter = Arc::<MergeMeter>::default();
         let copy = |table: DeltaTable| {
@@ -103,7 +103,7 @@ impl Copy {
             history: Vec::new(),
         };
         let segment_bytes = Arc::default();
-        Copy { state: Mutex::new(state), replacing, inbox: Arc::clone(inbox), meter, segment_bytes }
+        ColumnCopy { state: Mutex::new(state), replacing, inbox: Arc::clone(inbox), meter, segment_bytes }
     }
 
     pub(super) fn table_count(&self) -> usize {
@@ -139,6 +139,7 @@ impl Copy {
     /// The state after all commits that were published before this call.
     pub(super) fn snapshot(&self, now: Duration) -> Arc<ColumnSnapshot> {
         let (mut state, _) = self.take_in();
+        let state = &mut *state;
         if let Some(made) = &mut state.latest
             && made.snapshot.seq() == state.seq
             && is_same(&made.snapshot, &state.tables)
@@ -247,7 +248,7 @@ impl TableCopy {
 
 /// Whether a snapshot has the current version of every table: if it has and is as recent, a new one would be the same.
 fn is_same(snapshot: &ColumnSnapshot, tables: &[TableCopy]) -> bool {
-    tables.iter().all(|table| {
-        snapshot.table(table.current.name()).is_some_and(|version| Arc::ptr_eq(version, &table.current))
-    })
+    tables
+        .iter()
+        .all(|table| snapshot.table(table.current.name()).is_some_and(|version| Arc::ptr_eq(version, &table.current)))
 }

@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_time_between_two_readings() {
-        let earlier = Freshness { published: 100, folded: 50, fold_time: Duration::from_secs(1), ..Freshness::default() };
+        let earlier =
+            Freshness { published: 100, folded: 50, fold_time: Duration::from_secs(1), ..Freshness::default() };
         let later = Freshness {
             at: Duration::from_secs(2),
             published: 300,

@@ -67,7 +67,7 @@ impl Inbox {
             waiting: Condvar::new(),
             stall_bytes: does_stall.then_some(bytes_max),
             bytes_max,
-            press_bytes: bytes_max / 2,
+            press_bytes: (bytes_max / 2).max(1),
             signals,
             clock,
         }

@@ -112,16 +112,14 @@ impl Default for DeltaOptions {
 impl DeltaOptions {
     /// Why these options cannot be had together; `None` if they can.
     pub fn conflict(&self) -> Option<String> {
-        let Propagation::Off | Propagation::Background = self.propagation else {
-            let mode = self.propagation.name();
-            return (self.recency == Recency::Snapshot).then(|| {
-                format!(
-                    "propagation `{mode}` has no rounds of its own whose state freshness `snapshot` could read; \
-                     use propagation `background`, or freshness `latest` or `bounded(1s)`"
-                )
-            });
-        };
-        None
+        let has_rounds = matches!(self.propagation, Propagation::Off | Propagation::Background);
+        (self.recency == Recency::Snapshot && !has_rounds).then(|| {
+            format!(
+                "propagation `{}` has no rounds of its own whose state freshness `snapshot` could read; \
+                 use propagation `background`, or freshness `latest` or `bounded(1s)`",
+                self.propagation.name()
+            )
+        })
     }
 }
 
@@ -135,7 +133,11 @@ mod tests {
             for recency in [Recency::Latest, Recency::Bounded(Duration::ZERO), Recency::Snapshot] {
                 let has_rounds = matches!(propagation, Propagation::Off | Propagation::Background);
                 let conflict = DeltaOptions { propagation, recency, ..DeltaOptions::default() }.conflict();
-                assert_eq!(conflict.is_some(), recency == Recency::Snapshot && !has_rounds, "{propagation:?} {recency:?}");
+                assert_eq!(
+                    conflict.is_some(),
+                    recency == Recency::Snapshot && !has_rounds,
+                    "{propagation:?} {recency:?}"
+                );
             }
         }
     }

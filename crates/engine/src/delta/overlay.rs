@@ -55,10 +55,7 @@ struct LazyChunk {
 
 impl LazyOverlay {
     /// The changes of these chunks: for each its number, its rows without them, and its segments.
-    pub(super) fn new(
-        reading: &Arc<Reading>,
-        chunks: impl Iterator<Item = (usize, usize, Vec<Arc<Segment>>)>,
-    ) -> Self {
+    pub(super) fn new(reading: &Arc<Reading>, chunks: impl Iterator<Item = (usize, usize, Vec<Arc<Segment>>)>) -> Self {
         let lazy = |(chunk, base_rows, segments)| (chunk, LazyChunk { segments, base_rows, made: OnceLock::new() });
         LazyOverlay { reading: Arc::clone(reading), chunks: chunks.map(lazy).collect() }
     }

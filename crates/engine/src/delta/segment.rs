@@ -88,7 +88,8 @@ impl ChunkDelta {
     /// however often changes come in, and each change is copied few times. What is being folded stays as it is.
     pub(super) fn push(&mut self, segment: Segment) {
         let mut last = segment;
-        while self.segments.len() > self.folding && self.segments.last().is_some_and(|before| before.len() <= last.len())
+        while self.segments.len() > self.folding
+            && self.segments.last().is_some_and(|before| before.len() <= last.len())
         {
             let before = self.segments.pop().expect("it was looked at");
             let mut joined = Arc::try_unwrap(before).unwrap_or_else(|held| {
@@ -161,7 +162,8 @@ mod tests {
 
     fn check(delta: &ChunkDelta, expect: &[(u32, Option<u64>)]) {
         let segments = delta.segments();
-        let found: Vec<_> = newest(&segments).into_iter().map(|(at, image)| (at, image.map(|words| words[0]))).collect();
+        let found: Vec<_> =
+            newest(&segments).into_iter().map(|(at, image)| (at, image.map(|words| words[0]))).collect();
         assert_eq!(found, expect);
     }
 

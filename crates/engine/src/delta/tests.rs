@@ -97,7 +97,7 @@ fn loaded(engine: &Arc<Engine>, options: &DeltaOptions) -> TableSet {
 fn load(set: &TableSet) {
     std::thread::scope(|scope| {
         for at in 0..4 {
-            let quarter = |all: i64| all / 4 * at..all / 4 * (at + 1);
+            let quarter = move |all: i64| all / 4 * at..all / 4 * (at + 1);
             scope.spawn(move || {
                 set.load(ENTRY, entries(quarter(ENTRIES))).unwrap();
                 set.load(ACCOUNT, accounts(quarter(ACCOUNTS))).unwrap();
@@ -116,8 +116,7 @@ fn rows_of(batches: &[RecordBatch]) -> Rows {
     let row = |batch: &RecordBatch, at: usize| {
         batch.columns().iter().map(|column| array_value_to_string(column, at).unwrap()).collect()
     };
-    let mut rows: Rows =
-        batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect();
+    let mut rows: Rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect();
     rows.sort_unstable();
     rows
 }

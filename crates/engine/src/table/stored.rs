@@ -78,16 +78,14 @@ mod tests {
 
     #[test]
     fn an_image_reads_as_the_row_did_when_it_was_taken() {
-        let kinds = [ColumnType::Int32, ColumnType::Text(40), ColumnType::Int32, ColumnType::Int64, ColumnType::Text(5)];
+        let kinds =
+            [ColumnType::Int32, ColumnType::Text(40), ColumnType::Int32, ColumnType::Int64, ColumnType::Text(5)];
         let columns: Vec<_> =
             kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
         let heap = Heap::new(RowLayout::new(&columns));
         for text in ["", "five5", "six666", "seven77", "fourteen bytes", "exactly forty bytes are what fits in it."] {
             let row = heap.allocate();
-            heap.write(
-                row,
-                &[Value::Int(-5), Value::Text(text), Value::Int(7), Value::Int(i64::MIN), Value::Null],
-            );
+            heap.write(row, &[Value::Int(-5), Value::Text(text), Value::Int(7), Value::Int(i64::MIN), Value::Null]);
             let mut words = Vec::new();
             heap.image(row, &mut words);
             heap.write(row, &[Value::Null, Value::Text("later"), Value::Null, Value::Null, Value::Null]);

@@ -87,14 +87,16 @@ impl Work {
     /// Publishes the rows that the transaction has changed, as they are now: permanent, and under its locks. A deleted row's
     /// slot becomes free only afterwards, so that whoever uses it again comes later in the order of commits.
     pub(super) fn publish(&mut self, tables: &Tables) {
-        let rows = self.undo.changes.iter().filter(|change| !matches!(change.kind, Kind::Replacement { .. }));
+        let changes = &self.undo.changes;
+        if changes.iter().all(|change| used(tables, change.table).outlet().is_none()) {
+            return;
+        }
+        let rows = changes.iter().filter(|change| !matches!(change.kind, Kind::Replacement { .. }));
         self.changed.clear();
         self.changed.extend(rows.map(|change| (change.table, change.row)));
-        if self.changed.iter().any(|&(table, _)| used(tables, table).outlet().is_some()) {
-            self.changed.sort_unstable();
-            self.changed.dedup();
-            delta::publish(&self.changed, |table| used(tables, table));
-        }
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        delta::publish(&self.changed, |table| used(tables, table));
     }
 
     /// Finishes deletions: their keys disappear and their slots become free.

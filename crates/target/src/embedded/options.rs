@@ -83,7 +83,8 @@ static OPTIONS: &[TargetOption] = &[
         about: "with `propagation`: what happens when `delta_mib` is reached: `stall`, commits wait for propagation, or `grow`",
         set: |options, value| {
             let known = WhenFull::ALL.into_iter().find(|when| when.name() == value);
-            options.delta.when_full = known.ok_or_else(|| one_of(value, WhenFull::ALL.iter().map(|when| when.name())))?;
+            options.delta.when_full =
+                known.ok_or_else(|| one_of(value, WhenFull::ALL.iter().map(|when| when.name())))?;
             Ok(())
         },
         get: |options| options.delta.when_full.name().into(),

@@ -25,8 +25,9 @@ fn no_answer_is_told_that_shows_what_the_log_has_lost() {
 
     storage.close_gate();
     std::thread::scope(|scope| {
-        let work = |connection: &mut Connection| transfer(connection, account, 0, 1, 7);
-        let writer = scope.spawn(|| engine.connect().transact(Priority::LOW, work));
+        let engine = &engine;
+        let work = move |connection: &mut Connection| transfer(connection, account, 0, 1, 7);
+        let writer = scope.spawn(move || engine.connect().transact(Priority::LOW, work));
         storage.wait_for_sync();
         until("it is published", || set.snapshot().seq() == 2);
         let reading = set.read().unwrap();
@@ -57,7 +58,10 @@ fn propagation_that_has_failed_answers_nothing_and_holds_nobody_up() {
     delta.shared.inbox.publish(batch);
     until("the thread has ended", || delta.check().is_err());
     let error = set.read().unwrap_err().to_string();
-    assert_eq!(error, "changes cannot be propagated to the columns (a propagation thread panicked); load the tables anew");
+    assert_eq!(
+        error,
+        "changes cannot be propagated to the columns (a propagation thread panicked); load the tables anew"
+    );
     assert!(set.refresh().is_err());
     let account = number(&set, ACCOUNT);
     for _ in 0..3 {
@@ -97,7 +101,7 @@ fn a_recovered_database_begins_with_its_rows_and_an_empty_delta() {
     assert!(reading.snapshot().versions().all(|table| table.overlay().is_none()));
     assert_eq!(["account", "entry"].map(|table| contents(reading.snapshot(), table)), expect);
     commit(&engine, |connection| delete(connection, 60));
-    commit(&engine, |connection| connection.insert(entry, &[Value::Int(3), Value::Null]).map(drop));
+    commit(&engine, |connection| connection.insert(entry, &[Value::Int(3), Value::Null]).map(|_| ()));
     let count = |set: &TableSet| contents(&set.snapshot(), "entry").len();
     assert_eq!(count(&set), expect[1].len());
     set.refresh().unwrap();

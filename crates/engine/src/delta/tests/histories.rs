@@ -92,7 +92,9 @@ fn change(
                 let id = random.random_range(0..60);
                 match connection.find(entry, &[Value::Int(id)], Purpose::Write)? {
                     Some(row) => connection.delete(entry, row)?,
-                    None => drop(connection.insert(entry, &[Value::Int(id), Value::Text("new")])?),
+                    None => {
+                        connection.insert(entry, &[Value::Int(id), Value::Text("new")])?;
+                    }
                 }
                 has_changed = true;
             }
@@ -169,7 +171,8 @@ fn run(seed: u64) {
         let (engine, set, published, is_over) = (&engine, &set, &published, &is_over);
         let readers: Vec<_> = (0..2).map(|_| scope.spawn(move || read(set, recency, published, is_over))).collect();
         let writers = (0..setting.writers).map(|writer| Pcg64::seed_from_u64(seed << 8 | writer));
-        let writers: Vec<_> = writers.map(|random| scope.spawn(move || write(engine, set, random, published))).collect();
+        let writers: Vec<_> =
+            writers.map(|random| scope.spawn(move || write(engine, set, random, published))).collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         is_over.store(true, Ordering::SeqCst);
         readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect::<Vec<Seen>>()

@@ -6,7 +6,7 @@ use super::*;
 
 fn add(engine: &Arc<Engine>, set: &TableSet, id: i64) {
     let entry = number(set, ENTRY);
-    commit(engine, |connection| connection.insert(entry, &[Value::Int(id), Value::Text("more")]).map(drop));
+    commit(engine, |connection| connection.insert(entry, &[Value::Int(id), Value::Text("more")]).map(|_| ()));
 }
 
 fn options(propagation: Propagation) -> DeltaOptions {
@@ -121,7 +121,9 @@ fn commits_wait_for_room_or_the_delta_grows() {
         assert_eq!(freshness.commits, 300);
         match when_full {
             // A commit is let in below the bound, and each of the others that saw room at that moment waits for its own turn.
-            WhenFull::Stall => assert!(freshness.delta_bytes_peak < 2000 + 200 && freshness.overruns == 0, "{freshness:?}"),
+            WhenFull::Stall => {
+                assert!(freshness.delta_bytes_peak < 2000 + 200 && freshness.overruns == 0, "{freshness:?}")
+            }
             WhenFull::Grow => assert_eq!(freshness.stalls, 0, "{freshness:?}"),
         }
         assert_eq!(entry_count(&set.snapshot()), ENTRIES as usize + 300);
