@@ -19,6 +19,8 @@ pub struct Arguments {
     pub analyze: bool,
     /// Keep our columns in a file instead of in memory; in a test run they are in memory first and then in a file.
     pub in_file: bool,
+    /// The share of rows that are laid over the chunks as changes; in a test run none at first and then some.
+    pub changed: f64,
     /// Memory that each of our queries may keep, in MiB.
     pub grant: Option<usize>,
     /// Whether this is a test run.
@@ -38,6 +40,7 @@ impl Arguments {
             explain: false,
             analyze: false,
             in_file: false,
+            changed: 0.0,
             grant: None,
             is_test: true,
             export: None,
@@ -53,6 +56,7 @@ impl Arguments {
                 "--explain" => arguments.explain = true,
                 "--analyze" => arguments.analyze = true,
                 "--file" => arguments.in_file = true,
+                "--changed" => arguments.changed = number(&value()?)?,
                 "--grant" => arguments.grant = Some(number(&value()?)?),
                 "--export" => arguments.export = Some(value()?.into()),
                 // Options of the standard test harness, which this program is not.
