@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::DataFusionError;
@@ -28,14 +28,14 @@ pub struct Chunk {
 }
 
 /// One column of a chunk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct KeptColumn {
     place: Place,
     summary: ChunkSummary,
 }
 
 /// Where one column of a chunk is. What is small stays in memory: summaries and dictionaries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Place {
     Memory(ChunkColumn),
     File { file: Arc<ColumnFile>, extent: Extent, dictionary: Option<ArrayRef> },
@@ -71,22 +71,26 @@ impl Chunk {
             return Err(ArrowError::InvalidArgumentError(reason.to_owned()).into());
         }
         let live = live.filter(BooleanBuffer::has_false);
-        let mut columns = Vec::with_capacity(arrays.len());
-        for (column, (array, field)) in arrays.iter().zip(schema.fields()).enumerate() {
-            if array.len() != rows || (!field.is_nullable() && array.null_count() > 0) {
-                let reason = format!("column {} of a chunk has another length or unexpected nulls", field.name());
-                return Err(ArrowError::InvalidArgumentError(reason).into());
-            }
-            let kept = field.data_type();
+        let column = |(column, (array, field)): (usize, (&ArrayRef, &Arc<Field>))| {
             let seed = match previous {
                 Some(chunk) => chunk.dictionary(column).cloned(),
-                None => Some(new_empty_array(kept)),
+                None => Some(new_empty_array(field.data_type())),
             };
-            let encoded = recode(array, kept, live.as_ref(), seed.as_ref())?;
-            let summary = ChunkSummary::of(&encoded.values()?, live.as_ref())?;
-            columns.push((encoded, summary));
-        }
+            encode_column(array, field, rows, live.as_ref(), seed.as_ref())
+        };
+        let columns = arrays.iter().zip(schema.fields()).enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
         Ok(Chunk::new(rows, live, columns))
+    }
+
+    /// The next version, with other values in some columns and the same positions live. All other columns are shared.
+    pub fn with_columns(&self, schema: &SchemaRef, changed: &[(usize, ArrayRef)]) -> Result<Chunk, DataFusionError> {
+        let mut columns = self.columns.clone();
+        for (column, array) in changed {
+            let (live, seed) = (self.live.as_ref(), self.dictionary(*column));
+            let (encoded, summary) = encode_column(array, schema.field(*column), self.rows, live, seed)?;
+            columns[*column] = KeptColumn { place: Place::Memory(encoded), summary };
+        }
+        Ok(Chunk { rows: self.rows, live_rows: self.live_rows, live: self.live.clone(), columns })
     }
 
     /// A chunk without rows.
@@ -199,6 +203,22 @@ impl Chunk {
     }
 }
 
+fn encode_column(
+    array: &ArrayRef,
+    field: &Field,
+    rows: usize,
+    live: Option<&BooleanBuffer>,
+    seed: Option<&ArrayRef>,
+) -> Result<(ChunkColumn, ChunkSummary), DataFusionError> {
+    if array.len() != rows || (!field.is_nullable() && array.null_count() > 0) {
+        let reason = format!("column {} of a chunk has another length or unexpected nulls", field.name());
+        return Err(ArrowError::InvalidArgumentError(reason).into());
+    }
+    let encoded = recode(array, field.data_type(), live, seed)?;
+    let summary = ChunkSummary::of(&encoded.values()?, live)?;
+    Ok((encoded, summary))
+}
+
 /// Some columns of a chunk, at hand.
 #[derive(Debug)]
 pub struct LoadedColumns {
@@ -228,7 +248,7 @@ impl LoadedColumns {
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, StringViewArray};
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::{DataType, Schema};
     use datafusion::common::ScalarValue;
 
     use super::*;
@@ -258,6 +278,19 @@ mod tests {
         let batch = chunk.to_batch(&schema()).unwrap();
         assert_eq!(batch.column(0).as_ref(), &Int64Array::from(vec![9, 8, 7, 6, 5]));
         assert!(super::Chunk::encode(&schema(), &[], None, None).is_err());
+    }
+
+    #[test]
+    fn columns_that_have_not_changed_are_shared() {
+        let before =
+            chunk(&[0, 1, 2, 3, 4, 5, 6, 7], "malta", Some(&[true, true, true, true, true, true, true, false]), None);
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 2, 30, 4, 5, 6, 70]));
+        let next = before.with_columns(&schema(), &[(0, ids)]).unwrap();
+        assert_eq!((next.rows(), next.live_rows()), (8, 7));
+        assert_eq!((next.summary(0).max.clone(), next.summary(0).ascending), (ScalarValue::from(30i64), false));
+        let codes = |chunk: &Chunk| Arc::clone(chunk.load(&[1]).unwrap().column(1).physical());
+        assert!(Arc::ptr_eq(&codes(&before), &codes(&next)));
+        assert!(before.with_columns(&schema(), &[(0, Arc::new(Int64Array::from(vec![1])))]).is_err(), "too short");
     }
 
     #[test]
