@@ -107,6 +107,7 @@ pub enum TableSetError {
 pub struct TableSet {
     engine: Arc<Engine>,
     tables: Vec<Entry>,
+    /// What queries read without propagation.
     columns: ColumnStore,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
@@ -206,8 +207,7 @@ impl TableSet {
             return self.publish_rows(label);
         }
         let tables = self.tables.iter().map(|entry| self.positional_table(entry)).collect::<Result<Vec<_>, _>>()?;
-        self.columns.publish(tables.iter().cloned(), label);
-        self.start_propagation(tables, label)
+        self.show(tables, label)
     }
 
     /// The same tables, whose changes are to be brought to the columns so.
@@ -286,8 +286,7 @@ impl TableSet {
         let label = "as loaded";
         let build = |entry: &Entry| self.column_table(entry, entry.take_loaded()?, None);
         let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
-        self.columns.publish(tables.iter().cloned(), label);
-        self.start_propagation(tables, label)?;
+        self.show(tables, label)?;
         self.tables.iter().filter_map(|entry| entry.rows.as_ref()).for_each(|rows| rows.set_loading(false));
         let numbers = self.tables.iter().map(|entry| Some(entry.rows.as_ref()?.number)).collect::<Option<Vec<u32>>>();
         if let (Some(name), Some(numbers), true) = (&self.name, numbers, self.engine.is_durable()) {
@@ -343,9 +342,11 @@ impl TableSet {
         self.column_table(entry, batches, Some(&live))
     }
 
-    /// Publishes changes from now on, if that is wished. No transaction uses the tables yet.
-    fn start_propagation(&self, tables: Vec<Arc<ColumnTable>>, label: &str) -> Result<(), TableSetError> {
+    /// Lets queries read these columns, and has changes published from now on if that is wished. No transaction uses the tables
+    /// yet.
+    fn show(&self, tables: Vec<Arc<ColumnTable>>, label: &str) -> Result<(), TableSetError> {
         if self.propagation.propagation == Propagation::Off {
+            self.columns.publish(tables, label);
             return Ok(());
         }
         let table = |(entry, columns): (&Entry, Arc<ColumnTable>)| {
