@@ -8,6 +8,7 @@ use plimsoll_policy::Priority;
 
 use crate::activity::ActivityWatch;
 use crate::benchmark::Writes;
+use crate::freshness::CopyWatch;
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -34,7 +35,21 @@ pub trait Database: Send + Sync {
         Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
     }
 
-    /// Makes every change committed so far visible to [`Session::query`]. A server's queries always see them.
+    /// Opens the connection of a client that runs queries and nothing else ([`Session::query`]), as a user if one is named. A target
+    /// with a second copy for queries opens it there.
+    fn query_session(
+        &self,
+        schema: &'static Schema,
+        user: Option<&str>,
+    ) -> Result<Box<dyn Session>, DatabaseError> {
+        match user {
+            None => self.session(schema),
+            Some(user) => self.session_as(schema, user),
+        }
+    }
+
+    /// Makes every change committed so far visible to [`Session::query`], also of a [`query_session`](Database::query_session). A
+    /// server's queries always see them; a standby's do once it has replayed them.
     fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
@@ -80,6 +95,11 @@ pub trait Database: Send + Sync {
     /// Opens a watch on what the server's processes are doing; `None` if the database is in this process, where that is seen
     /// from its threads.
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        Ok(None)
+    }
+
+    /// Opens a watch on the second copy that queries read; `None` if there is none, or queries read what transactions write.
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
         Ok(None)
     }
 

@@ -7,7 +7,7 @@
 //! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
 //! tables, `column_operators` one over columns made for it; [`mod@file`] is what users bring along. [`driver`] makes clients run
 //! them and measures, [`memory`] is a small
-//! reference database to test all of this against.
+//! reference database to test all of this against. [`freshness`] is about databases that keep a second copy for queries.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
 //! handed in by the driver's seed.
@@ -23,6 +23,7 @@ pub mod database;
 pub mod driver;
 pub mod file;
 mod footprint;
+pub mod freshness;
 mod inquiry;
 pub mod json_schema;
 pub mod memory;

@@ -43,7 +43,7 @@ fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseE
     if queries.is_empty() {
         return Ok(());
     }
-    let mut session = drive.database.session(drive.benchmark.schema())?;
+    let mut session = drive.database.query_session(drive.benchmark.schema(), None)?;
     for (name, sql) in queries {
         // Who does not tell the plan of one query tells that of none.
         let Some(plan) = session.plan(&sql)? else { break };

@@ -183,7 +183,8 @@ fn client_thread(
     let result = panic_message::catching(|| {
         let mut user = drive.benchmark.client(client, seed_of_requests(drive.options.seed, drive.name));
         let schema = drive.benchmark.schema();
-        let session = match &drive.options.user {
+        let session = match drive.options.user.as_deref() {
+            user if drive.benchmark.is_analytical() => drive.database.query_session(schema, user),
             None => drive.database.session(schema),
             Some(user) => drive.database.session_as(schema, user),
         };
