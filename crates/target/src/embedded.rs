@@ -1,6 +1,7 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+mod freshness;
 pub(crate) mod options;
 mod session;
 
@@ -13,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
-use plimsoll_engine::delta::{DeltaOptions, Freshness};
+use plimsoll_engine::delta::DeltaOptions;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
@@ -21,9 +22,11 @@ use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
 use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::TargetError;
+use freshness::DeltaWatch;
 use options::set;
 use session::EmbeddedSession;
 
@@ -150,11 +153,6 @@ impl Embedded {
         Ok(Some(set))
     }
 
-    /// What propagation has done for the tables of a schema so far; `None` if they have none.
-    pub fn freshness(&self, schema: &'static Schema) -> Option<Freshness> {
-        self.schemas.read().get(schema.name)?.freshness()
-    }
-
     fn place_columns(&self, set: TableSet) -> TableSet {
         let set = set.with_propagation(self.options.read().delta.clone());
         match &self.column_folder {
@@ -224,6 +222,13 @@ impl Database for Embedded {
         *self.queries.write() = Arc::new(queries.map_err(|error| DatabaseError::Failed(error.to_string()))?);
         *options = changed;
         Ok(OptionChange::Applied)
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        let dop = self.options.read().queries.dop;
+        let queries = Arc::clone(&self.queries.read());
+        let watch = DeltaWatch::open(self.schemas.read().values(), queries, dop);
+        Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
     }
 
     fn query_threads(&self) -> Vec<i32> {

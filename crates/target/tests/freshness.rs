@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
+use plimsoll_workload::database::Database;
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
 use plimsoll_workload::tpcc::Tpcc;
 
@@ -37,19 +38,23 @@ fn the_conditions_of_tpcc_hold_on_snapshots_while_clients_run() {
         let is_over = &is_over;
         scope.spawn(move || drive(&drives, window, &mut (), is_over));
         let _end = EndRun(is_over);
-        let freshness = || database.freshness(tpcc.schema()).unwrap();
-        let mut commits = 0;
+        let mut watch = database.freshness().unwrap().unwrap();
+        let mut published = || watch.look().unwrap().published;
+        let mut before = 0;
         for _ in 0..2 {
-            while freshness().commits < commits + 20 {
+            while published() < before + 200 {
                 thread::sleep(Duration::from_millis(5));
             }
-            commits = freshness().commits;
+            before = published();
             let lines = tpcc.check(&database).unwrap();
             let broken: Vec<_> = lines.iter().filter(|line| line.holds == Some(false)).collect();
             assert!(broken.is_empty(), "{broken:?}");
-            assert!(freshness().commits > commits, "the clients have stopped");
+            assert!(published() > before, "the clients have stopped");
         }
     });
-    let last = database.freshness(tpcc.schema()).unwrap();
-    assert!(last.folded > 0 && last.merged > 0, "{last:?}");
+    let last = database.freshness().unwrap().unwrap().look().unwrap();
+    assert!(last.applied > 0 && last.merged.unwrap().changes > 0, "{last:?}");
+    assert!(last.applied <= last.published && last.applying.unwrap() > Duration::ZERO, "{last:?}");
+    let off = Embedded::new(EmbeddedOptions::default()).unwrap();
+    assert!(off.freshness().unwrap().is_none(), "queries read the state as loaded");
 }
